@@ -1,0 +1,1 @@
+//! The wire types: requests, replies, the table of error codes.

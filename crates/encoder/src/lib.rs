@@ -1,0 +1,1 @@
+//! Model files in, embeddings out: configuration, weights, tokenizer, forward pass, pooling.

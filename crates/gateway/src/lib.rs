@@ -1,0 +1,1 @@
+//! The gateway: HTTP, configuration, the inference scheduler, the ingest worker, the binary weir.

@@ -1,0 +1,1 @@
+//! weir-bench: closed-loop and constant-rate load with HDR percentiles.

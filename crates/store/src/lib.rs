@@ -1,0 +1,1 @@
+//! The truth: collections, documents, numbered operations, jobs, embeddings.

@@ -1,0 +1,1 @@
+//! Normalisation, analysis, chunking with byte spans, content hash, quoting and highlighting.
