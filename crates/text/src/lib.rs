@@ -1,1 +1,18 @@
 //! Normalisation, analysis, chunking with byte spans, content hash, quoting and highlighting.
+//!
+//! Everything here is a pure function of its arguments: no IO, no clock, and no input that panics.
+//! All spans are byte ranges of the string that was handed in, at character borders.
+
+mod analyse;
+mod chunk;
+mod hash;
+mod highlight;
+mod language;
+mod query;
+
+pub use analyse::{Analyser, Token, analyse};
+pub use chunk::{Chunking, chunk};
+pub use hash::text_hash;
+pub use highlight::{highlight, snippet};
+pub use language::Language;
+pub use query::{is_stop_word, query_terms};
