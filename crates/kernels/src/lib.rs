@@ -1,1 +1,155 @@
-//! The hot loops: packed matrix products, dot products, softmax, layer norm, GELU, int8 scan.
+//! The hot loops of Weir: packed matrix products, attention, layer norm, dot products, the int8 scan.
+//!
+//! Every operation is a row in a table, [`Kernels`], and a table is only handed out after the processor was asked
+//! whether it runs that instruction set. [`scalar`](Isa::Scalar) is the specification: it reads like the formula,
+//! and one test holds every other table against it, over all shapes around the block sizes.
+//!
+//! How a table is made: `generic.rs` holds each algorithm once, written over the `Lanes` trait (a register of
+//! `WIDTH` floats); `avx2.rs`, `avx512.rs` and `neon.rs` implement `Lanes` with intrinsics and instantiate the
+//! algorithms under the matching `#[target_feature]`. What does not fit a float register (int8, half floats) is
+//! written in these files directly.
+//!
+//! The int8 and bf16 matrix products will be further fields of the table, over further packed layouts.
+
+#![allow(unsafe_code, reason = "intrinsics need it; every block says why it is sound")]
+
+mod generic;
+mod lanes;
+mod layout;
+mod scalar;
+pub mod view;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+#[cfg(test)]
+mod agreement;
+
+use std::sync::OnceLock;
+
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PackedMatrix};
+
+/// An instruction set that a kernel table is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isa {
+    /// Plain Rust: the reference, and what runs where nothing better is there.
+    Scalar,
+    /// x86-64 with AVX2, FMA and F16C.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, VL and VNNI.
+    Avx512,
+    /// 64-bit ARM with NEON.
+    Neon,
+}
+
+impl Isa {
+    /// Every instruction set that Weir knows, the plainest first.
+    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon];
+
+    /// The name that `WEIR_ISA` and the start-up log use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+        }
+    }
+
+    /// The instruction set of that name.
+    pub fn parse(name: &str) -> Option<Isa> {
+        Isa::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+}
+
+/// One table of kernels for one instruction set. Get one from [`Kernels::current`] or [`Kernels::available`].
+///
+/// All functions panic when the slices they are handed are too short for the shapes; none allocates.
+pub struct Kernels {
+    /// The instruction set that this table is for.
+    pub isa: Isa,
+    /// Columns of one panel of a [`PackedMatrix`] for this table.
+    pub panel: usize,
+    /// Matrix product with bias and epilogue; see [`Matmul`].
+    pub matmul: fn(Matmul<'_>),
+    /// Multi-head attention of one sequence; see [`AttentionShape`] for the layout of the slices.
+    ///
+    /// `qkv` holds a row per token: all query heads, then all key heads, then all value heads. Queries must be
+    /// scaled by `1/sqrt(head_dim)` beforehand. `scratch` has [`AttentionShape::scratch_len`] floats. Writes
+    /// the heads side by side into the rows of `out`.
+    pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
+    /// Layer normalisation of each row in place: `(x - mean) / sqrt(variance + epsilon) * gamma + beta`.
+    ///
+    /// A row is `gamma.len()` floats; rows start every `stride` floats.
+    pub layer_norm: fn(rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32),
+    /// Dot product of two slices of equal length.
+    pub dot: fn(a: &[f32], b: &[f32]) -> f32,
+    /// Dot product of floats with IEEE half floats given as bits, equal length.
+    pub dot_f16: fn(a: &[f32], b: &[u16]) -> f32,
+    /// Dot products of one int8 query with many int8 rows: `out[i] = sum_j query[j] * rows[i * query.len() + j]`.
+    ///
+    /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
+    pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
+}
+
+impl Kernels {
+    /// The reference table, which runs everywhere.
+    pub fn scalar() -> &'static Kernels {
+        &scalar::TABLE
+    }
+
+    /// The table for `isa`, or `None` when this processor lacks it.
+    pub fn for_isa(isa: Isa) -> Option<&'static Kernels> {
+        match isa {
+            Isa::Scalar => Some(&scalar::TABLE),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::is_available().then_some(&avx2::TABLE),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::is_available().then_some(&avx512::TABLE),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => neon::is_available().then_some(&neon::TABLE),
+            #[allow(unreachable_patterns, reason = "which sets exist depends on the architecture")]
+            Isa::Avx2 | Isa::Avx512 | Isa::Neon => None,
+        }
+    }
+
+    /// Every table that this processor runs, the plainest first.
+    pub fn available() -> Vec<&'static Kernels> {
+        Isa::ALL.into_iter().filter_map(Kernels::for_isa).collect()
+    }
+
+    /// The table that this process uses: the best available, or the one that `WEIR_ISA` names.
+    ///
+    /// # Panics
+    /// When `WEIR_ISA` names an instruction set that is unknown or that this processor lacks: going on with
+    /// another one would measure or test the wrong thing. The gateway checks the variable before the first call.
+    pub fn current() -> &'static Kernels {
+        static CURRENT: OnceLock<&'static Kernels> = OnceLock::new();
+        CURRENT.get_or_init(|| match Kernels::requested() {
+            Ok(kernels) => kernels,
+            Err(message) => panic!("{message}"),
+        })
+    }
+
+    /// What [`Kernels::current`] will be, or why it can't be: a message with the remedy.
+    ///
+    /// # Errors
+    /// When `WEIR_ISA` names an instruction set that is unknown or not there.
+    pub fn requested() -> Result<&'static Kernels, String> {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "test suites below the gateway are forced through this variable too"
+        )]
+        let forced = std::env::var("WEIR_ISA").ok().filter(|name| !name.is_empty());
+        let best = || Kernels::available().pop().unwrap_or(&scalar::TABLE);
+        let Some(name) = forced else { return Ok(best()) };
+        let here = || Kernels::available().iter().map(|k| k.isa.name()).collect::<Vec<_>>().join(", ");
+        Isa::parse(&name).and_then(Kernels::for_isa).ok_or_else(|| {
+            format!("WEIR_ISA={name} can't be had on this processor; unset it or choose one of: {}", here())
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! x86-64 with AVX2, FMA and F16C: eight floats a register, a tile of 6 rows by 16 columns (12 accumulators, two
+//! registers of weights, one broadcast: 15 of the 16 registers).
+
+use std::arch::x86_64::*;
+
+use crate::Isa;
+use crate::lanes::Lanes;
+
+crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
+
+/// Whether this processor runs the table.
+pub(crate) fn is_available() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct F32x8(__m256);
+
+// SAFETY of every block: the trait's methods are only called under avx2 and fma, see `Lanes`.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Lanes for F32x8 {
+    const WIDTH: usize = 8;
+    const ROWS: usize = 6;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        unsafe { F32x8(_mm256_set1_ps(value)) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        unsafe { F32x8(_mm256_loadu_ps(from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_add_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_sub_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_mul_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_div_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_max_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+        unsafe { F32x8(_mm256_fmadd_ps(self.0, factor.0, addend.0)) }
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        unsafe { F32x8(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn pow2(self) -> Self {
+        unsafe {
+            let biased = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
+            F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        unsafe {
+            let half = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        unsafe {
+            let half = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)))
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
+    assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
+    let whole = a.len() - a.len() % 8;
+    let mut sum = _mm256_setzero_ps();
+    for i in (0..whole).step_by(8) {
+        // SAFETY: eight values from i on lie below `whole`, at most both lengths.
+        let (x, y) = unsafe {
+            (_mm256_loadu_ps(a.as_ptr().add(i)), _mm256_cvtph_ps(_mm_loadu_si128(b.as_ptr().add(i).cast())))
+        };
+        sum = _mm256_fmadd_ps(x, y, sum);
+    }
+    let tail: f32 = a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
+    // SAFETY: this function runs under avx2.
+    unsafe { F32x8(sum).sum() + tail }
+}
+
+/// Four rows at a time share the loads of the query. `vpmaddubsw` multiplies unsigned by signed bytes, so the sign
+/// of the query moves over to the row: `|q| * (x * sign q)`; two products are at most 2 * 127 * 127 < 2^15, so that
+/// nothing saturates.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    let dim = query.len();
+    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    let mut quads = out.chunks_exact_mut(4);
+    let mut start = 0;
+    for out in &mut quads {
+        dot_i8_block::<4>(query, &rows[start..start + 4 * dim], out);
+        start += 4 * dim;
+    }
+    for out in quads.into_remainder() {
+        dot_i8_block::<1>(query, &rows[start..start + dim], std::slice::from_mut(out));
+        start += dim;
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    let dim = query.len();
+    assert!(rows.len() == R * dim && out.len() == R, "dot_i8_block: shapes differ");
+    let whole = dim - dim % 32;
+    let ones = _mm256_set1_epi16(1);
+    let mut sums = [_mm256_setzero_si256(); R];
+    for i in (0..whole).step_by(32) {
+        // SAFETY: 32 values from i on lie below `whole`, at most the row's length.
+        unsafe {
+            let q = _mm256_loadu_si256(query.as_ptr().add(i).cast());
+            let magnitude = _mm256_abs_epi8(q);
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = _mm256_loadu_si256(rows.as_ptr().add(r * dim + i).cast());
+                let pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, q));
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+            }
+        }
+    }
+    for (r, (sum, out)) in sums.into_iter().zip(out).enumerate() {
+        let row = &rows[r * dim..][..dim];
+        let tail: i32 = (whole..dim).map(|j| i32::from(query[j]) * i32::from(row[j])).sum();
+        *out = sum_i32(sum) + tail;
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum_i32(x: __m256i) -> i32 {
+    let half = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+    let pair = _mm_add_epi32(half, _mm_shuffle_epi32::<0b01_00_11_10>(half));
+    _mm_cvtsi128_si32(_mm_add_epi32(pair, _mm_shuffle_epi32::<0b10_11_00_01>(pair)))
+}

@@ -1,0 +1,145 @@
+//! x86-64 with AVX-512 F, BW, VL and VNNI: sixteen floats a register, a tile of 14 rows by 32 columns (28
+//! accumulators, two registers of weights, one broadcast: 31 of the 32 registers).
+
+use std::arch::x86_64::*;
+
+use crate::Isa;
+use crate::lanes::Lanes;
+
+crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
+
+/// Whether this processor runs the table.
+pub(crate) fn is_available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct F32x16(__m512);
+
+// SAFETY of every block: the trait's methods are only called under avx512f, see `Lanes`.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Lanes for F32x16 {
+    const WIDTH: usize = 16;
+    const ROWS: usize = 14;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        unsafe { F32x16(_mm512_set1_ps(value)) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        unsafe { F32x16(_mm512_loadu_ps(from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_add_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_sub_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_mul_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_div_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_max_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+        unsafe { F32x16(_mm512_fmadd_ps(self.0, factor.0, addend.0)) }
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        // no scaling, to the nearest integer
+        unsafe { F32x16(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn pow2(self) -> Self {
+        unsafe { F32x16(_mm512_scalef_ps(_mm512_set1_ps(1.0), self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        unsafe { _mm512_reduce_add_ps(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        unsafe { _mm512_reduce_max_ps(self.0) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
+    assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
+    let whole = a.len() - a.len() % 16;
+    let mut sum = _mm512_setzero_ps();
+    for i in (0..whole).step_by(16) {
+        // SAFETY: sixteen values from i on lie below `whole`, at most both lengths.
+        let (x, y) = unsafe {
+            (
+                _mm512_loadu_ps(a.as_ptr().add(i)),
+                _mm512_cvtph_ps(_mm256_loadu_si256(b.as_ptr().add(i).cast())),
+            )
+        };
+        sum = _mm512_fmadd_ps(x, y, sum);
+    }
+    let tail: f32 = a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
+    _mm512_reduce_add_ps(sum) + tail
+}
+
+/// Four rows at a time share the loads of the query. `vpdpbusd` multiplies unsigned by signed bytes and adds four
+/// products to a 32-bit sum, so the sign of the query moves over to the row: `|q| * (x * sign q)`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    let dim = query.len();
+    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    let mut quads = out.chunks_exact_mut(4);
+    let mut start = 0;
+    for out in &mut quads {
+        dot_i8_block::<4>(query, &rows[start..start + 4 * dim], out);
+        start += 4 * dim;
+    }
+    for out in quads.into_remainder() {
+        dot_i8_block::<1>(query, &rows[start..start + dim], std::slice::from_mut(out));
+        start += dim;
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    let dim = query.len();
+    assert!(rows.len() == R * dim && out.len() == R, "dot_i8_block: shapes differ");
+    let zero = _mm512_setzero_si512();
+    let mut sums = [zero; R];
+    for i in (0..dim).step_by(64) {
+        let left = dim - i;
+        let mask = if left >= 64 { u64::MAX } else { (1u64 << left) - 1 };
+        // SAFETY: the mask keeps the loads inside the row.
+        unsafe {
+            let q = _mm512_maskz_loadu_epi8(mask, query.as_ptr().add(i));
+            let magnitude = _mm512_abs_epi8(q);
+            let negative = _mm512_movepi8_mask(q);
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = _mm512_maskz_loadu_epi8(mask, rows.as_ptr().add(r * dim + i));
+                let signed = _mm512_mask_sub_epi8(x, negative, zero, x);
+                *sum = _mm512_dpbusd_epi32(*sum, magnitude, signed);
+            }
+        }
+    }
+    for (sum, out) in sums.into_iter().zip(out) {
+        *out = _mm512_reduce_add_epi32(sum);
+    }
+}

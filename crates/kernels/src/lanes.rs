@@ -1,0 +1,79 @@
+//! What the generic algorithms ask of an instruction set: a register of `WIDTH` floats.
+
+/// A register of floats. Each method is one instruction or close to it.
+///
+/// Everything here is `unsafe` for one reason: it may only run where the instruction set is there. The table
+/// functions of each instruction set see to that, once, by `#[target_feature]` and the check before the table is
+/// handed out. `load` and `store` further need `WIDTH` readable or writable floats at the pointer.
+pub(crate) trait Lanes: Copy {
+    /// Floats in the register.
+    const WIDTH: usize;
+    /// Rows of the product's tile: as many as the register file holds accumulators for.
+    const ROWS: usize;
+
+    unsafe fn splat(value: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    unsafe fn div(self, other: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
+    /// `self * factor + addend`, rounded once where the instruction set can.
+    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self;
+    /// The nearest integer.
+    unsafe fn round(self) -> Self;
+    /// `2^self` for integers in -126..=127.
+    unsafe fn pow2(self) -> Self;
+    /// The sum of all lanes.
+    unsafe fn sum(self) -> f32;
+    /// The largest lane.
+    unsafe fn largest(self) -> f32;
+}
+
+/// `e^x`, relative error below 2e-7; arguments below -87 give about 1e-38. Source: Cephes, `expf`.
+///
+/// # Safety
+/// As [`Lanes`].
+#[inline(always)]
+pub(crate) unsafe fn exp<V: Lanes>(x: V) -> V {
+    const COEFFICIENTS: [f32; 5] = [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
+    // SAFETY: the caller runs under the instruction set of V.
+    unsafe {
+        let x = x.max(V::splat(-87.0));
+        let n = x.mul(V::splat(std::f32::consts::LOG2_E)).round();
+        // ln 2 in two parts, so that n * ln 2 is exact enough
+        let r = n.mul_add(V::splat(-0.693_359_4), x);
+        let r = n.mul_add(V::splat(2.121_944_4e-4), r);
+        let mut p = V::splat(1.987_569_1e-4);
+        for c in COEFFICIENTS {
+            p = p.mul_add(r, V::splat(c));
+        }
+        let y = p.mul_add(r.mul(r), r).add(V::splat(1.0));
+        y.mul(n.pow2())
+    }
+}
+
+/// The exact GELU, `x · Φ(x)`, by the error function of Abramowitz and Stegun 7.1.26 (absolute error 1.5e-7).
+///
+/// With `h = (1 - erf(|x|/√2)) / 2`, the tail beyond `|x|`, this is `max(x, 0) - |x| · h`.
+///
+/// # Safety
+/// As [`Lanes`].
+#[inline(always)]
+pub(crate) unsafe fn gelu<V: Lanes>(x: V) -> V {
+    const COEFFICIENTS: [f32; 4] = [-1.453_152, 1.421_413_8, -0.284_496_74, 0.254_829_6];
+    // SAFETY: the caller runs under the instruction set of V.
+    unsafe {
+        let zero = V::splat(0.0);
+        let abs = x.max(zero.sub(x));
+        let one = V::splat(1.0);
+        let t = one.div(abs.mul_add(V::splat(0.327_591_1 * std::f32::consts::FRAC_1_SQRT_2), one));
+        let mut p = V::splat(1.061_405_4);
+        for c in COEFFICIENTS {
+            p = p.mul_add(t, V::splat(c));
+        }
+        let tail = p.mul(t).mul(V::splat(0.5)).mul(exp(abs.mul(abs).mul(V::splat(-0.5))));
+        x.max(zero).sub(abs.mul(tail))
+    }
+}

@@ -1,0 +1,107 @@
+//! 64-bit ARM with NEON: four floats a register, a tile of 6 rows by 16 columns (24 accumulators, four registers of
+//! weights, one broadcast: 29 of the 32 registers).
+
+use std::arch::aarch64::*;
+
+use crate::Isa;
+use crate::lanes::Lanes;
+
+crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
+
+/// Whether this processor runs the table.
+pub(crate) fn is_available() -> bool {
+    std::arch::is_aarch64_feature_detected!("neon")
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct F32x4(float32x4_t);
+
+// SAFETY of every block: the trait's methods are only called under neon, see `Lanes`.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Lanes for F32x4 {
+    const WIDTH: usize = 4;
+    const ROWS: usize = 6;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        unsafe { F32x4(vdupq_n_f32(value)) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        unsafe { F32x4(vld1q_f32(from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { vst1q_f32(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        unsafe { F32x4(vaddq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        unsafe { F32x4(vsubq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        unsafe { F32x4(vmulq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        unsafe { F32x4(vdivq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        unsafe { F32x4(vmaxq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+        unsafe { F32x4(vfmaq_f32(addend.0, self.0, factor.0)) }
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        unsafe { F32x4(vrndnq_f32(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn pow2(self) -> Self {
+        unsafe {
+            let biased = vaddq_s32(vcvtq_s32_f32(self.0), vdupq_n_s32(127));
+            F32x4(vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        unsafe { vaddvq_f32(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        unsafe { vmaxvq_f32(self.0) }
+    }
+}
+
+/// Half floats are unpacked one by one: the vector conversion is not in stable Rust for ARM, and this product is only
+/// taken for the few best candidates of a scan.
+#[target_feature(enable = "neon")]
+fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
+    assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
+    a.iter().zip(b).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum()
+}
+
+/// Widening products of eight bytes (at most 127 * 127), added in pairs to 32-bit sums.
+#[target_feature(enable = "neon")]
+fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    let dim = query.len();
+    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    let whole = dim - dim % 16;
+    for (row, out) in rows.chunks_exact(dim).zip(out) {
+        let mut sum = vdupq_n_s32(0);
+        for i in (0..whole).step_by(16) {
+            // SAFETY: sixteen values from i on lie below `whole`, at most the row's length.
+            let (q, x) = unsafe { (vld1q_s8(query.as_ptr().add(i)), vld1q_s8(row.as_ptr().add(i))) };
+            sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(q), vget_low_s8(x)));
+            sum = vpadalq_s16(sum, vmull_high_s8(q, x));
+        }
+        let tail: i32 = (whole..dim).map(|j| i32::from(query[j]) * i32::from(row[j])).sum();
+        *out = vaddvq_s32(sum) + tail;
+    }
+}

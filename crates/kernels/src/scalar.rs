@@ -1,0 +1,122 @@
+//! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
+
+use crate::layout::{AttentionShape, Epilogue, Matmul, span};
+use crate::{Isa, Kernels};
+
+pub(crate) static TABLE: Kernels =
+    Kernels { isa: Isa::Scalar, panel: PANEL, matmul, attention, layer_norm, dot, dot_f16, dot_i8_rows };
+
+const PANEL: usize = 16;
+
+fn matmul(args: Matmul<'_>) {
+    args.check(PANEL);
+    let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
+    for (p, panel) in b.data().chunks_exact(b.depth * PANEL).enumerate() {
+        let first = p * PANEL;
+        for row in 0..rows {
+            let mut sums = [0.0f32; PANEL];
+            for (x, weights) in a[row * a_stride..][..b.depth].iter().zip(panel.chunks_exact(PANEL)) {
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum += x * weight;
+                }
+            }
+            for (column, sum) in (first..).zip(sums) {
+                let value = sum + bias[column];
+                let target = &mut out[row * out_stride + column];
+                match epilogue {
+                    Epilogue::Store => *target = value,
+                    Epilogue::Gelu => *target = gelu(value),
+                    Epilogue::Add => *target += value,
+                }
+            }
+        }
+    }
+}
+
+/// GELU: `x/2 · (1 + erf(x/√2))`.
+pub(crate) fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// The error function, to 1.5e-7. Source: Abramowitz and Stegun, formula 7.1.26.
+fn erf(x: f32) -> f32 {
+    let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
+    let poly = ((((1.061_405_4 * t - 1.453_152) * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6) * t;
+    (1.0 - poly * (-x * x).exp()).copysign(x)
+}
+
+fn attention(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]) {
+    shape.check(qkv, scratch, out);
+    let AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride } = *shape;
+    let part = |token: usize, which: usize, head: usize| {
+        &qkv[token * qkv_stride + (which * heads + head) * head_dim..][..head_dim]
+    };
+    let scores = &mut scratch[..tokens];
+    for head in 0..heads {
+        for query in 0..tokens {
+            for (key, score) in scores.iter_mut().enumerate() {
+                *score = dot(part(query, 0, head), part(key, 1, head));
+            }
+            softmax(scores);
+            let context = &mut out[query * out_stride + head * head_dim..][..head_dim];
+            context.fill(0.0);
+            for (key, weight) in scores.iter().enumerate() {
+                for (sum, value) in context.iter_mut().zip(part(key, 2, head)) {
+                    *sum += weight * value;
+                }
+            }
+        }
+    }
+}
+
+fn softmax(row: &mut [f32]) {
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    row.iter_mut().for_each(|x| *x = (*x - max).exp());
+    let sum: f32 = row.iter().sum();
+    row.iter_mut().for_each(|x| *x /= sum);
+}
+
+fn layer_norm(rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32) {
+    let width = gamma.len();
+    assert!(stride >= width && beta.len() == width, "layer_norm: shapes differ");
+    for row in rows.chunks_mut(stride).filter(|row| row.len() >= width) {
+        let row = &mut row[..width];
+        let mean = row.iter().sum::<f32>() / width as f32;
+        let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / width as f32;
+        let scale = 1.0 / (variance + epsilon).sqrt();
+        for ((x, g), b) in row.iter_mut().zip(gamma).zip(beta) {
+            *x = (*x - mean) * scale * g + b;
+        }
+    }
+    debug_assert!(rows.is_empty() || rows.len() >= span(1, stride, width));
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len(), "dot: lengths differ");
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
+    assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
+    a.iter().zip(b).map(|(x, y)| x * half_to_f32(*y)).sum()
+}
+
+/// The value of an IEEE 754 half float given as bits. Exact.
+pub(crate) fn half_to_f32(bits: u16) -> f32 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let exponent = i32::from(bits >> 10 & 0x1f);
+    let fraction = f32::from(bits & 0x3ff);
+    sign * match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (fraction + 1024.0) * 2f32.powi(exponent - 25),
+    }
+}
+
+fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
+    assert_eq!(rows.len(), out.len() * query.len(), "dot_i8_rows: shapes differ");
+    for (row, out) in rows.chunks_exact(query.len()).zip(out) {
+        *out = query.iter().zip(row).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();
+    }
+}
