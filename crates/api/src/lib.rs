@@ -1,1 +1,41 @@
 //! The wire types: requests, replies, the table of error codes.
+//!
+//! A resource of the API is one module: what a caller sends, what it hears, and what is checked before anything
+//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`Code`] and
+//! the place in the request. Requests on native routes refuse unknown fields by name; replies may grow fields.
+
+mod code;
+mod collections;
+mod documents;
+mod health;
+mod ingest;
+mod invalid;
+mod jobs;
+mod limits;
+mod list;
+mod object;
+mod problem;
+mod search;
+
+pub use code::{Code, Row, TABLE};
+pub use collections::{
+    Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
+};
+pub use documents::{DeletedReply, DocumentReply};
+pub use health::{HealthReply, ReadyReply};
+pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
+pub use invalid::{Invalid, parse};
+pub use jobs::{JobDocumentError, JobReply, JobStatus};
+pub use limits::Limits;
+pub use list::List;
+pub use problem::{OpenAiError, Problem, ProblemItem};
+pub use search::{
+    Citation, Fusion, FusionMethod, FusionWeights, Mode, Ranks, SearchReply, SearchRequest, SearchResult,
+    Timings,
+};
+
+/// The collection that a request means when it names none.
+pub const DEFAULT_COLLECTION: &str = "default";
+
+/// How many results a search answers when the request doesn't say.
+pub const DEFAULT_TOP_K: u64 = 5;

@@ -1,0 +1,189 @@
+//! The table of error codes. `docs/errors.md`, the status of a reply and the OpenAPI file all come from it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A stable name for what went wrong. It never changes its meaning; messages may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The body is not JSON.
+    InvalidJson,
+    /// The body or the path is not UTF-8.
+    InvalidUtf8,
+    /// A parameter has a wrong type or a value out of its range.
+    InvalidParameter,
+    /// A native route got a field that it doesn't know.
+    UnknownField,
+    /// The body's media type is not `application/json`.
+    UnsupportedMediaType,
+    /// The body, or one part of it, has too many bytes.
+    PayloadTooLarge,
+    /// Too many items in one request.
+    BatchTooLarge,
+    /// No such collection.
+    CollectionNotFound,
+    /// No such document.
+    DocumentNotFound,
+    /// No such job.
+    JobNotFound,
+    /// No such model.
+    ModelNotFound,
+    /// No such route.
+    RouteNotFound,
+    /// The route exists, but not for this method.
+    MethodNotAllowed,
+    /// The collection exists with settings that can't be changed to these.
+    CollectionConflict,
+    /// The collection is being rebuilt.
+    CollectionNotReady,
+    /// The gateway has as much work as it takes.
+    Overloaded,
+    /// The request took longer than its deadline.
+    DeadlineExceeded,
+    /// The disk is full.
+    InsufficientStorage,
+    /// The store can't be reached or can't be written.
+    StoreUnavailable,
+    /// A fault of ours.
+    Internal,
+}
+
+/// One row of the table: everything that follows from a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The code.
+    pub code: Code,
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// The HTTP status of a reply with this code.
+    pub status: u16,
+    /// The `error.type` that clients of OpenAI's API know.
+    pub openai_type: &'static str,
+    /// A few words that are the same for every occurrence.
+    pub title: &'static str,
+    /// What the caller can do about it: one sentence.
+    pub remedy: &'static str,
+    /// Whether the very same request can succeed when it is sent again after a while.
+    pub retryable: bool,
+}
+
+const INVALID_REQUEST: &str = "invalid_request_error";
+const SERVER_ERROR: &str = "server_error";
+
+const fn refused(
+    code: Code,
+    name: &'static str,
+    status: u16,
+    title: &'static str,
+    remedy: &'static str,
+) -> Row {
+    Row { code, name, status, openai_type: INVALID_REQUEST, title, remedy, retryable: false }
+}
+
+const fn failed(
+    code: Code,
+    name: &'static str,
+    status: u16,
+    title: &'static str,
+    remedy: &'static str,
+    retryable: bool,
+) -> Row {
+    Row { code, name, status, openai_type: SERVER_ERROR, title, remedy, retryable }
+}
+
+/// Every code, in the order of [`Code`].
+#[rustfmt::skip]
+pub const TABLE: [Row; 20] = [
+    refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
+        "Send one JSON object; the message gives the line and column where reading stopped."),
+    refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
+        "Encode the text as UTF-8; the message gives the offset of the first bad byte."),
+    refused(Code::InvalidParameter, "invalid_parameter", 400, "A parameter has a wrong type or value",
+        "Correct the parameter that `param` names; the message says what is accepted."),
+    refused(Code::UnknownField, "unknown_field", 400, "The request has a field that this route doesn't know",
+        "Remove the field or correct its name; the message lists the accepted names."),
+    refused(Code::UnsupportedMediaType, "unsupported_media_type", 415, "The media type is not supported",
+        "Send the body with `Content-Type: application/json`."),
+    refused(Code::PayloadTooLarge, "payload_too_large", 413, "The request, or a part of it, has too many bytes",
+        "Send less at once, or raise the limit that the message names."),
+    refused(Code::BatchTooLarge, "batch_too_large", 400, "Too many items in one request",
+        "Split the request, or raise the limit that the message names."),
+    refused(Code::CollectionNotFound, "collection_not_found", 404, "No such collection",
+        "List the collections with `GET /v1/collections`, or create this one with `PUT /v1/collections/{name}`."),
+    refused(Code::DocumentNotFound, "document_not_found", 404, "No such document",
+        "Check the id (percent-encoded in the path) and the collection; a deleted document is gone."),
+    refused(Code::JobNotFound, "job_not_found", 404, "No such job",
+        "List the jobs with `GET /v1/jobs`."),
+    refused(Code::ModelNotFound, "model_not_found", 404, "No such model",
+        "Use the id or an alias of a `[[models]]` entry of the configuration; `weir config show` lists them."),
+    refused(Code::RouteNotFound, "route_not_found", 404, "No such route",
+        "`GET /openapi.json` lists every route."),
+    refused(Code::MethodNotAllowed, "method_not_allowed", 405, "The route doesn't take this method",
+        "Use a method that the `Allow` header of the reply names."),
+    refused(Code::CollectionConflict, "collection_conflict", 409, "The collection has other settings that can't change",
+        "Send the settings that the collection has, or delete it first, or use another name."),
+    failed(Code::CollectionNotReady, "collection_not_ready", 503, "The collection's index is being rebuilt",
+        "Try again after the time that `Retry-After` gives; `GET /v1/collections/{name}` shows the status.", true),
+    failed(Code::Overloaded, "overloaded", 503, "The gateway has as much work as it takes",
+        "Try again after the time that `Retry-After` gives, or send less at once.", true),
+    failed(Code::DeadlineExceeded, "deadline_exceeded", 504, "The request took longer than its deadline",
+        "Try again, ask for less, or raise `server.request_deadline_ms`.", true),
+    failed(Code::InsufficientStorage, "insufficient_storage", 507, "The disk is full",
+        "Free space on the disk of the data directory and send the request again; nothing acknowledged is lost.", false),
+    failed(Code::StoreUnavailable, "store_unavailable", 503, "The store can't be reached or written",
+        "Try again; when it stays, check the data directory's disk and permissions and the gateway's log.", true),
+    failed(Code::Internal, "internal", 500, "A fault of the gateway",
+        "Look for the request id in the gateway's log and report it.", false),
+];
+
+impl Code {
+    /// The code's row of the [`TABLE`].
+    pub const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The code's name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The HTTP status of a reply with this code.
+    pub const fn status(self) -> u16 {
+        self.row().status
+    }
+
+    /// Whether the very same request can succeed when it is sent again after a while.
+    pub const fn is_retryable(self) -> bool {
+        self.row().retryable
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_stands_at_its_codes_place_and_has_the_wire_name() {
+        for (place, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.code as usize, place, "{}", row.name);
+            assert_eq!(serde_json::to_string(&row.code).unwrap(), format!("\"{}\"", row.name));
+        }
+        assert_eq!(Code::Internal as usize + 1, TABLE.len());
+    }
+
+    #[test]
+    fn refusals_are_4xx_and_failures_5xx() {
+        for row in &TABLE {
+            let is_client_fault = row.openai_type == INVALID_REQUEST;
+            assert_eq!((400..500).contains(&row.status), is_client_fault, "{}", row.name);
+            assert!(row.remedy.ends_with('.') && !row.title.ends_with('.'), "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `PUT`, `GET` and `DELETE /v1/collections/{name}`, and `GET /v1/collections`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::object::optional;
+use crate::{Code, Invalid};
+
+/// Characters in a collection's name, at most.
+const NAME_LENGTH_MAX: usize = 128;
+
+/// Tokens in a chunk, at most: more than any model of today reads at once.
+const CHUNK_TOKENS_MAX: u32 = 8_192;
+
+/// The settings of a collection: the body of `PUT /v1/collections/{name}`, and a part of [`CollectionReply`].
+/// What is absent is taken from the gateway's configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CollectionSettings {
+    /// Id or alias of the model that embeds the chunks; the default model when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// `none` makes a text-only collection: lexical search alone, no model. Excludes `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<EmbeddingChoice>,
+    /// The language of the texts, which chooses the stemmer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// How texts are cut.
+    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    pub chunking: Option<Chunking>,
+}
+
+/// What stands in the place of an embedding model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingChoice {
+    /// Nothing: the collection has no dense leg.
+    None,
+}
+
+/// How texts are cut into chunks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Chunking {
+    /// Tokens in a chunk, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Tokens that neighbouring chunks share, about; less than `max_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_tokens: Option<u32>,
+}
+
+/// A collection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectionReply {
+    /// The name.
+    pub name: String,
+    /// Documents that are searchable.
+    pub document_count: u64,
+    /// Chunks that are searchable.
+    pub chunk_count: u64,
+    /// Id of the model whose embeddings the collection holds; null for a text-only one.
+    pub model: Option<String>,
+    /// The settings in force, none absent.
+    pub settings: CollectionSettings,
+    /// Whether it answers searches.
+    pub status: CollectionStatus,
+    /// When it was created, in unix seconds.
+    pub created_at: f64,
+}
+
+/// Whether a collection answers searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectionStatus {
+    /// It does.
+    Ready,
+    /// Its index is being rebuilt from the store; searches hear `collection_not_ready`.
+    Rebuilding,
+}
+
+/// Checks a collection's name: 1 to 128 characters of `A-Z a-z 0-9 _ . -`, and neither `.` nor `..`.
+///
+/// # Errors
+/// `invalid_parameter` at `collection`.
+pub fn check_collection_name(name: &str) -> Result<(), Invalid> {
+    let is_accepted = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let has_length = (1..=NAME_LENGTH_MAX).contains(&name.len());
+    if has_length && name.bytes().all(is_accepted) && name != "." && name != ".." {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(NAME_LENGTH_MAX).collect();
+    let message = format!(
+        "`{}` can't name a collection; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
+        shown.escape_debug()
+    );
+    Err(Invalid::at(Code::InvalidParameter, &["collection"], message))
+}
+
+impl CollectionSettings {
+    /// Checks what can be checked without looking anything up; absent values are taken from `defaults`.
+    ///
+    /// # Errors
+    /// `invalid_parameter` at the first field that is wrong.
+    pub fn check(&self, default_max_tokens: u32, default_overlap_tokens: u32) -> Result<(), Invalid> {
+        if self.model.is_some() && self.embedding == Some(EmbeddingChoice::None) {
+            let message = "`embedding` is `none` and `model` names a model; send one of them";
+            return Err(Invalid::at(Code::InvalidParameter, &["embedding"], message));
+        }
+        let chunking = self.chunking.unwrap_or_default();
+        let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens);
+        if !(1..=CHUNK_TOKENS_MAX).contains(&max_tokens) {
+            let message =
+                format!("chunking.max_tokens is {max_tokens}; it must be from 1 to {CHUNK_TOKENS_MAX}");
+            return Err(Invalid::at(Code::InvalidParameter, &["chunking", "max_tokens"], message));
+        }
+        let overlap_tokens = chunking.overlap_tokens.unwrap_or(default_overlap_tokens);
+        if overlap_tokens >= max_tokens {
+            let message = format!(
+                "chunking.overlap_tokens is {overlap_tokens}; it must be below max_tokens ({max_tokens})"
+            );
+            return Err(Invalid::at(Code::InvalidParameter, &["chunking", "overlap_tokens"], message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_other_characters_or_lengths_is_refused() {
+        for name in ["default", "a", "A.b-c_9", &"x".repeat(128)] {
+            assert_eq!(check_collection_name(name), Ok(()), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "a b", "é", "a\0", &"x".repeat(129)] {
+            let invalid = check_collection_name(name).unwrap_err();
+            assert_eq!(
+                (invalid.code, invalid.param.as_deref()),
+                (Code::InvalidParameter, Some("collection"))
+            );
+        }
+    }
+
+    /// Checks settings written as JSON over the defaults 200 and 32; `expected` is the refused place, or `ok`.
+    fn check(body: &str, expected: &str) {
+        let settings: CollectionSettings = crate::parse(body.as_bytes()).unwrap();
+        let seen = match settings.check(200, 32) {
+            Ok(()) => "ok".to_owned(),
+            Err(invalid) => invalid.param.unwrap_or_default(),
+        };
+        assert_eq!(seen, expected, "{body}");
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        check("{}", "ok");
+        check(r#"{"embedding":"none"}"#, "ok");
+        check(r#"{"embedding":"none","model":"m"}"#, "embedding");
+        check(r#"{"chunking":{"max_tokens":0}}"#, "chunking.max_tokens");
+        check(r#"{"chunking":{"max_tokens":8193}}"#, "chunking.max_tokens");
+        check(r#"{"chunking":{"max_tokens":32}}"#, "chunking.overlap_tokens");
+        check(r#"{"chunking":{"max_tokens":33}}"#, "ok");
+        check(r#"{"chunking":{"overlap_tokens":200}}"#, "chunking.overlap_tokens");
+        check(r#"{"chunking":{"overlap_tokens":0}}"#, "ok");
+    }
+}

@@ -1,0 +1,24 @@
+//! `GET /healthz`, `GET /livez` and `GET /readyz`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The reply of `GET /healthz`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthReply {
+    /// `ok` while the gateway answers.
+    pub status: String,
+    /// Whether the default model is loaded.
+    pub model_loaded: bool,
+    /// Documents over all collections.
+    pub document_count: u64,
+}
+
+/// The reply of `GET /readyz`: status 200 when ready, 503 otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadyReply {
+    /// Whether requests are taken: the model is loaded, the store and every index are open.
+    pub ready: bool,
+    /// The parts that are not ready, each as a short sentence; empty when ready.
+    pub failing: Vec<String>,
+}

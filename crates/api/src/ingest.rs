@@ -1,0 +1,313 @@
+//! `POST /v1/ingest`.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::collections::check_collection_name;
+use crate::limits::check_bytes;
+use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits, parse};
+
+/// Documents to take in. Each is still JSON text, so that one bad document can be refused alone.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IngestRequest<'a> {
+    /// The collection; `default` when absent. It is created when it isn't there.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<Cow<'a, str>>,
+    /// The documents.
+    #[serde(borrow)]
+    #[schemars(with = "Vec<Document>")]
+    pub documents: Vec<&'a RawValue>,
+}
+
+/// One document to take in. The same id again replaces the document; identical content is a no-op.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// The id in its collection, any text of 1 to 512 bytes; the gateway makes one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// A title. It is searched and embedded with the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The text.
+    pub text: String,
+    /// Anything that the caller wants back with a hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
+}
+
+/// A JSON object of the caller's, kept byte for byte as it was sent.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Metadata(#[schemars(with = "Map<String, Value>")] Box<RawValue>);
+
+/// Why a text is not metadata.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// It is not JSON.
+    #[error("metadata is not valid JSON: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// It is JSON, but no object.
+    #[error("metadata must be a JSON object, such as {{\"source\": \"a.txt\"}}")]
+    NotAnObject,
+}
+
+impl Metadata {
+    /// The metadata `{}`.
+    pub fn empty() -> Metadata {
+        Metadata::from_map(&Map::new())
+    }
+
+    /// Metadata from a map.
+    #[allow(clippy::expect_used, reason = "a map with text keys always has a JSON text")]
+    pub fn from_map(map: &Map<String, Value>) -> Metadata {
+        Metadata(serde_json::value::to_raw_value(map).expect("a map is JSON"))
+    }
+
+    /// Metadata from its JSON text; the text is kept as it is, white space around it aside.
+    ///
+    /// # Errors
+    /// When the text is not one JSON object.
+    pub fn from_json(json: String) -> Result<Metadata, MetadataError> {
+        Metadata::from_raw(RawValue::from_string(json)?)
+    }
+
+    fn from_raw(raw: Box<RawValue>) -> Result<Metadata, MetadataError> {
+        if raw.get().starts_with('{') { Ok(Metadata(raw)) } else { Err(MetadataError::NotAnObject) }
+    }
+
+    /// The JSON text.
+    pub fn as_json(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The parsed object.
+    ///
+    /// # Errors
+    /// When a string in it is no Unicode text (a lone surrogate), a number is out of range, or it is nested deeper
+    /// than 127 levels: reading [`Metadata`] looks at the outermost brackets only.
+    pub fn to_map(&self) -> Result<Map<String, Value>, serde_json::Error> {
+        serde_json::from_str(self.0.get())
+    }
+
+    fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        let path = &["metadata"];
+        check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
+        let map = self.to_map().map_err(|error| {
+            Invalid::at(Code::InvalidParameter, path, format!("metadata can't be read: {error}"))
+        })?;
+        let (keys, keys_max) = (map.len(), limits.metadata_keys_max);
+        if keys > keys_max {
+            let message =
+                format!("metadata has {keys} keys; the limit `limits.metadata_keys_max` is {keys_max}");
+            return Err(Invalid::at(Code::InvalidParameter, path, message));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Metadata::from_raw(raw).map_err(serde::de::Error::custom)
+    }
+}
+
+impl PartialEq for Metadata {
+    fn eq(&self, other: &Metadata) -> bool {
+        self.as_json() == other.as_json()
+    }
+}
+
+impl Eq for Metadata {}
+
+impl IngestRequest<'_> {
+    /// The collection that is meant.
+    pub fn collection(&self) -> &str {
+        self.collection.as_deref().unwrap_or(DEFAULT_COLLECTION)
+    }
+
+    /// Checks the request around its documents.
+    ///
+    /// # Errors
+    /// A name that no collection can have, no document, or too many.
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        check_collection_name(self.collection())?;
+        let (count, count_max) = (self.documents.len(), limits.documents_per_request_max);
+        if count == 0 {
+            let message = "`documents` is empty; send at least one document";
+            return Err(Invalid::at(Code::InvalidParameter, &["documents"], message));
+        }
+        if count > count_max {
+            let message = format!(
+                "the request has {count} documents; the limit `limits.documents_per_request_max` is {count_max}"
+            );
+            return Err(Invalid::at(Code::BatchTooLarge, &["documents"], message));
+        }
+        Ok(())
+    }
+}
+
+impl Document {
+    /// Reads and checks one document of an [`IngestRequest`].
+    ///
+    /// # Errors
+    /// What is wrong with this document; [`Invalid::in_document`] places it in the request.
+    pub fn parse(json: &RawValue, limits: &Limits) -> Result<Document, Invalid> {
+        let document: Document = parse(json.get().as_bytes())?;
+        document.check(limits)?;
+        Ok(document)
+    }
+
+    /// Checks the document against the limits.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: an empty or too long id, an empty or too long text, a title that is longer
+    /// than a text may be, metadata with too many bytes or keys.
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        if let Some(id) = &self.id {
+            check_document_id(id, limits)?;
+        }
+        if self.text.trim().is_empty() {
+            let message = "the text is empty; leave the document out, or delete it by its id";
+            return Err(Invalid::at(Code::InvalidParameter, &["text"], message));
+        }
+        let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
+        check_bytes(&["text"], "the text", self.text.len(), text_max, setting)?;
+        if let Some(title) = &self.title {
+            check_bytes(&["title"], "the title", title.len(), text_max, setting)?;
+        }
+        self.metadata.as_ref().map_or(Ok(()), |metadata| metadata.check(limits))
+    }
+}
+
+fn check_document_id(id: &str, limits: &Limits) -> Result<(), Invalid> {
+    if id.is_empty() {
+        let message = "the id is empty; leave it out to get one made";
+        return Err(Invalid::at(Code::InvalidParameter, &["id"], message));
+    }
+    check_bytes(&["id"], "the id", id.len(), limits.document_id_bytes_max, "document_id_bytes_max")
+}
+
+/// The id of a document that may be wrong in every other way, so that its refusal can name it.
+pub fn document_id_of(json: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: String,
+    }
+    serde_json::from_str::<Id>(json.get()).ok().map(|found| found.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        documents_per_request_max: 2,
+        document_text_bytes_max: 20,
+        document_id_bytes_max: 8,
+        metadata_bytes_max: 40,
+        metadata_keys_max: 3,
+        query_bytes_max: 20,
+        top_k_max: 10,
+    };
+
+    /// Reads one document; `expected` is `code param`, or `ok`.
+    fn check(document: &str, expected: &str) {
+        let body = format!("{{\"documents\":[{document}]}}");
+        let request: IngestRequest<'_> = parse(body.as_bytes()).unwrap();
+        request.check(&LIMITS).unwrap();
+        let seen = match Document::parse(request.documents[0], &LIMITS) {
+            Ok(_) => "ok".to_owned(),
+            Err(invalid) => format!("{} {}", invalid.code, invalid.param.unwrap_or_default()),
+        };
+        assert_eq!(seen, expected, "{document}");
+    }
+
+    #[test]
+    fn one_bad_document_is_refused_alone_and_at_its_place() {
+        check(r#"{"text":"a"}"#, "ok");
+        check(r#"{"id":"a/ 🦀","text":"a\u0000b","title":null,"metadata":{}}"#, "ok");
+        check(r#"{}"#, "invalid_parameter text");
+        check(r#"{"text":""}"#, "invalid_parameter text");
+        check(r#"{"text":" \n"}"#, "invalid_parameter text");
+        check(r#"{"text":7}"#, "invalid_parameter text");
+        check(r#"7"#, "invalid_parameter ");
+        check(r#"{"text":"a","body":"b"}"#, "unknown_field body");
+        check(r#"{"text":"\ud800"}"#, "invalid_json ");
+        check(r#"{"text":"123456789012345678901"}"#, "payload_too_large text");
+        check(r#"{"text":"a","title":"123456789012345678901"}"#, "payload_too_large title");
+        check(r#"{"id":"","text":"a"}"#, "invalid_parameter id");
+        check(r#"{"id":"12345678","text":"a"}"#, "ok");
+        check(r#"{"id":"123456789","text":"a"}"#, "payload_too_large id");
+        check(r#"{"text":"a","metadata":[]}"#, "invalid_parameter metadata");
+        check(r#"{"text":"a","metadata":{"a":"\ud800"}}"#, "invalid_parameter metadata");
+        check(r#"{"text":"a","metadata":{"a":1,"b":2,"c":3}}"#, "ok");
+        check(r#"{"text":"a","metadata":{"a":1,"b":2,"c":3,"d":4}}"#, "invalid_parameter metadata");
+        check(
+            r#"{"text":"a","metadata":{"a":"1234567890123456789012345678901234567890"}}"#,
+            "payload_too_large metadata",
+        );
+    }
+
+    #[test]
+    fn a_request_with_none_or_too_many_documents_is_refused() {
+        let refusal = |body: &'static str| {
+            let request: IngestRequest<'_> = parse(body.as_bytes()).unwrap();
+            request.check(&LIMITS).map_err(|invalid| (invalid.code, invalid.param.unwrap_or_default()))
+        };
+        assert_eq!(refusal(r#"{"documents":[]}"#), Err((Code::InvalidParameter, "documents".into())));
+        assert_eq!(refusal(r#"{"documents":[1,2]}"#), Ok(()));
+        assert_eq!(refusal(r#"{"documents":[1,2,3]}"#), Err((Code::BatchTooLarge, "documents".into())));
+        assert_eq!(
+            refusal(r#"{"collection":"a b","documents":[1]}"#),
+            Err((Code::InvalidParameter, "collection".into()))
+        );
+    }
+
+    #[test]
+    fn a_request_of_the_wrong_shape_is_refused_at_its_place() {
+        let refusal = |body: &'static str| {
+            let invalid = parse::<IngestRequest<'_>>(body.as_bytes()).unwrap_err();
+            (invalid.code, invalid.param.unwrap_or_default())
+        };
+        assert_eq!(refusal("{}"), (Code::InvalidParameter, "documents".into()));
+        assert_eq!(refusal(r#"{"documents":{}}"#), (Code::InvalidParameter, "documents".into()));
+        assert_eq!(refusal(r#"{"documents":[{"text":}]}"#), (Code::InvalidJson, String::new()));
+        assert_eq!(refusal(r#"{"documents":[],"wait":true}"#), (Code::UnknownField, "wait".into()));
+    }
+
+    #[test]
+    fn metadata_keeps_every_byte() {
+        let sent = r#"{"b":1.10, "a":123456789012345678901234567890,"a":"\u00e9"}"#;
+        let body = format!("{{\"text\":\"a\",\"metadata\": {sent} }}");
+        let document: Document = parse(body.as_bytes()).unwrap();
+        assert_eq!(document.metadata.as_ref().unwrap().as_json(), sent);
+        assert_eq!(
+            serde_json::to_string(&document).unwrap(),
+            format!("{{\"text\":\"a\",\"metadata\":{sent}}}")
+        );
+    }
+
+    #[test]
+    fn deeply_nested_metadata_is_refused() {
+        let nested = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        let metadata = Metadata::from_json(nested).unwrap();
+        assert!(metadata.to_map().is_err());
+        let document = Document { id: None, title: None, text: "a".into(), metadata: Some(metadata) };
+        assert_eq!(document.check(&Limits::default()).unwrap_err().param.as_deref(), Some("metadata"));
+    }
+
+    #[test]
+    fn a_wrong_document_is_named_by_its_id_when_that_can_be_read() {
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+        assert_eq!(document_id_of(&raw(r#"{"id":"a","text":7}"#)), Some("a".to_owned()));
+        assert_eq!(document_id_of(&raw(r#"{"id":7,"text":7}"#)), None);
+        assert_eq!(document_id_of(&raw("7")), None);
+    }
+}

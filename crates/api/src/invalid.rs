@@ -1,0 +1,210 @@
+//! A request that is refused, and the reading of JSON bodies into one.
+
+use serde::Deserialize;
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+
+use crate::Code;
+use crate::object::Object;
+
+/// Why a request, or one document of it, is refused: never the server's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// The row of the error table.
+    pub code: Code,
+    /// What is wrong and what is accepted, in lower case.
+    pub message: String,
+    /// The place as a person writes it: `fusion.weights.dense`, `documents[3].text`. `None`: the whole body.
+    pub param: Option<String>,
+    /// The same place as a JSON pointer in a URI fragment: `#/documents/3/text`.
+    pub pointer: Option<String>,
+}
+
+/// One step from the body's root to a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Invalid {
+    /// A refusal of the request as a whole.
+    pub fn whole(code: Code, message: impl Into<String>) -> Invalid {
+        Invalid { code, message: message.into(), param: None, pointer: None }
+    }
+
+    /// A refusal of the value under `path`, the keys from the root.
+    pub fn at(code: Code, path: &[&str], message: impl Into<String>) -> Invalid {
+        let steps: Vec<Step> = path.iter().map(|key| Step::Key((*key).to_owned())).collect();
+        Invalid::at_steps(code, &steps, message)
+    }
+
+    fn at_steps(code: Code, steps: &[Step], message: impl Into<String>) -> Invalid {
+        if steps.is_empty() {
+            return Invalid::whole(code, message);
+        }
+        Invalid {
+            code,
+            message: message.into(),
+            param: Some(render_param(steps)),
+            pointer: Some(render_pointer(steps)),
+        }
+    }
+
+    /// The same refusal, seen from the request that holds this document as `documents[index]`.
+    pub fn in_document(mut self, index: usize) -> Invalid {
+        self.param = Some(match self.param {
+            Some(inner) => format!("documents[{index}].{inner}"),
+            None => format!("documents[{index}]"),
+        });
+        let inner = self.pointer.as_deref().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or("");
+        self.pointer = Some(format!("#/documents/{index}{inner}"));
+        self
+    }
+}
+
+fn render_param(steps: &[Step]) -> String {
+    let mut param = String::new();
+    for step in steps {
+        match step {
+            Step::Key(key) if param.is_empty() => param.push_str(key),
+            Step::Key(key) => {
+                param.push('.');
+                param.push_str(key);
+            }
+            Step::Index(index) => param.push_str(&format!("[{index}]")),
+        }
+    }
+    param
+}
+
+fn render_pointer(steps: &[Step]) -> String {
+    let mut pointer = "#".to_owned();
+    for step in steps {
+        pointer.push('/');
+        match step {
+            Step::Key(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+            Step::Index(index) => pointer.push_str(&index.to_string()),
+        }
+    }
+    pointer
+}
+
+/// Reads the JSON object that fills `body` into a `T`; what it borrows is borrowed from the body.
+///
+/// # Errors
+/// `invalid_utf8` with the offset of the first bad byte; `invalid_json` with line and column; `unknown_field` and
+/// `invalid_parameter` with the place.
+pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let offset = error.valid_up_to();
+        Invalid::whole(
+            Code::InvalidUtf8,
+            format!("the body is not valid UTF-8: byte {offset} is the first bad one"),
+        )
+    })?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let steps = steps_of(error.path());
+        invalid_from(error.inner(), steps)
+    })?;
+    reader.end().map_err(|error| invalid_from(&error, Vec::new()))?;
+    Ok(value)
+}
+
+fn steps_of(path: &Path) -> Vec<Step> {
+    path.iter()
+        .filter_map(|segment| match segment {
+            Segment::Seq { index } => Some(Step::Index(*index)),
+            Segment::Map { key } => Some(Step::Key(key.clone())),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        })
+        .collect()
+}
+
+fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
+    let message = error.to_string();
+    match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => {
+            Invalid::whole(Code::InvalidJson, format!("the body is not valid JSON: {message}"))
+        }
+        Category::Data => match named_after(&message, "unknown field `") {
+            Some(field) => {
+                if steps.last() != Some(&Step::Key(field.clone())) {
+                    steps.push(Step::Key(field));
+                }
+                Invalid::at_steps(Code::UnknownField, &steps, message)
+            }
+            None => {
+                if let Some(field) = named_after(&message, "missing field `") {
+                    steps.push(Step::Key(field));
+                }
+                Invalid::at_steps(Code::InvalidParameter, &steps, message)
+            }
+        },
+    }
+}
+
+/// The name between `start`, which ends in a backtick, and the next backtick. Serde offers no other way to learn it.
+fn named_after(message: &str, start: &str) -> Option<String> {
+    let (name, _) = message.strip_prefix(start)?.split_once('`')?;
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SearchRequest;
+
+    /// Parses `body` as a search and compares `code param pointer`.
+    fn check(body: &[u8], expected: &str) {
+        let invalid = parse::<SearchRequest>(body).unwrap_err();
+        let place = |place: &Option<String>| place.clone().unwrap_or("-".to_owned());
+        let seen = format!("{} {} {}", invalid.code, place(&invalid.param), place(&invalid.pointer));
+        assert_eq!(seen, expected, "{}", invalid.message);
+    }
+
+    #[test]
+    fn a_refusal_names_the_code_and_the_place() {
+        check(b"{\"query\": ", "invalid_json - -");
+        check(b"", "invalid_json - -");
+        check(b"{\"query\":\"a\"} x", "invalid_json - -");
+        check(b"{\"query\":\"\xff\"}", "invalid_utf8 - -");
+        check(b"[]", "invalid_parameter - -");
+        check(b"[\"a\"]", "invalid_parameter - -");
+        check(b"{\"query\":\"a\",\"fusion\":[\"rrf\"]}", "invalid_parameter fusion #/fusion");
+        check(b"{}", "invalid_parameter query #/query");
+        check(b"{\"query\":1}", "invalid_parameter query #/query");
+        check(b"{\"query\":\"a\",\"top_k\":-1}", "invalid_parameter top_k #/top_k");
+        check(b"{\"query\":\"a\",\"top_k\":\"5\"}", "invalid_parameter top_k #/top_k");
+        check(b"{\"query\":\"a\",\"mode\":\"fast\"}", "invalid_parameter mode #/mode");
+        check(b"{\"query\":\"a\",\"topk\":5}", "unknown_field topk #/topk");
+        check(b"{\"query\":\"a\",\"a/b~\":5}", "unknown_field a/b~ #/a~1b~0");
+        check(
+            b"{\"query\":\"a\",\"fusion\":{\"method\":\"rrf\",\"weights\":{\"dens\":1}}}",
+            "unknown_field fusion.weights.dens #/fusion/weights/dens",
+        );
+    }
+
+    #[test]
+    fn an_unknown_field_lists_the_accepted_names() {
+        let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
+        assert_eq!(
+            message,
+            "unknown field `topk`, expected one of `query`, `top_k`, `collection`, `mode`, `fusion` at line 1 column 19"
+        );
+    }
+
+    #[test]
+    fn a_documents_refusal_is_placed_in_its_request() {
+        let invalid = Invalid::at(Code::InvalidParameter, &["text"], "empty").in_document(3);
+        assert_eq!(invalid.param.as_deref(), Some("documents[3].text"));
+        assert_eq!(invalid.pointer.as_deref(), Some("#/documents/3/text"));
+        let whole = Invalid::whole(Code::InvalidJson, "no").in_document(0);
+        assert_eq!(
+            (whole.param.as_deref(), whole.pointer.as_deref()),
+            (Some("documents[0]"), Some("#/documents/0"))
+        );
+    }
+}
