@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs what a build and the tests need and is missing: system packages, a Python environment, the default model.
+# A second run finds everything and costs nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+missing_packages() {
+    has cc || echo gcc libc6-dev
+    has make || echo make
+    has pkg-config || echo pkg-config
+    has curl || echo curl
+    has strace || echo strace           # the tests look at the system calls that a write makes
+    has git || echo git
+    has python3 || echo python3
+    { has python3 && python3 -c 'import ensurepip, venv'; } >/dev/null 2>&1 || echo python3-venv
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || [ "$(uname)" != Linux ] || echo ca-certificates
+}
+
+install_packages() {
+    local packages=("$@") sudo=()
+    has apt-get || die "please install: ${packages[*]} (this system has no apt-get, so they can't be installed for you)"
+    if [ "$(id -u)" -ne 0 ]; then
+        has sudo || die "please run as root: apt-get install ${packages[*]} (you are not root and there is no sudo)"
+        sudo=(sudo)
+    fi
+    say "installing ${packages[*]}"
+    "${sudo[@]}" apt-get update -qq || die "apt-get update failed; check the network and run this again"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" ||
+        die "apt-get could not install ${packages[*]}; install them by hand and run this again"
+}
+
+check_rust() {
+    has cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] ||
+        die "cargo is in ~/.cargo/bin but not on your PATH; run: . \"\$HOME/.cargo/env\""
+    has cargo || die "cargo was not found; install Rust with rustup (the version is pinned in rust-toolchain.toml)"
+    # With rustup, this also fetches the pinned toolchain the first time.
+    cargo --version >/dev/null || die "cargo does not start here; run 'rustup toolchain install' in this folder"
+}
+
+make_python_environment() {
+    # A folder that lost its interpreter, or was copied from elsewhere, is made anew.
+    [ -x .venv/bin/python ] && .venv/bin/python -c 'import pip' 2>/dev/null && return
+    say "making the Python environment .venv"
+    python3 -m venv --clear .venv || die "python3 -m venv failed; install python3-venv and run this again"
+}
+
+mapfile -t packages < <(missing_packages | tr ' ' '\n')
+[ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
+check_rust
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
+make_python_environment
+.venv/bin/python scripts/get_model.py
