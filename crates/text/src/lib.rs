@@ -5,10 +5,13 @@
 
 mod analyse;
 mod chunk;
+mod fold;
 mod hash;
 mod highlight;
 mod language;
 mod query;
+mod script;
+mod stem;
 
 pub use analyse::{Analyser, Token, analyse};
 pub use chunk::{Chunking, chunk};

@@ -1,0 +1,137 @@
+//! Brings a word's many spellings to one: composed, lower case, without what does not tell words apart.
+//!
+//! Two steps, because stemmers know accents: [`normalise`] comes before stemming, [`fold`] after it
+//! (before it in English, whose stemmer knows none). Their sum is close to Lucene's `ICUFoldingFilter`.
+
+use crate::script::is_ignorable;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::decompose_canonical;
+
+/// Appends `word` in compatibility composition (NFKC) and lower case, without ignorable characters, without
+/// accents that compose with nothing, and without vowel points of Hebrew and Arabic.
+///
+/// `dotless_i`: capital `I` is the capital of `ı`, as in Turkish.
+pub(crate) fn normalise(word: &str, dotless_i: bool, out: &mut String) {
+    for c in word.nfkc() {
+        match c {
+            'I' if dotless_i => out.push('ı'),
+            'İ' => out.push('i'),
+            'A'..='Z' => out.push(c.to_ascii_lowercase()),
+            '\0'..='\x7f' => push_unless_space(c, out),
+            _ if is_ignorable(c) || is_removable_mark(c) => {}
+            _ => c.to_lowercase().for_each(|lower| push_unless_space(lower, out)),
+        }
+    }
+}
+
+/// Appends `word` with Latin and Greek letters reduced to their base: `é` to `e`, `ß` to `ss`, `ø` to `o`.
+///
+/// Other scripts stay: what looks like an accent makes another letter there (`й`, `が`).
+pub(crate) fn fold(word: &str, out: &mut String) {
+    for c in word.chars() {
+        match c {
+            '\0'..='\x7f' => out.push(c),
+            '\u{80}'..='\u{24f}' | '\u{370}'..='\u{3ff}' | '\u{1e00}'..='\u{1fff}' => fold_letter(c, out),
+            _ => out.push(c),
+        }
+    }
+}
+
+fn fold_letter(c: char, out: &mut String) {
+    let mut base = None;
+    decompose_canonical(c, |part| {
+        base.get_or_insert(part);
+    });
+    match base.unwrap_or(c) {
+        'ß' => out.push_str("ss"),
+        'æ' => out.push_str("ae"),
+        'œ' => out.push_str("oe"),
+        'þ' => out.push_str("th"),
+        'ø' => out.push('o'),
+        'đ' | 'ð' => out.push('d'),
+        'ħ' => out.push('h'),
+        'ı' => out.push('i'),
+        'ȷ' => out.push('j'),
+        'ł' => out.push('l'),
+        'ŋ' => out.push('n'),
+        'ŧ' => out.push('t'),
+        'ς' => out.push('σ'),
+        letter => out.push(letter),
+    }
+}
+
+fn push_unless_space(c: char, out: &mut String) {
+    // A few ligatures compose to a phrase; one term has no space in it.
+    if !c.is_whitespace() && !is_removable_mark(c) {
+        out.push(c);
+    }
+}
+
+/// Marks without which a reader knows the word: general diacritics (those that compose with a letter have done
+/// so), Hebrew and Arabic vowel points, the Arabic stretcher.
+fn is_removable_mark(c: char) -> bool {
+    matches!(c,
+        '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
+        | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c4}'..='\u{5c5}' | '\u{5c7}'
+        | '\u{610}'..='\u{61a}' | '\u{640}' | '\u{64b}'..='\u{652}' | '\u{656}'..='\u{65f}' | '\u{670}'
+        | '\u{6d6}'..='\u{6dc}' | '\u{6df}'..='\u{6e4}' | '\u{6e7}'..='\u{6e8}' | '\u{6ea}'..='\u{6ed}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fold, normalise};
+
+    fn check(word: &str, normalised: &str, folded: &str) {
+        let (mut first, mut second) = (String::new(), String::new());
+        normalise(word, false, &mut first);
+        fold(&first, &mut second);
+        assert_eq!((first.as_str(), second.as_str()), (normalised, folded), "{word:?}");
+    }
+
+    #[test]
+    fn accents_survive_normalising_and_go_in_folding() {
+        check("Café", "café", "cafe");
+        check("Cafe\u{301}", "café", "cafe");
+        check("STRAẞE", "straße", "strasse");
+        check("Ærøskøbing", "ærøskøbing", "aeroskobing");
+        check("Łódź", "łódź", "lodz");
+        check("Việt", "việt", "viet");
+        check("ΣΊΣΥΦΟΣ", "σίσυφοσ", "σισυφοσ");
+        check("Σίσυφος", "σίσυφος", "σισυφοσ");
+    }
+
+    #[test]
+    fn compatibility_forms_become_plain_ones() {
+        check("ﬁle", "file", "file");
+        check("ＡＢＣ１", "abc1", "abc1");
+        check("m²", "m2", "m2");
+        check("ｶﾞ", "ガ", "ガ");
+        check("ﷺ", "صلىاللهعليهوسلم", "صلىاللهعليهوسلم");
+        check("½", "1⁄2", "1⁄2");
+    }
+
+    #[test]
+    fn letters_that_differ_in_their_script_stay_apart() {
+        check("мой", "мой", "мой");
+        check("が", "が", "が");
+        check("क़", "क\u{93c}", "क\u{93c}");
+    }
+
+    #[test]
+    fn invisible_characters_and_vowel_points_go() {
+        check("co\u{ad}op", "coop", "coop");
+        check("1\u{fe0f}\u{20e3}", "1", "1");
+        check("שָׁלוֹם", "שלום", "שלום");
+        check("مُحَمَّد", "محمد", "محمد");
+        check("за\u{301}мок", "замок", "замок");
+    }
+
+    #[test]
+    fn the_capital_i_is_dotless_in_turkish_alone() {
+        let mut turkish = String::new();
+        normalise("IĞDIR İzmir", true, &mut turkish);
+        assert_eq!(turkish, "ığdırizmir");
+        check("İzmir", "izmir", "izmir");
+    }
+}
