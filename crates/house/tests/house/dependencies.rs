@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::licence::is_allowed;
 use crate::metadata::{array, cargo_metadata, string};
 use crate::{assert_none, root};
@@ -50,22 +52,34 @@ fn matches(spec: &str, name: &str, version: &str) -> bool {
     }
 }
 
-/// Every package in the graph of any target that deny.toml names.
+/// Ids of the packages that our crates are built from: everything reachable without a step that only tests take.
+fn ids_in_graph(metadata: &Value) -> BTreeSet<&str> {
+    let nodes: BTreeMap<&str, &Value> =
+        array(&metadata["resolve"], "nodes").iter().map(|node| (string(node, "id"), node)).collect();
+    let is_built = |used: &&Value| array(used, "dep_kinds").iter().any(|kind| string(kind, "kind") != "dev");
+    let mut open: Vec<&str> = array(metadata, "workspace_members").iter().filter_map(Value::as_str).collect();
+    let mut reached = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        if reached.insert(id) {
+            open.extend(array(nodes[id], "deps").iter().filter(is_built).map(|used| string(used, "pkg")));
+        }
+    }
+    reached
+}
+
+/// Every package that any target of deny.toml is built from.
 fn packages() -> BTreeSet<Package> {
     let mut packages = BTreeSet::new();
     for target in strings(&list("graph", "targets")) {
         let metadata = cargo_metadata(&["--filter-platform", &target]);
-        let used: BTreeSet<&str> =
-            array(&metadata["resolve"], "nodes").iter().map(|node| string(node, "id")).collect();
-        packages.extend(
-            array(&metadata, "packages").iter().filter(|package| used.contains(string(package, "id"))).map(
-                |package| Package {
-                    name: string(package, "name").to_owned(),
-                    version: string(package, "version").to_owned(),
-                    licence: string(package, "license").to_owned(),
-                },
-            ),
-        );
+        let ids = ids_in_graph(&metadata);
+        let in_graph =
+            array(&metadata, "packages").iter().filter(|package| ids.contains(string(package, "id")));
+        packages.extend(in_graph.map(|package| Package {
+            name: string(package, "name").to_owned(),
+            version: string(package, "version").to_owned(),
+            licence: string(package, "license").to_owned(),
+        }));
     }
     assert!(packages.len() > 30, "only {} packages: the graph was not read", packages.len());
     packages
