@@ -1,0 +1,66 @@
+# The commands of the project. `make` alone prints them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+
+# Tests run optimised, with every assertion on: see [profile.checked] in Cargo.toml.
+CHECKED := --workspace --locked --profile checked
+PYTHON := .venv/bin/python
+# Where `make quality` finds its sets; also a setting of the tests that measure with them.
+DATA ?= $(WEIR_EVAL_DATA)
+SETS ?= scifact
+
+.PHONY: help
+help: ## print this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+.PHONY: setup
+setup: ## install what is missing: system packages, .venv, the default model
+	@scripts/setup.sh
+
+.PHONY: run
+run: ## build, serve on 127.0.0.1:8000, ingest the sample on the first start
+	@scripts/run.sh
+
+.PHONY: check
+check: ## format, lints, the plan of the house, dead links; about a minute
+	@scripts/setup.sh
+	cargo fmt --all --check
+	cargo clippy $(CHECKED) --all-targets -- -D warnings
+	cargo test --locked --profile checked -p weir-house
+	$(PYTHON) scripts/check_links.py
+
+.PHONY: test
+test: check ## everything that CI runs
+	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
+	cargo test $(CHECKED)
+	@echo 'once more by the scalar reference: kernels, encoder, index'
+	WEIR_ISA=scalar cargo test --locked --profile checked -p weir-kernels -p weir-encoder -p weir-index
+
+.PHONY: crash
+crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
+	@scripts/setup.sh
+	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test --locked --profile checked -p weir-gateway --test crash -- --nocapture
+
+.PHONY: bench
+bench: ## measure at real size: every script of bench/, or BENCH=name
+	@scripts/setup.sh
+	cargo build --release --locked -p weir-gateway -p weir-loadgen
+	@scripts/bench.sh $(BENCH)
+
+.PHONY: quality
+quality: ## retrieval quality against its targets; DATA=folder, SETS="scifact cranfield"
+	@scripts/setup.sh
+	cargo build --release --locked -p weir-gateway
+	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS)
+
+.PHONY: deny
+deny: ## licences, bans and advisories by cargo-deny; builds it the first time (minutes)
+	@scripts/setup.sh
+	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
+	cargo deny check
+
+.PHONY: clean
+clean: ## remove what is built and fetched; models/ and weir-data/ stay
+	rm -rf target .venv .cache
