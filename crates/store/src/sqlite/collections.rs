@@ -1,0 +1,194 @@
+//! Collections: the row, and what is done to a collection as a whole.
+
+use rusqlite::{Connection, Row, params};
+
+use super::failure::{Naming, damaged};
+use super::{generations, jobs};
+use crate::checksum::Checksum;
+use crate::{Collection, CollectionId, Counts, Now, Result};
+
+/// A collection's own row; the counter of its operations is in it.
+pub(super) struct CollectionRow {
+    pub(super) id: CollectionId,
+    pub(super) name: String,
+    settings: String,
+    pub(super) next_operation: u64,
+    created_at: Now,
+}
+
+impl CollectionRow {
+    const BY_ID: &str =
+        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections WHERE id = ?1";
+    const BY_NAME: &str =
+        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections WHERE name = ?1";
+    const ALL: &str =
+        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections ORDER BY name";
+
+    pub(super) fn by_id(connection: &Connection, id: CollectionId) -> Result<Option<CollectionRow>> {
+        let mut statement = connection.prepare_cached(CollectionRow::BY_ID)?;
+        let mut rows = statement.query([id.0])?;
+        rows.next()?.map(CollectionRow::read).transpose()
+    }
+
+    fn by_name(connection: &Connection, name: &str) -> Result<Option<CollectionRow>> {
+        let mut statement = connection.prepare_cached(CollectionRow::BY_NAME)?;
+        let mut rows = statement.query([name])?;
+        rows.next()?.map(CollectionRow::read).transpose()
+    }
+
+    pub(super) fn all(connection: &Connection) -> Result<Vec<CollectionRow>> {
+        let mut statement = connection.prepare_cached(CollectionRow::ALL)?;
+        let mut rows = statement.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            all.push(CollectionRow::read(row)?);
+        }
+        Ok(all)
+    }
+
+    fn read(row: &Row<'_>) -> Result<CollectionRow> {
+        let id = CollectionId(row.get(0)?);
+        let name = || format!("{id}");
+        let (found, checksum) = CollectionRow::decode(id, row).naming("collection", name)?;
+        if found.checksum() != checksum {
+            return Err(damaged("collection", name()));
+        }
+        Ok(found)
+    }
+
+    fn decode(id: CollectionId, row: &Row<'_>) -> rusqlite::Result<(CollectionRow, u32)> {
+        let found = CollectionRow {
+            id,
+            name: row.get(1)?,
+            settings: row.get(2)?,
+            next_operation: row.get(3)?,
+            created_at: row.get(4)?,
+        };
+        Ok((found, row.get(5)?))
+    }
+
+    fn checksum(&self) -> u32 {
+        Checksum::of("collections")
+            .bytes(&self.name)
+            .bytes(&self.settings)
+            .number(self.next_operation)
+            .time(self.created_at)
+            .finish()
+    }
+
+    /// Writes what may change: the settings and the counter.
+    pub(super) fn save(&self, connection: &Connection) -> Result<()> {
+        connection
+            .prepare_cached(
+                "UPDATE collections SET settings = ?2, next_operation = ?3, checksum = ?4 WHERE id = ?1",
+            )?
+            .execute(params![self.id.0, self.settings, self.next_operation, self.checksum()])?;
+        Ok(())
+    }
+
+    pub(super) fn with_generation(self, connection: &Connection) -> Result<Collection> {
+        let generation = generations::current(connection, self.id)?
+            .ok_or_else(|| damaged("collection", format!("{} (it has no current generation)", self.id)))?;
+        Ok(Collection {
+            id: self.id,
+            name: self.name,
+            settings: self.settings,
+            created_at: self.created_at,
+            generation,
+            last_operation: self.next_operation - 1,
+        })
+    }
+}
+
+pub(crate) fn list(connection: &Connection) -> Result<Vec<Collection>> {
+    CollectionRow::all(connection)?.into_iter().map(|row| row.with_generation(connection)).collect()
+}
+
+pub(crate) fn by_name(connection: &Connection, name: &str) -> Result<Option<Collection>> {
+    CollectionRow::by_name(connection, name)?.map(|row| row.with_generation(connection)).transpose()
+}
+
+pub(super) fn by_id(connection: &Connection, id: CollectionId) -> Result<Option<Collection>> {
+    CollectionRow::by_id(connection, id)?.map(|row| row.with_generation(connection)).transpose()
+}
+
+pub(crate) fn create(
+    connection: &Connection,
+    name: &str,
+    settings: &str,
+    fingerprint: &str,
+    now: Now,
+) -> Result<(Collection, bool)> {
+    if let Some(existing) = by_name(connection, name)? {
+        return Ok((existing, false));
+    }
+    let mut row = CollectionRow {
+        id: CollectionId(0),
+        name: name.to_owned(),
+        settings: settings.to_owned(),
+        next_operation: 1,
+        created_at: now,
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO collections (name, settings, next_operation, created_at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![row.name, row.settings, row.next_operation, row.created_at, row.checksum()])?;
+    row.id = CollectionId(connection.last_insert_rowid());
+    generations::insert_current(connection, row.id, fingerprint, now)?;
+    Ok((row.with_generation(connection)?, true))
+}
+
+pub(crate) fn update_settings(
+    connection: &Connection,
+    id: CollectionId,
+    settings: &str,
+) -> Result<Option<Collection>> {
+    let Some(mut row) = CollectionRow::by_id(connection, id)? else {
+        return Ok(None);
+    };
+    row.settings = settings.to_owned();
+    row.save(connection)?;
+    row.with_generation(connection).map(Some)
+}
+
+pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Now) -> Result<bool> {
+    jobs::cancel(connection, id, now)?;
+    generations::delete_all(connection, id)?;
+    connection.prepare_cached("DELETE FROM documents WHERE collection_id = ?1")?.execute([id.0])?;
+    connection.prepare_cached("DELETE FROM operations WHERE collection_id = ?1")?.execute([id.0])?;
+    let deleted = connection.prepare_cached("DELETE FROM collections WHERE id = ?1")?.execute([id.0])?;
+    Ok(deleted == 1)
+}
+
+pub(crate) fn counts(connection: &Connection, id: CollectionId) -> Result<Counts> {
+    let count = |sql| connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0));
+    Ok(Counts {
+        documents: count("SELECT count(*) FROM documents WHERE collection_id = ?1")?,
+        chunks: count(
+            "SELECT count(*) FROM chunks WHERE generation_id =
+                 (SELECT id FROM generations WHERE collection_id = ?1 AND current = 1)",
+        )?,
+    })
+}
+
+/// Name and number of documents of each collection.
+pub(crate) fn document_counts(connection: &Connection) -> Result<Vec<(String, u64)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT name, (SELECT count(*) FROM documents WHERE collection_id = collections.id) FROM collections",
+    )?;
+    let counts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(counts.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Takes the next operation number of a collection outside a submission; `None` when the collection is gone.
+pub(super) fn take_operation_number(connection: &Connection, id: CollectionId) -> Result<Option<u64>> {
+    let Some(mut row) = CollectionRow::by_id(connection, id)? else {
+        return Ok(None);
+    };
+    let number = row.next_operation;
+    row.next_operation += 1;
+    row.save(connection)?;
+    Ok(Some(number))
+}

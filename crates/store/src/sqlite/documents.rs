@@ -1,0 +1,200 @@
+//! Documents: reading, storing and deleting them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::chunks;
+use super::collections;
+use super::failure::{Naming, damaged};
+use super::generations;
+use super::operations;
+use crate::checksum::Checksum;
+use crate::{CollectionId, Deleted, GenerationId, NewDocument, OperationKind, Result, StoredDocument};
+
+/// A document's row, checked.
+pub(super) struct DocumentRow {
+    /// The row's key, which chunks refer to.
+    pub(super) key: i64,
+    pub(super) collection: CollectionId,
+    pub(super) version: u64,
+    content: NewDocument,
+}
+
+impl DocumentRow {
+    const BY_ID: &str =
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+         FROM documents WHERE collection_id = ?1 AND id = ?2";
+    /// For [`super::verify`].
+    pub(super) const ALL: &str =
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+         FROM documents ORDER BY key";
+
+    pub(super) fn read(row: &Row<'_>) -> Result<DocumentRow> {
+        let name = || name(row);
+        let (found, content_hash, checksum) = DocumentRow::decode(row).naming("document", name)?;
+        let expected = checksum_of(found.collection, &found.content, found.version, &content_hash);
+        if expected != checksum {
+            return Err(damaged("document", name()));
+        }
+        Ok(found)
+    }
+
+    fn decode(row: &Row<'_>) -> rusqlite::Result<(DocumentRow, [u8; 32], u32)> {
+        let found = DocumentRow {
+            key: row.get(0)?,
+            collection: CollectionId(row.get(1)?),
+            version: row.get(3)?,
+            content: NewDocument {
+                id: row.get(2)?,
+                title: row.get(4)?,
+                text: row.get(5)?,
+                metadata: row.get(6)?,
+            },
+        };
+        Ok((found, row.get(7)?, row.get(8)?))
+    }
+}
+
+/// Names a document's row even when its id cannot be read.
+fn name(row: &Row<'_>) -> String {
+    let key: i64 = row.get(0).unwrap_or_default();
+    match (row.get::<_, i64>(1), row.get::<_, String>(2)) {
+        (Ok(collection), Ok(id)) => format!("{id:?} of collection {collection} (row {key})"),
+        _ => format!("in row {key}"),
+    }
+}
+
+fn checksum_of(
+    collection: CollectionId,
+    content: &NewDocument,
+    version: u64,
+    content_hash: &[u8; 32],
+) -> u32 {
+    Checksum::of("documents")
+        .number(collection.0.cast_unsigned())
+        .bytes(&content.id)
+        .number(version)
+        .optional(content.title.as_deref())
+        .bytes(&content.text)
+        .bytes(&content.metadata)
+        .bytes(content_hash)
+        .finish()
+}
+
+pub(crate) fn read(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+) -> Result<Option<StoredDocument>> {
+    match generations::current_id(connection, collection)? {
+        Some((generation, _)) => read_with_chunks(connection, collection, generation, id),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn read_all(
+    connection: &Connection,
+    collection: CollectionId,
+    ids: &[String],
+) -> Result<Vec<Option<StoredDocument>>> {
+    match generations::current_id(connection, collection)? {
+        Some((generation, _)) => {
+            ids.iter().map(|id| read_with_chunks(connection, collection, generation, id)).collect()
+        }
+        None => Ok(vec![None; ids.len()]),
+    }
+}
+
+fn read_with_chunks(
+    connection: &Connection,
+    collection: CollectionId,
+    generation: GenerationId,
+    id: &str,
+) -> Result<Option<StoredDocument>> {
+    let mut statement = connection.prepare_cached(DocumentRow::BY_ID)?;
+    let mut rows = statement.query(params![collection.0, id])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let DocumentRow { key, version, content, .. } = DocumentRow::read(row)?;
+    Ok(Some(StoredDocument {
+        id: content.id,
+        title: content.title,
+        text: content.text,
+        metadata: content.metadata,
+        version,
+        chunks: chunks::of_document(connection, generation, key, version)?,
+    }))
+}
+
+/// The hash of the content that is stored under this id.
+pub(super) fn content_hash(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+) -> Result<Option<[u8; 32]>> {
+    connection
+        .prepare_cached("SELECT content_hash FROM documents WHERE collection_id = ?1 AND id = ?2")?
+        .query_row(params![collection.0, id], |row| row.get(0))
+        .optional()
+        .naming("document", || format!("{id:?} of collection {collection}"))
+}
+
+/// Row key and version of the document that is stored under this id.
+pub(super) fn key_and_version(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+) -> Result<Option<(i64, u64)>> {
+    connection
+        .prepare_cached("SELECT key, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
+        .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .naming("document", || format!("{id:?} of collection {collection}"))
+}
+
+/// Stores a new document or a new version of one; the chunks of the old version stay until it is prepared.
+pub(super) fn put(
+    connection: &Connection,
+    collection: CollectionId,
+    content: &NewDocument,
+    content_hash: &[u8; 32],
+    version: u64,
+) -> Result<()> {
+    let checksum = checksum_of(collection, content, version, content_hash);
+    connection
+        .prepare_cached(
+            "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (collection_id, id) DO UPDATE SET
+                 version = excluded.version, title = excluded.title, text = excluded.text,
+                 metadata = excluded.metadata, content_hash = excluded.content_hash,
+                 checksum = excluded.checksum",
+        )?
+        .execute(params![
+            collection.0,
+            content.id,
+            version,
+            content.title,
+            content.text,
+            content.metadata,
+            content_hash,
+            checksum
+        ])?;
+    Ok(())
+}
+
+pub(crate) fn delete(connection: &Connection, collection: CollectionId, id: &str) -> Result<Option<Deleted>> {
+    let Some((key, _)) = key_and_version(connection, collection, id)? else {
+        return Ok(None);
+    };
+    let Some((generation, fingerprint_id)) = generations::current_id(connection, collection)? else {
+        return Ok(None);
+    };
+    let Some(operation) = collections::take_operation_number(connection, collection)? else {
+        return Ok(None);
+    };
+    operations::insert(connection, collection, operation, OperationKind::Delete, id, None)?;
+    let chunks = chunks::delete_of_document(connection, generation, fingerprint_id, key)?;
+    connection.prepare_cached("DELETE FROM documents WHERE key = ?1")?.execute([key])?;
+    Ok(Some(Deleted { operation, chunks }))
+}

@@ -1,0 +1,113 @@
+//! Embeddings: kept once per text and model, as long as a chunk refers to them.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::failure::{Naming, damaged};
+use crate::checksum::Checksum;
+use crate::{GenerationId, Result, TextHash};
+
+/// For [`super::verify`], in the order that [`read_row`] expects.
+pub(super) const ALL: &str = "SELECT vector, checksum, fingerprint_id, text_hash FROM embeddings ORDER BY id";
+
+pub(crate) fn read(
+    connection: &Connection,
+    fingerprint: &str,
+    hashes: &[TextHash],
+) -> Result<Vec<Option<Vec<f32>>>> {
+    let fingerprint_id: Option<i64> = connection
+        .prepare_cached("SELECT id FROM fingerprints WHERE fingerprint = ?1")?
+        .query_row([fingerprint], |row| row.get(0))
+        .optional()?;
+    let Some(fingerprint_id) = fingerprint_id else {
+        return Ok(vec![None; hashes.len()]);
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT vector, checksum FROM embeddings WHERE fingerprint_id = ?1 AND text_hash = ?2",
+    )?;
+    let mut found = Vec::with_capacity(hashes.len());
+    for hash in hashes {
+        let mut rows = statement.query(params![fingerprint_id, hash])?;
+        found.push(rows.next()?.map(|row| read_row(fingerprint_id, hash, row)).transpose()?);
+    }
+    Ok(found)
+}
+
+/// Reads the columns vector and checksum of the embedding of `hash`.
+pub(super) fn read_row(fingerprint_id: i64, hash: &TextHash, row: &Row<'_>) -> Result<Vec<f32>> {
+    let name = || format!("of text hash {} for model {fingerprint_id}", hexadecimal(hash));
+    let (vector, checksum) = decode(row).naming("embedding", name)?;
+    let (numbers, rest) = vector.as_chunks();
+    if !rest.is_empty() || checksum_of(fingerprint_id, hash, &vector) != checksum {
+        return Err(damaged("embedding", name()));
+    }
+    Ok(numbers.iter().copied().map(f32::from_le_bytes).collect())
+}
+
+fn decode(row: &Row<'_>) -> rusqlite::Result<(Vec<u8>, u32)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+fn hexadecimal(hash: &TextHash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn checksum_of(fingerprint_id: i64, hash: &TextHash, vector: &[u8]) -> u32 {
+    Checksum::of("embeddings").number(fingerprint_id.cast_unsigned()).bytes(hash).bytes(vector).finish()
+}
+
+/// Stores embeddings, in place of those that are there.
+pub(super) fn save(connection: &Connection, fingerprint_id: i64, new: &[(TextHash, Vec<f32>)]) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO embeddings (fingerprint_id, text_hash, vector, checksum) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (fingerprint_id, text_hash) DO UPDATE SET
+             vector = excluded.vector, checksum = excluded.checksum",
+    )?;
+    for (hash, embedding) in new {
+        let vector: Vec<u8> = embedding.iter().flat_map(|number| number.to_le_bytes()).collect();
+        statement.execute(params![
+            fingerprint_id,
+            hash,
+            vector,
+            checksum_of(fingerprint_id, hash, &vector)
+        ])?;
+    }
+    Ok(())
+}
+
+/// Removes those of `hashes` that no chunk refers to, in any generation of the same model.
+pub(super) fn release(
+    connection: &Connection,
+    fingerprint_id: i64,
+    hashes: &HashSet<TextHash>,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM embeddings WHERE fingerprint_id = ?1 AND text_hash = ?2 AND NOT EXISTS (
+             SELECT 1 FROM chunks c JOIN generations g ON g.id = c.generation_id
+             WHERE c.text_hash = ?2 AND g.fingerprint_id = ?1)",
+    )?;
+    for hash in hashes {
+        statement.execute(params![fingerprint_id, hash])?;
+    }
+    Ok(())
+}
+
+/// Removes the embeddings that only chunks of `generation` refer to; its chunks go next.
+pub(super) fn release_generation(
+    connection: &Connection,
+    generation: GenerationId,
+    fingerprint_id: i64,
+) -> Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM embeddings WHERE id IN (
+                 SELECT e.id FROM chunks c
+                 JOIN embeddings e ON e.fingerprint_id = ?2 AND e.text_hash = c.text_hash
+                 WHERE c.generation_id = ?1 AND NOT EXISTS (
+                     SELECT 1 FROM chunks o JOIN generations g ON g.id = o.generation_id
+                     WHERE o.text_hash = c.text_hash AND o.generation_id <> ?1 AND g.fingerprint_id = ?2))",
+        )?
+        .execute([generation.0, fingerprint_id])?;
+    Ok(())
+}

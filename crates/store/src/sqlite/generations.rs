@@ -1,0 +1,135 @@
+//! Generations: which model prepares a collection, and how far the index has come.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::failure::{Naming, damaged};
+use super::{collections, embeddings, jobs};
+use crate::checksum::Checksum;
+use crate::{Collection, CollectionId, Generation, GenerationId, Now, Result};
+
+/// A current generation, as the work on its chunks needs it.
+pub(super) struct Current {
+    pub(super) collection: CollectionId,
+    pub(super) fingerprint_id: i64,
+}
+
+pub(super) fn current(connection: &Connection, collection: CollectionId) -> Result<Option<Generation>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT g.id, f.fingerprint, g.indexed, g.created_at, g.checksum
+         FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
+         WHERE g.collection_id = ?1 AND g.current = 1",
+    )?;
+    let mut rows = statement.query([collection.0])?;
+    rows.next()?.map(|row| read(collection, row)).transpose()
+}
+
+fn read(collection: CollectionId, row: &Row<'_>) -> Result<Generation> {
+    let name = || format!("of collection {collection}");
+    let (found, checksum) = decode(row).naming("generation", name)?;
+    if checksum_of(collection, &found.fingerprint, found.created_at) != checksum {
+        return Err(damaged("generation", name()));
+    }
+    Ok(found)
+}
+
+fn decode(row: &Row<'_>) -> rusqlite::Result<(Generation, u32)> {
+    let found = Generation {
+        id: GenerationId(row.get(0)?),
+        fingerprint: row.get(1)?,
+        indexed: row.get(2)?,
+        created_at: row.get(3)?,
+    };
+    Ok((found, row.get(4)?))
+}
+
+/// Over what never changes; `indexed` is advisory.
+fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Now) -> u32 {
+    Checksum::of("generations")
+        .number(collection.0.cast_unsigned())
+        .bytes(fingerprint)
+        .time(created_at)
+        .finish()
+}
+
+pub(super) fn by_id_if_current(connection: &Connection, id: GenerationId) -> Result<Option<Current>> {
+    let found = connection
+        .prepare_cached(
+            "SELECT collection_id, fingerprint_id FROM generations WHERE id = ?1 AND current = 1",
+        )?
+        .query_row([id.0], |row| {
+            Ok(Current { collection: CollectionId(row.get(0)?), fingerprint_id: row.get(1)? })
+        })
+        .optional()?;
+    Ok(found)
+}
+
+/// The id of a collection's current generation.
+pub(super) fn current_id(
+    connection: &Connection,
+    collection: CollectionId,
+) -> Result<Option<(GenerationId, i64)>> {
+    let found = connection
+        .prepare_cached(
+            "SELECT id, fingerprint_id FROM generations WHERE collection_id = ?1 AND current = 1",
+        )?
+        .query_row([collection.0], |row| Ok((GenerationId(row.get(0)?), row.get(1)?)))
+        .optional()?;
+    Ok(found)
+}
+
+pub(super) fn insert_current(
+    connection: &Connection,
+    collection: CollectionId,
+    fingerprint: &str,
+    now: Now,
+) -> Result<()> {
+    connection
+        .prepare_cached("INSERT INTO fingerprints (fingerprint) VALUES (?1) ON CONFLICT DO NOTHING")?
+        .execute([fingerprint])?;
+    connection
+        .prepare_cached(
+            "INSERT INTO generations (collection_id, fingerprint_id, indexed, current, created_at, checksum)
+             SELECT ?1, id, 0, 1, ?3, ?4 FROM fingerprints WHERE fingerprint = ?2",
+        )?
+        .execute(params![collection.0, fingerprint, now, checksum_of(collection, fingerprint, now)])?;
+    Ok(())
+}
+
+pub(crate) fn replace_current(
+    connection: &Connection,
+    collection: CollectionId,
+    fingerprint: &str,
+    now: Now,
+) -> Result<Option<Collection>> {
+    if let Some((old, fingerprint_id)) = current_id(connection, collection)? {
+        delete_chunks(connection, old, fingerprint_id)?;
+        connection.prepare_cached("UPDATE generations SET current = 0 WHERE id = ?1")?.execute([old.0])?;
+        insert_current(connection, collection, fingerprint, now)?;
+    }
+    collections::by_id(connection, collection)
+}
+
+/// Removes every generation of a collection, with chunks and embeddings.
+pub(super) fn delete_all(connection: &Connection, collection: CollectionId) -> Result<()> {
+    if let Some((current, fingerprint_id)) = current_id(connection, collection)? {
+        delete_chunks(connection, current, fingerprint_id)?;
+    }
+    connection.prepare_cached("DELETE FROM generations WHERE collection_id = ?1")?.execute([collection.0])?;
+    Ok(())
+}
+
+fn delete_chunks(connection: &Connection, generation: GenerationId, fingerprint_id: i64) -> Result<()> {
+    embeddings::release_generation(connection, generation, fingerprint_id)?;
+    connection.prepare_cached("DELETE FROM chunks WHERE generation_id = ?1")?.execute([generation.0])?;
+    Ok(())
+}
+
+pub(crate) fn mark_indexed(connection: &Connection, id: GenerationId, number: u64, now: Now) -> Result<()> {
+    connection
+        .prepare_cached("UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1")?
+        .execute(params![id.0, number])?;
+    match by_id_if_current(connection, id)? {
+        Some(current) => jobs::advance(connection, current.collection, number, now),
+        None => Ok(()),
+    }
+}

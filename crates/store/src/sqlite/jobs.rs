@@ -1,0 +1,182 @@
+//! Jobs: written with the documents they stand for, moved on as the index advances.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use weir_policy::Caller;
+
+use super::collections::CollectionRow;
+use super::failure::{Naming, damaged};
+use super::generations;
+use crate::{CollectionId, Error, Job, JobStatus, Now, Result, Submission};
+
+/// What became of a submission's documents.
+pub(super) struct Accepted {
+    /// The collection with its counter behind the last operation of the job.
+    pub(super) collection: CollectionRow,
+    pub(super) first_operation: u64,
+    pub(super) unchanged: u64,
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    accepted: &Accepted,
+    submission: &Submission,
+    now: Now,
+) -> Result<()> {
+    let Accepted { collection, first_operation, unchanged } = accepted;
+    let operations = collection.next_operation - first_operation;
+    let failed = submission.rejected.len() as u64;
+    let total = submission.documents.len() as u64 + failed;
+    let errors = serde_json::to_string(&submission.rejected)
+        .map_err(|source| Error::Sqlite { source: std::sync::Arc::new(source) })?;
+    let (status, at_once) = match operations {
+        0 => (JobStatus::Completed, Some(now)),
+        _ => (JobStatus::Pending, None),
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
+                 unchanged, failed, errors, status, created_at, started_at, finished_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13)",
+        )?
+        .execute(params![
+            submission.job_id,
+            collection.id.0,
+            collection.name,
+            first_operation,
+            collection.next_operation - 1,
+            total,
+            total - operations,
+            unchanged,
+            failed,
+            errors,
+            status.as_str(),
+            now,
+            at_once
+        ])?;
+    Ok(())
+}
+
+/// Moves the jobs of a collection on: its index has reached operation `number`.
+pub(super) fn advance(
+    connection: &Connection,
+    collection: CollectionId,
+    number: u64,
+    now: Now,
+) -> Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE jobs SET status = 'running', started_at = ?3
+             WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
+        )?
+        .execute(params![collection.0, number, now])?;
+    connection
+        .prepare_cached(
+            "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total
+             WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
+        )?
+        .execute(params![collection.0, number, now])?;
+    Ok(())
+}
+
+/// Ends the unfinished jobs of a collection that is about to go, with what they have reached.
+pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Now) -> Result<()> {
+    let indexed = generations::current(connection, collection)?.map_or(0, |generation| generation.indexed);
+    connection
+        .prepare_cached(
+            "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
+                 processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
+             WHERE collection_id = ?1 AND finished_at IS NULL",
+        )?
+        .execute(params![collection.0, indexed, now])?;
+    Ok(())
+}
+
+const BY_ID: &str =
+    "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
+         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed
+     FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     WHERE j.id = ?1";
+
+const BEFORE: &str =
+    "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
+         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed
+     FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
+
+pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Option<Job>> {
+    let mut statement = connection.prepare_cached(BY_ID)?;
+    let mut rows = statement.query([id])?;
+    rows.next()?.map(read).transpose()
+}
+
+/// The cursor is the id of the last job of the page before.
+pub(crate) fn list(
+    connection: &Connection,
+    caller: &Caller,
+    limit: usize,
+    cursor: Option<&str>,
+) -> Result<(Vec<Job>, Option<String>)> {
+    let before = match cursor {
+        Some(cursor) => sequence_of(connection, caller, cursor)?,
+        None => i64::MAX,
+    };
+    let mut statement = connection.prepare_cached(BEFORE)?;
+    let mut rows = statement.query([before])?;
+    let mut page: Vec<Job> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let job = read(row)?;
+        if !caller.sees(&job.collection) {
+            continue;
+        }
+        if page.len() == limit {
+            let next = page.last().map(|job| job.id.clone());
+            return Ok((page, next));
+        }
+        page.push(job);
+    }
+    Ok((page, None))
+}
+
+fn sequence_of(connection: &Connection, caller: &Caller, cursor: &str) -> Result<i64> {
+    connection
+        .prepare_cached("SELECT sequence, collection FROM jobs WHERE id = ?1")?
+        .query_row([cursor], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .optional()?
+        .filter(|(_, collection)| caller.sees(collection))
+        .map(|(sequence, _)| sequence)
+        .ok_or_else(|| Error::UnknownCursor { cursor: cursor.to_owned() })
+}
+
+fn read(row: &Row<'_>) -> Result<Job> {
+    let name = || row.get::<_, String>(0).unwrap_or_else(|_| "with an unreadable id".to_owned());
+    let decoded = decode(row).naming("job", name)?;
+    decoded.ok_or_else(|| damaged("job", name()))
+}
+
+fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
+    let (status, errors): (String, String) = (row.get(2)?, row.get(8)?);
+    let (Some(status), Ok(errors)) = (JobStatus::parse(&status), serde_json::from_str(&errors)) else {
+        return Ok(None);
+    };
+    let mut job = Job {
+        id: row.get(0)?,
+        collection: row.get(1)?,
+        status,
+        total: row.get(3)?,
+        processed: row.get(4)?,
+        unchanged: row.get(5)?,
+        failed: row.get(6)?,
+        error: row.get(7)?,
+        errors,
+        created_at: row.get(9)?,
+        started_at: row.get(10)?,
+        finished_at: row.get(11)?,
+        last_operation: row.get(13)?,
+    };
+    if job.finished_at.is_none() {
+        let (first_operation, indexed): (u64, Option<u64>) = (row.get(12)?, row.get(14)?);
+        let reached = indexed.unwrap_or(0).min(job.last_operation);
+        job.processed += (reached + 1).saturating_sub(first_operation);
+    }
+    Ok(Some(job))
+}

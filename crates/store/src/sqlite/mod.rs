@@ -1,0 +1,75 @@
+//! The store in one SQLite file.
+//!
+//! Two connections, each on a thread of its own: one writes and gathers waiting requests into one commit ([`thread`]),
+//! one reads, so that a long write does not hold up reads. The modules below are plain functions over a connection,
+//! one file per resource; each runs inside a transaction that its thread has begun.
+
+pub(crate) mod accept;
+pub(crate) mod chunks;
+pub(crate) mod collections;
+pub(crate) mod documents;
+pub(crate) mod embeddings;
+mod failure;
+pub(crate) mod generations;
+pub(crate) mod jobs;
+mod open;
+pub(crate) mod operations;
+mod schema;
+mod thread;
+pub(crate) mod verify;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::Result;
+use thread::{DatabaseThread, Mode};
+
+/// A SQLite store that is open; what is inside [`Store::Sqlite`](crate::Store::Sqlite).
+#[derive(Debug, Clone)]
+pub struct Sqlite {
+    threads: Arc<Threads>,
+}
+
+/// The reader stands first, so that it is dropped first: the writer then closes the last connection, which empties
+/// the write-ahead log into the database file, and gives back the lock of the folder.
+#[derive(Debug)]
+struct Threads {
+    reader: DatabaseThread,
+    writer: DatabaseThread,
+}
+
+impl Sqlite {
+    pub(crate) fn open(folder: &Path) -> Result<Sqlite> {
+        let lock = open::lock(folder)?;
+        let writer = open::writer(folder)?;
+        let reader = open::reader(folder)?;
+        let threads = Threads {
+            writer: DatabaseThread::start("store-write", Mode::Write, writer, Some(lock))?,
+            reader: DatabaseThread::start("store-read", Mode::Read, reader, None)?,
+        };
+        Ok(Sqlite { threads: Arc::new(threads) })
+    }
+
+    /// Runs `work` on a consistent snapshot that holds every write acknowledged before this call.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.threads.reader.call(work).await
+    }
+
+    /// Runs `work` and commits it; returns when it is on the disk. When `work` fails, nothing of it stays.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.threads.writer.call(work).await
+    }
+
+    pub(crate) async fn close(self) {
+        self.threads.reader.close().await;
+        self.threads.writer.close().await;
+    }
+}

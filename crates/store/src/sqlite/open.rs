@@ -1,0 +1,91 @@
+//! Opening the folder: lock, connections, settings.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::schema;
+use crate::{Error, Result};
+
+/// Locked while a store is open on the folder. It stays there, empty, when the store is closed.
+const LOCK_FILE: &str = "weir.lock";
+
+/// The database. SQLite keeps its write-ahead log beside it, with `-wal` and `-shm` at the end of the name.
+const DATABASE_FILE: &str = "store.sqlite3";
+
+/// Statements that each connection keeps compiled; more than we have.
+const STATEMENTS_MAX: usize = 96;
+
+/// How long to wait for another program, such as the `sqlite3` shell, that holds the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// `cache_size` is in KiB when negative. The log is written back every 16 MiB, and cut to 64 MiB if it grew beyond.
+const SETTINGS: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA foreign_keys = ON;
+    PRAGMA cache_size = -16384;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA wal_autocheckpoint = 4096;
+    PRAGMA journal_size_limit = 67108864;
+";
+
+/// Makes the folder if it is missing and takes its lock, which is held until the file is dropped.
+pub(super) fn lock(folder: &Path) -> Result<File> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::from_io(folder, source))?;
+    let path = folder.join(LOCK_FILE);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|source| Error::from_io(&path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: folder.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(Error::from_io(&path, source)),
+    }
+}
+
+/// Opens the connection that writes, and brings the file to the current format.
+pub(super) fn writer(folder: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = connect(folder, flags)?;
+    schema::migrate(&mut connection)?;
+    sync_folders(folder)?;
+    Ok(connection)
+}
+
+/// Opens the connection that reads; the writer has made the file.
+pub(super) fn reader(folder: &Path) -> Result<Connection> {
+    let connection = connect(folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn connect(folder: &Path, flags: OpenFlags) -> Result<Connection> {
+    let path = folder.join(DATABASE_FILE);
+    let connection = Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .and_then(|connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.execute_batch(SETTINGS)?;
+            Ok(connection)
+        })
+        .map_err(|error| Error::from_opening(folder, error))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+/// Makes the names of the new files, and of the folder itself, survive a power cut.
+fn sync_folders(folder: &Path) -> Result<()> {
+    let folder = folder.canonicalize().map_err(|source| Error::from_io(folder, source))?;
+    for directory in [Some(folder.as_path()), folder.parent()].into_iter().flatten() {
+        #[cfg(unix)]
+        File::open(directory)
+            .and_then(|file| file.sync_all())
+            .map_err(|source| Error::Io { path: directory.to_owned(), source: source.into() })?;
+    }
+    Ok(())
+}
