@@ -1,0 +1,307 @@
+//! The command line: what was typed, and how it becomes a plan.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::{Args, Parser, Subcommand};
+use weir_loadgen::{Expect, ExpectedStatus, Limit, Load, NullConfig, Plan, RequestTemplate, Target};
+
+/// Largest file of bodies.
+const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Load for HTTP/1.1 servers on this machine, with percentiles that don't hide stalls.
+#[derive(Debug, Parser)]
+#[command(name = "weir-bench", version, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send requests in a closed loop, or at a constant rate with --rate, and report
+    Load(Box<LoadArgs>),
+    /// Serve a constant answer, to measure the generator itself
+    Null(NullArgs),
+    /// Measure the generator itself against a null server in the same process
+    Ceiling(CeilingArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// Target, http only; must be a loopback address unless --allow-remote
+    #[arg(long)]
+    url: String,
+    /// Connections, with at most one request under way on each
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// Generator threads
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// End after this many requests
+    #[arg(long)]
+    requests: Option<u64>,
+    /// End after this time [default: 10s unless --requests is given]
+    #[arg(long, value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Send at a constant rate, requests per second over all connections, instead of in a closed loop
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Requests to send before measuring
+    #[arg(long, default_value_t = 0)]
+    warmup: u64,
+    /// Longest wait for one answer
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// HTTP method [default: POST with a body, GET without]
+    #[arg(long)]
+    method: Option<String>,
+    /// Header to send, as 'name: value'; repeatable
+    #[arg(long = "header")]
+    headers: Vec<String>,
+    /// Body of every request
+    #[arg(long, conflicts_with = "body_file")]
+    body: Option<String>,
+    /// File of bodies, one a line, sent in order and again from the first; empty lines are skipped
+    #[arg(long)]
+    body_file: Option<PathBuf>,
+    /// Shuffle the bodies once before the run
+    #[arg(long, requires = "body_file")]
+    shuffle: bool,
+    /// Seed of --shuffle
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Statuses that count as right: 2xx, 404, 200-299, or several with commas
+    #[arg(long, default_value = "2xx")]
+    expect_status: ExpectedStatus,
+    /// Text that every right answer must hold
+    #[arg(long)]
+    expect_body: Option<String>,
+    /// Server process whose memory and CPU are reported; repeatable
+    #[arg(long = "pid")]
+    pids: Vec<u32>,
+    /// Count the descendants of every --pid too
+    #[arg(long, requires = "pids")]
+    pid_tree: bool,
+    /// Allow a target on another machine
+    #[arg(long)]
+    allow_remote: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Write the report as JSON to this file, or with `-` to stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Exit with 0 although requests failed
+    #[arg(long)]
+    pub(crate) allow_errors: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NullArgs {
+    /// Address; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// Body of every answer
+    #[arg(long, default_value = r#"{"hits":[]}"#)]
+    body: String,
+    /// Wait before each answer
+    #[arg(long, default_value = "0ms", value_parser = parse_duration)]
+    latency: Duration,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Allow an address that other machines can reach
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CeilingArgs {
+    /// Connections
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// Generator threads
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Threads of the null server
+    #[arg(long, default_value_t = 2)]
+    server_threads: usize,
+    /// How long to measure
+    #[arg(long, default_value = "3s", value_parser = parse_duration)]
+    duration: Duration,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl LoadArgs {
+    /// Resolves, reads and renders everything that was named.
+    pub(crate) fn plan(&self) -> anyhow::Result<Plan> {
+        let target = Target::parse(&self.url, self.allow_remote)?;
+        let bodies = self.bodies()?;
+        let has_body = bodies.iter().any(|body| !body.is_empty());
+        let method = self.method.as_deref().unwrap_or(if has_body { "POST" } else { "GET" });
+        let template = RequestTemplate::new(method, &self.headers)?;
+        let plan = Plan {
+            url: self.url.clone(),
+            requests: bodies.iter().map(|body| template.render(&target, body)).collect(),
+            target,
+            to_head: template.method() == "HEAD",
+            load: self.rate.map_or(Load::Closed, |per_second| Load::Rate { per_second }),
+            concurrency: self.concurrency,
+            threads: self.threads,
+            limit: Limit { requests: self.requests, duration: self.duration },
+            warmup: self.warmup,
+            timeout: self.timeout,
+            expect: Expect { status: self.expect_status.clone(), body: self.expect_body.clone() },
+            pids: self.pids.clone(),
+            pid_tree: self.pid_tree,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn bodies(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        let Some(path) = &self.body_file else {
+            return Ok(vec![self.body.clone().unwrap_or_default().into_bytes()]);
+        };
+        let mut bodies = read_bodies(path)?;
+        if self.shuffle {
+            shuffle(&mut bodies, self.seed);
+        }
+        Ok(bodies)
+    }
+}
+
+impl NullArgs {
+    pub(crate) fn config(&self) -> NullConfig {
+        NullConfig {
+            listen: self.listen,
+            threads: self.threads,
+            body: self.body.clone().into_bytes(),
+            latency: self.latency,
+        }
+    }
+}
+
+impl CeilingArgs {
+    pub(crate) fn null_config(&self) -> NullConfig {
+        NullConfig {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            threads: self.server_threads,
+            body: br#"{"hits":[]}"#.to_vec(),
+            latency: Duration::ZERO,
+        }
+    }
+
+    /// A closed loop of small searches at `addr`.
+    pub(crate) fn plan(&self, addr: SocketAddr) -> anyhow::Result<Plan> {
+        let url = format!("http://{addr}/v1/search");
+        let target = Target::parse(&url, false)?;
+        let template = RequestTemplate::new("POST", &[])?;
+        let plan = Plan {
+            requests: vec![template.render(&target, br#"{"query":"how high is the ceiling","top_k":5}"#)],
+            url,
+            target,
+            to_head: false,
+            load: Load::Closed,
+            concurrency: self.concurrency,
+            threads: self.threads,
+            limit: Limit { requests: None, duration: Some(self.duration) },
+            warmup: 1000,
+            timeout: Duration::from_secs(10),
+            expect: Expect::default(),
+            pids: Vec::new(),
+            pid_tree: false,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+fn read_bodies(path: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
+    let shown = path.display();
+    let len = std::fs::metadata(path).with_context(|| format!("could not read --body-file {shown}"))?.len();
+    ensure!(len <= BODY_FILE_BYTES_MAX, "--body-file {shown} is larger than 1 GiB; split it");
+    let bytes = std::fs::read(path).with_context(|| format!("could not read --body-file {shown}"))?;
+    let bodies: Vec<Vec<u8>> = bytes
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+        .filter(|line| !line.is_empty())
+        .collect();
+    ensure!(!bodies.is_empty(), "--body-file {shown} has no body; write one a line");
+    Ok(bodies)
+}
+
+/// Fisher-Yates with SplitMix64 (Steele, Lea, Flood 2014): equal seeds give equal orders everywhere.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    for last in (1..items.len()).rev() {
+        items.swap(last, (next() % (last as u64 + 1)) as usize);
+    }
+}
+
+/// Reads `250us`, `10ms`, `1.5s`, `2m` or `1h`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let seconds_per_unit = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("write a number and one of us, ms, s, m, h".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("`{number}` isn't a number"))?;
+    Duration::try_from_secs_f64(number * seconds_per_unit)
+        .map_err(|_| "the duration is out of range".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        for (text, micros) in
+            [("250us", 250), ("10ms", 10_000), ("1.5s", 1_500_000), ("2m", 120_000_000), ("0ms", 0)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_micros(micros)), "{text}");
+        }
+        for text in ["10", "ms", "-1s", "1d", "1 s", "infs", "NaNs", "1e30s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_seed_fixes_the_order_and_keeps_every_body() {
+        let shuffled = |seed| {
+            let mut items: Vec<u32> = (0..10).collect();
+            shuffle(&mut items, seed);
+            items
+        };
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+        let mut sorted = shuffled(3);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..10).collect::<Vec<u32>>());
+    }
+}

@@ -1,0 +1,185 @@
+//! What a generator thread counts while it runs; threads are added up at the end.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::{CreationError, Histogram};
+
+use crate::client::{Failure, FailureKind, Traffic};
+
+/// Longest time that a histogram tells apart; longer ones count as this.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+/// Significant digits of a recorded time: 0.1 % of the value.
+const DIGITS: u8 = 3;
+
+/// The instants of one request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// When it should have been sent; in the closed loop, when it was.
+    pub(crate) due: Instant,
+    /// When its sending began.
+    pub(crate) sent: Instant,
+    /// When it was answered or had failed.
+    pub(crate) done: Instant,
+}
+
+/// Counters and histograms (nanoseconds) of one thread or of a whole run.
+pub(crate) struct Recorder {
+    /// From the due instant, of right answers, timeouts and requests that were never sent.
+    pub(crate) response: Histogram<u64>,
+    /// From sending, of right answers and timeouts.
+    pub(crate) service: Histogram<u64>,
+    /// How late the generator itself sent, waits for a free connection not counted. Constant rate only.
+    pub(crate) lateness: Histogram<u64>,
+    /// Requests for which no connection was free when they were due. Constant rate only.
+    pub(crate) queued: u64,
+    pub(crate) sent: u64,
+    pub(crate) ok: u64,
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) failures: BTreeMap<FailureKind, u64>,
+    /// The first failure of each kind, in words.
+    pub(crate) examples: BTreeMap<FailureKind, String>,
+    pub(crate) traffic: Traffic,
+    pub(crate) last_done: Option<Instant>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Result<Recorder, CreationError> {
+        let histogram = || Histogram::new_with_bounds(1, nanos(TIME_MAX), DIGITS);
+        Ok(Recorder {
+            response: histogram()?,
+            service: histogram()?,
+            lateness: histogram()?,
+            queued: 0,
+            sent: 0,
+            ok: 0,
+            statuses: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            examples: BTreeMap::new(),
+            traffic: Traffic::default(),
+            last_done: None,
+        })
+    }
+
+    /// Counts a request that was sent, with the status of its answer and the verdict over it.
+    pub(crate) fn record(&mut self, times: Times, status: u16, outcome: Result<(), Failure>) {
+        self.sent += 1;
+        self.last_done = self.last_done.max(Some(times.done));
+        let kind = outcome.as_ref().err().map(|failure| failure.kind);
+        if matches!(kind, None | Some(FailureKind::BadStatus | FailureKind::BodyMismatch)) {
+            *self.statuses.entry(status).or_default() += 1;
+        }
+        // A timeout's true time is unknown but at least this; leaving it out would flatter the percentiles.
+        if matches!(kind, None | Some(FailureKind::Timeout)) {
+            self.response.saturating_record(nanos(times.done - times.due));
+            self.service.saturating_record(nanos(times.done - times.sent));
+        }
+        match outcome {
+            Ok(()) => self.ok += 1,
+            Err(failure) => self.record_failures(failure, 1),
+        }
+    }
+
+    /// Counts how late a request was sent that was due at `due`, on a connection that was free from `free`.
+    pub(crate) fn record_start(&mut self, due: Instant, free: Instant, sent: Instant) {
+        self.queued += u64::from(free > due);
+        self.lateness.saturating_record(nanos(sent.saturating_duration_since(due.max(free))));
+    }
+
+    /// Counts a request that was due but never sent, `waited` before the generator gave up.
+    pub(crate) fn record_unsent(&mut self, waited: Duration) {
+        self.response.saturating_record(nanos(waited));
+        let detail = "no connection became free within the timeout after the end of the schedule";
+        self.record_failures(Failure::new(FailureKind::Unsent, detail), 1);
+    }
+
+    pub(crate) fn add_traffic(&mut self, traffic: Traffic) {
+        self.traffic.sent_bytes += traffic.sent_bytes;
+        self.traffic.received_bytes += traffic.received_bytes;
+        self.traffic.connects += traffic.connects;
+    }
+
+    /// Adds what another thread counted.
+    pub(crate) fn merge(&mut self, other: Recorder) {
+        // Equal bounds, so adding can't fail.
+        let _ = self.response.add(&other.response);
+        let _ = self.service.add(&other.service);
+        let _ = self.lateness.add(&other.lateness);
+        self.queued += other.queued;
+        self.sent += other.sent;
+        self.ok += other.ok;
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        for (kind, count) in other.failures {
+            let detail = other.examples.get(&kind).cloned().unwrap_or_default();
+            self.record_failures(Failure { kind, detail }, count);
+        }
+        self.add_traffic(other.traffic);
+        self.last_done = self.last_done.max(other.last_done);
+    }
+
+    fn record_failures(&mut self, failure: Failure, count: u64) {
+        *self.failures.entry(failure.kind).or_default() += count;
+        self.examples.entry(failure.kind).or_insert(failure.detail);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(recorder: &mut Recorder, response_ms: u64, service_ms: u64, outcome: Result<(), Failure>) {
+        let due = Instant::now();
+        let done = due + Duration::from_millis(response_ms);
+        let times = Times { due, sent: done - Duration::from_millis(service_ms), done };
+        recorder.record(times, 200, outcome);
+    }
+
+    fn failure(kind: FailureKind) -> Result<(), Failure> {
+        Err(Failure::new(kind, kind.name()))
+    }
+
+    #[test]
+    fn right_answers_and_timeouts_have_times_and_other_failures_only_counts() {
+        let mut recorder = Recorder::new().unwrap();
+        record(&mut recorder, 30, 10, Ok(()));
+        record(&mut recorder, 50, 40, failure(FailureKind::Timeout));
+        record(&mut recorder, 1, 1, failure(FailureKind::BadStatus));
+        record(&mut recorder, 1, 1, failure(FailureKind::Reset));
+        recorder.record_unsent(Duration::from_millis(70));
+        let counts = (recorder.sent, recorder.ok, recorder.response.len(), recorder.service.len());
+        assert_eq!(counts, (4, 1, 3, 2));
+        assert_eq!(recorder.statuses, BTreeMap::from([(200, 2)]));
+        assert_eq!(recorder.response.max() / 1_000_000, 70);
+        assert_eq!(recorder.service.min() / 1_000_000, 9); // 10 ms, to 0.1 %
+        assert_eq!(recorder.failures[&FailureKind::Unsent], 1);
+    }
+
+    #[test]
+    fn lateness_is_counted_from_when_the_request_was_due_and_the_connection_free() {
+        let mut recorder = Recorder::new().unwrap();
+        let due = Instant::now();
+        let at = |ms| due + Duration::from_millis(ms);
+        recorder.record_start(due, due, at(2));
+        recorder.record_start(due, at(100), at(101));
+        assert_eq!(recorder.queued, 1);
+        assert_eq!((recorder.lateness.len(), recorder.lateness.max() / 1_000_000), (2, 2));
+    }
+
+    #[test]
+    fn merging_adds_every_count_and_keeps_the_first_example() {
+        let (mut a, mut b) = (Recorder::new().unwrap(), Recorder::new().unwrap());
+        record(&mut a, 1, 1, Ok(()));
+        record(&mut b, 9, 9, Ok(()));
+        record(&mut b, 1, 1, failure(FailureKind::Closed));
+        b.add_traffic(Traffic { sent_bytes: 5, received_bytes: 7, connects: 1 });
+        a.merge(b);
+        assert_eq!((a.sent, a.ok, a.response.len(), a.traffic.received_bytes), (3, 2, 2, 7));
+        assert_eq!(a.examples[&FailureKind::Closed], "closed");
+    }
+}

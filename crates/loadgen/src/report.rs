@@ -1,0 +1,543 @@
+//! What a run found: typed, as JSON with stable names, and as a table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+
+use crate::client::FailureKind;
+use crate::plan::{Load, Plan};
+use crate::procstat::ServerUse;
+use crate::record::Recorder;
+
+/// A generator that is later than this in 1 of 100 requests is named in a warning.
+const LATENESS_P99_MS_MAX: f64 = 1.0;
+/// Share of requests without a free connection above which a warning says so.
+const QUEUED_SHARE_MAX: f64 = 0.01;
+/// Cores per generator thread above which the generator itself was the limit.
+const CORES_PER_THREAD_MAX: f64 = 0.9;
+
+/// Percentiles of a time in milliseconds, exact to 0.1 %; all zero when nothing was recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// Number of recorded times.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub ms_mean: f64,
+    /// Median.
+    pub ms_p50: f64,
+    /// 90th percentile.
+    pub ms_p90: f64,
+    /// 95th percentile.
+    pub ms_p95: f64,
+    /// 99th percentile.
+    pub ms_p99: f64,
+    /// 99.9th percentile.
+    pub ms_p999: f64,
+    /// Longest.
+    pub ms_max: f64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Latency {
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        let at = |quantile| ms(histogram.value_at_quantile(quantile));
+        Latency {
+            count: histogram.len(),
+            ms_mean: histogram.mean() / 1e6,
+            ms_p50: at(0.5),
+            ms_p90: at(0.9),
+            ms_p95: at(0.95),
+            ms_p99: at(0.99),
+            ms_p999: at(0.999),
+            ms_max: ms(histogram.max()),
+        }
+    }
+
+    fn columns(&self) -> [(&'static str, f64); 7] {
+        [
+            ("mean", self.ms_mean),
+            ("p50", self.ms_p50),
+            ("p90", self.ms_p90),
+            ("p95", self.ms_p95),
+            ("p99", self.ms_p99),
+            ("p999", self.ms_p999),
+            ("max", self.ms_max),
+        ]
+    }
+}
+
+/// How well a constant-rate run kept its schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lateness {
+    /// Requests per second that were due.
+    pub rate_target_per_s: f64,
+    /// Requests for which every connection was busy at their due instant.
+    pub requests_queued: u64,
+    /// How late the generator itself was, waits for a free connection not counted.
+    pub late: Latency,
+}
+
+/// What the whole run moved and used beside the counts of requests.
+pub(crate) struct Measured {
+    pub(crate) elapsed: Duration,
+    pub(crate) generator_cpu: Duration,
+    pub(crate) server: Option<ServerUse>,
+}
+
+/// The result of one run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The target as given.
+    pub url: String,
+    /// Connections.
+    pub concurrency: usize,
+    /// Generator threads.
+    pub threads: usize,
+    /// Unmeasured requests before the run.
+    pub requests_warmup: u64,
+    /// Timeout of one request.
+    pub timeout_ms: f64,
+    /// From start to the last answer; at a constant rate at least as long as the schedule.
+    pub duration_s: f64,
+    /// Requests sent.
+    pub requests_sent: u64,
+    /// Requests that got a complete and expected answer in time.
+    pub requests_ok: u64,
+    /// Requests that failed, those that were due but never sent included.
+    pub requests_failed: u64,
+    /// Right answers per second.
+    pub requests_per_s: f64,
+    /// What a caller waits: from the due instant at a constant rate, from sending in the closed loop.
+    pub latency: Latency,
+    /// From sending to the answer's last byte. Equal to `latency` in the closed loop.
+    pub service: Latency,
+    /// How the schedule was kept; `None` in the closed loop.
+    pub lateness: Option<Lateness>,
+    /// Complete answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Failures by kind; kinds that did not occur are absent.
+    pub failures: BTreeMap<FailureKind, u64>,
+    /// The first failure of each kind, in words.
+    pub failure_examples: BTreeMap<FailureKind, String>,
+    /// Bytes of requests.
+    pub sent_bytes: u64,
+    /// Bytes of answers, heads included.
+    pub received_bytes: u64,
+    /// Connections opened during the run, beyond those that were open at its start.
+    pub reconnects: u64,
+    /// User and system time of the generator.
+    pub generator_cpu_s: f64,
+    /// Memory and CPU of the server's processes, if any were named.
+    pub server: Option<ServerUse>,
+    /// What a reader must know before believing the figures.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, total: Recorder, measured: Measured) -> Report {
+        let duration_s = measured.elapsed.as_secs_f64();
+        let mut report = Report {
+            url: plan.url.clone(),
+            concurrency: plan.concurrency,
+            threads: plan.threads.min(plan.concurrency),
+            requests_warmup: plan.warmup,
+            timeout_ms: plan.timeout.as_secs_f64() * 1e3,
+            duration_s,
+            requests_sent: total.sent,
+            requests_ok: total.ok,
+            requests_failed: total.failures.values().sum(),
+            requests_per_s: ratio(total.ok as f64, duration_s),
+            latency: Latency::of(&total.response),
+            service: Latency::of(&total.service),
+            lateness: lateness(plan, &total),
+            statuses: total.statuses,
+            failures: total.failures,
+            failure_examples: total.examples,
+            sent_bytes: total.traffic.sent_bytes,
+            received_bytes: total.traffic.received_bytes,
+            reconnects: total.traffic.connects,
+            generator_cpu_s: measured.generator_cpu.as_secs_f64(),
+            server: measured.server,
+            warnings: Vec::new(),
+        };
+        report.warnings = report.find_warnings();
+        report
+    }
+
+    /// Whether any request failed.
+    pub fn has_failures(&self) -> bool {
+        self.requests_failed > 0
+    }
+
+    /// Right answers per second of the server's CPU time; `None` when nobody watched or it used none.
+    pub fn requests_per_cpu_s(&self) -> Option<f64> {
+        let server = self.server.as_ref()?;
+        (server.cpu_s > 0.0).then(|| self.requests_ok as f64 / server.cpu_s)
+    }
+
+    fn generator_cores_mean(&self) -> f64 {
+        ratio(self.generator_cpu_s, self.duration_s)
+    }
+
+    fn find_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(lateness) = &self.lateness {
+            self.add_schedule_warnings(lateness, &mut warnings);
+        }
+        let cores = self.generator_cores_mean();
+        if cores > CORES_PER_THREAD_MAX * self.threads as f64 {
+            warnings.push(format!(
+                "the generator used {cores:.2} of {} cores: it may be the limit, not the server; raise --threads",
+                self.threads
+            ));
+        }
+        for pid in self.server.iter().flat_map(|server| &server.ended) {
+            warnings.push(format!("process {pid} ended during the run: its figures are incomplete"));
+        }
+        warnings
+    }
+
+    fn add_schedule_warnings(&self, lateness: &Lateness, warnings: &mut Vec<String>) {
+        if lateness.late.ms_p99 > LATENESS_P99_MS_MAX {
+            warnings.push(format!(
+                "the generator did not keep its schedule: it was {:.3} ms late in 1 of 100 requests; \
+                 lower --rate, raise --threads or free some CPU",
+                lateness.late.ms_p99
+            ));
+        }
+        let share = ratio(lateness.requests_queued as f64, self.requests_sent as f64);
+        if share > QUEUED_SHARE_MAX {
+            warnings.push(format!(
+                "{:.1} % of the requests found no free connection when they were due: the server stalled, \
+                 {}/s is above its capacity, or --concurrency {} is too low",
+                share * 100.0,
+                lateness.rate_target_per_s,
+                self.concurrency
+            ));
+        }
+        if let Some(unsent) = self.failures.get(&FailureKind::Unsent) {
+            warnings.push(format!(
+                "{unsent} requests were due but never sent: they count with their wait so far, and the true \
+                 latencies are higher"
+            ));
+        }
+    }
+
+    /// The report as a flat JSON object; names end with their unit and are stable.
+    pub fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        self.put_plan(&mut map);
+        put_latency(&mut map, "latency", &self.latency);
+        put_latency(&mut map, "service", &self.service);
+        if let Some(lateness) = &self.lateness {
+            map.insert("rate_target_per_s".to_owned(), json!(lateness.rate_target_per_s));
+            map.insert("requests_queued".to_owned(), json!(lateness.requests_queued));
+            put_latency(&mut map, "late", &lateness.late);
+        }
+        self.put_counts(&mut map);
+        self.put_usage(&mut map);
+        Value::Object(map)
+    }
+
+    fn mode(&self) -> &'static str {
+        if self.lateness.is_some() { "rate" } else { "closed" }
+    }
+
+    fn put_plan(&self, map: &mut Map<String, Value>) {
+        put(
+            map,
+            json!({
+                "tool": "weir-bench",
+                "version": env!("CARGO_PKG_VERSION"),
+                "mode": self.mode(),
+                "url": self.url,
+                "concurrency": self.concurrency,
+                "threads": self.threads,
+                "requests_warmup": self.requests_warmup,
+                "timeout_ms": self.timeout_ms,
+            }),
+        );
+    }
+
+    fn put_counts(&self, map: &mut Map<String, Value>) {
+        let failures: BTreeMap<_, _> = FailureKind::ALL
+            .map(|kind| (kind.name(), self.failures.get(&kind).copied().unwrap_or(0)))
+            .into_iter()
+            .collect();
+        let examples: BTreeMap<_, _> =
+            self.failure_examples.iter().map(|(kind, text)| (kind.name(), text)).collect();
+        let statuses: BTreeMap<_, _> = self.statuses.iter().map(|(s, n)| (s.to_string(), n)).collect();
+        put(
+            map,
+            json!({
+                "duration_s": self.duration_s,
+                "requests_sent": self.requests_sent,
+                "requests_ok": self.requests_ok,
+                "requests_failed": self.requests_failed,
+                "requests_per_s": self.requests_per_s,
+                "statuses": statuses,
+                "failures": failures,
+                "failure_examples": examples,
+                "sent_bytes": self.sent_bytes,
+                "received_bytes": self.received_bytes,
+                "reconnects": self.reconnects,
+                "warnings": self.warnings,
+            }),
+        );
+    }
+
+    fn put_usage(&self, map: &mut Map<String, Value>) {
+        put(
+            map,
+            json!({
+                "generator_cpu_s": self.generator_cpu_s,
+                "generator_cores_mean": self.generator_cores_mean(),
+            }),
+        );
+        let Some(server) = &self.server else { return };
+        let processes: Vec<Value> = server
+            .processes
+            .iter()
+            .map(|p| {
+                json!({ "pid": p.pid, "name": p.name, "rss_bytes_max": p.rss_bytes_max, "cpu_s": p.cpu_s })
+            })
+            .collect();
+        put(
+            map,
+            json!({
+                "server_rss_bytes_start": server.rss_bytes_start,
+                "server_rss_bytes_min": server.rss_bytes_min,
+                "server_rss_bytes_mean": server.rss_bytes_mean,
+                "server_rss_bytes_max": server.rss_bytes_max,
+                "server_rss_bytes_end": server.rss_bytes_end,
+                "server_pss_bytes_end": server.pss_bytes_end,
+                "server_cpu_s": server.cpu_s,
+                "server_cores_mean": server.cores_mean,
+                "server_requests_per_cpu_s": self.requests_per_cpu_s(),
+                "server_processes": processes,
+            }),
+        );
+    }
+
+    /// The report for people: a few lines, warnings last.
+    pub fn to_table(&self) -> String {
+        let mut lines = vec![self.render_head(), String::new()];
+        lines.push(format!("  {:<11}{}", "ms", Latency::render_names(&self.latency)));
+        if let Some(lateness) = &self.lateness {
+            lines.push(format!("  {:<11}{}", "response", self.latency.render()));
+            lines.push(format!("  {:<11}{}", "service", self.service.render()));
+            lines.push(format!("  {:<11}{}", "own delay", lateness.late.render()));
+        } else {
+            lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
+        }
+        lines.push(String::new());
+        lines.push(self.render_requests());
+        lines.extend(self.failures.iter().map(|(kind, count)| self.render_failure(*kind, *count)));
+        lines.push(format!(
+            "  bytes      {} sent, {} received, {} reconnects",
+            bytes(self.sent_bytes),
+            bytes(self.received_bytes),
+            self.reconnects
+        ));
+        lines.push(format!(
+            "  generator  {:.2} s CPU, {:.2} cores",
+            self.generator_cpu_s,
+            self.generator_cores_mean()
+        ));
+        lines.extend(self.server.iter().flat_map(|server| self.render_server(server)));
+        lines.extend(self.warnings.iter().map(|warning| format!("  WARNING    {warning}")));
+        lines.join("\n") + "\n"
+    }
+
+    fn render_head(&self) -> String {
+        let how = match &self.lateness {
+            None => "closed loop".to_owned(),
+            Some(lateness) => format!("constant {}/s", lateness.rate_target_per_s),
+        };
+        format!(
+            "{}\n  {how}, {} connections, {:.2} s: {:.1} requests/s",
+            self.url, self.concurrency, self.duration_s, self.requests_per_s
+        )
+    }
+
+    fn render_requests(&self) -> String {
+        let statuses: Vec<_> = self.statuses.iter().map(|(s, n)| format!("{s}: {n}")).collect();
+        let queued = self.lateness.as_ref().map_or(String::new(), |lateness| {
+            format!(", {} found no free connection when due", lateness.requests_queued)
+        });
+        format!(
+            "  requests   {} sent, {} ok, {} failed{queued}; status {}",
+            self.requests_sent,
+            self.requests_ok,
+            self.requests_failed,
+            if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") }
+        )
+    }
+
+    fn render_failure(&self, kind: FailureKind, count: u64) -> String {
+        let example = self.failure_examples.get(&kind).map_or("", String::as_str);
+        format!("  FAILED     {count} {}, the first: {}", kind.name(), example.escape_debug())
+    }
+
+    fn render_server(&self, server: &ServerUse) -> Vec<String> {
+        let per_cpu_s = self.requests_per_cpu_s().map_or("-".to_owned(), |n| format!("{n:.0}"));
+        let total = format!(
+            "  server     {:.2} s CPU, {:.2} cores, {per_cpu_s} requests per CPU second; \
+             RSS {} at start, {} mean, {} max, {} at end",
+            server.cpu_s,
+            server.cores_mean,
+            bytes(server.rss_bytes_start),
+            bytes(server.rss_bytes_mean),
+            bytes(server.rss_bytes_max),
+            bytes(server.rss_bytes_end)
+        );
+        let each = server.processes.iter().map(|p| {
+            format!("    {:<9}{}: {:.2} s CPU, RSS {} max", p.pid, p.name, p.cpu_s, bytes(p.rss_bytes_max))
+        });
+        std::iter::once(total).chain(each).collect()
+    }
+}
+
+impl Latency {
+    fn render_names(&self) -> String {
+        self.columns().iter().map(|(name, _)| format!("{name:>10}")).collect()
+    }
+
+    fn render(&self) -> String {
+        self.columns().iter().map(|(_, ms)| format!("{ms:>10.3}")).collect()
+    }
+}
+
+fn lateness(plan: &Plan, total: &Recorder) -> Option<Lateness> {
+    match plan.load {
+        Load::Closed => None,
+        Load::Rate { per_second } => Some(Lateness {
+            rate_target_per_s: per_second,
+            requests_queued: total.queued,
+            late: Latency::of(&total.lateness),
+        }),
+    }
+}
+
+fn put(map: &mut Map<String, Value>, object: Value) {
+    if let Value::Object(fields) = object {
+        map.extend(fields);
+    }
+}
+
+fn put_latency(map: &mut Map<String, Value>, what: &str, latency: &Latency) {
+    map.insert(format!("{what}_count"), json!(latency.count));
+    for (name, ms) in latency.columns() {
+        map.insert(format!("{what}_ms_{name}"), json!(ms));
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn bytes(count: u64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    match count {
+        0..10_240 => format!("{count} B"),
+        10_240..10_485_760 => format!("{:.1} KiB", count as f64 / 1024.0),
+        _ => format!("{:.1} MiB", count as f64 / MIB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Failure;
+    use crate::plan::tests::plan;
+    use crate::record::Times;
+    use std::time::Instant;
+
+    fn report(load: Load) -> Report {
+        let mut plan = plan();
+        plan.load = load;
+        let mut total = Recorder::new().unwrap();
+        let due = Instant::now();
+        for ms in 1..=100 {
+            let done = due + Duration::from_millis(ms);
+            total.record_start(due, due, due);
+            total.record(Times { due, sent: due, done }, 200, Ok(()));
+        }
+        let failure = Failure::new(FailureKind::BadStatus, "503 {\"error\":\n}");
+        total.record(Times { due, sent: due, done: due }, 503, Err(failure));
+        let measured = Measured {
+            elapsed: Duration::from_secs(2),
+            generator_cpu: Duration::from_millis(100),
+            server: None,
+        };
+        Report::new(&plan, total, measured)
+    }
+
+    #[test]
+    fn percentiles_and_throughput_are_exact_to_a_thousandth() {
+        let report = report(Load::Closed);
+        assert_eq!(report.requests_per_s, 50.0);
+        let latency = report.latency;
+        assert_eq!((latency.count, report.requests_failed), (100, 1));
+        for (found, expected) in [
+            (latency.ms_mean, 50.5),
+            (latency.ms_p50, 50.0),
+            (latency.ms_p90, 90.0),
+            (latency.ms_p95, 95.0),
+            (latency.ms_p99, 99.0),
+            (latency.ms_p999, 100.0),
+            (latency.ms_max, 100.0),
+        ] {
+            assert!((found / expected - 1.0).abs() < 0.001, "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn json_names_are_stable() {
+        let keys = |load| {
+            let json = report(load).to_json();
+            json.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+        };
+        let closed = "concurrency duration_s failure_examples failures generator_cores_mean generator_cpu_s \
+            latency_count latency_ms_max latency_ms_mean latency_ms_p50 latency_ms_p90 latency_ms_p95 \
+            latency_ms_p99 latency_ms_p999 mode received_bytes reconnects requests_failed requests_ok \
+            requests_per_s requests_sent requests_warmup sent_bytes service_count service_ms_max \
+            service_ms_mean service_ms_p50 service_ms_p90 service_ms_p95 service_ms_p99 service_ms_p999 \
+            statuses threads timeout_ms tool url version warnings";
+        let mut sorted: Vec<String> = keys(Load::Closed).split(' ').map(str::to_owned).collect();
+        sorted.sort();
+        assert_eq!(sorted.join(" "), closed);
+        for key in ["late_ms_p99", "rate_target_per_s", "requests_queued"] {
+            assert!(keys(Load::Rate { per_second: 50.0 }).contains(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn failures_are_shown_on_one_line_each() {
+        let table = report(Load::Closed).to_table();
+        assert!(table.contains("101 sent, 100 ok, 1 failed; status 200: 100, 503: 1\n"), "{table}");
+        assert!(table.contains("FAILED     1 bad_status, the first: 503 {\\\"error\\\":\\n}\n"), "{table}");
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_kept_is_warned_about() {
+        let mut report = report(Load::Rate { per_second: 50.0 });
+        assert_eq!(report.find_warnings(), Vec::<String>::new());
+        let lateness = report.lateness.as_mut().unwrap();
+        lateness.late.ms_p99 = 1.5;
+        lateness.requests_queued = 2;
+        report.generator_cpu_s = 1.9;
+        let starts: Vec<String> = report.find_warnings().iter().map(|w| w[..32].to_owned()).collect();
+        assert_eq!(
+            starts,
+            [
+                "the generator did not keep its s",
+                "2.0 % of the requests found no f",
+                "the generator used 0.95 of 1 core"
+            ]
+            .map(|w| w[..32].to_owned())
+        );
+    }
+}
