@@ -1,0 +1,76 @@
+//! Checks that look at more than one setting, or at the machine.
+
+use std::collections::BTreeSet;
+
+use super::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
+use super::problem::{Place, Problem, Problems};
+use super::table::Config;
+
+/// What is wrong between settings that are each right.
+pub(super) fn check_together(config: &Config) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let chunking = &config.chunking;
+    if chunking.overlap_tokens >= chunking.max_tokens {
+        let (overlap, max) = (chunking.overlap_tokens, chunking.max_tokens);
+        let message = format!("chunking.overlap_tokens is {overlap} and chunking.max_tokens is {max}");
+        problems.push(Problem::new(Place::Nowhere, message).hint("the overlap must be below the maximum"));
+    }
+    if config.search.weight_lexical + config.search.weight_dense == 0.0 {
+        let message = "search.weight_lexical and search.weight_dense are both 0";
+        problems.push(Problem::new(Place::Nowhere, message).hint("at least one must be above 0"));
+    }
+    let mut names = BTreeSet::new();
+    for name in config.models.iter().flat_map(ModelConfig::names) {
+        if !names.insert(name) {
+            let message = format!("two models are called `{name}`");
+            problems.push(Problem::new(Place::Nowhere, message).hint("ids and aliases must differ"));
+        }
+    }
+    problems
+}
+
+impl Config {
+    /// Checks what `weir serve` needs beyond well-formed settings: a model, its files, an address that is safe.
+    ///
+    /// # Errors
+    /// Every problem at once, each with a remedy.
+    pub fn check_for_serving(&self) -> Result<(), Problems> {
+        let mut problems = Vec::new();
+        problems.extend(self.check_address());
+        if self.models.is_empty() {
+            let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
+            problems.push(Problem::new(Place::Nowhere, message).hint(
+                "`make setup` gets the default model; `--model DIR` names another, `--model pseudo` needs none",
+            ));
+        }
+        problems.extend(self.models.iter().filter_map(check_model));
+        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    }
+
+    fn check_address(&self) -> Option<Problem> {
+        let address = self.server.listen;
+        if address.ip().is_loopback() || self.server.insecure_no_auth {
+            return None;
+        }
+        let message =
+            format!("listening on {address} would let anybody who reaches it read and change everything");
+        let hint = format!(
+            "listen on 127.0.0.1:{}, or say that this is meant with --insecure-no-auth (server.insecure_no_auth = true)",
+            address.port()
+        );
+        Some(Problem::new(Place::Nowhere, message).hint(hint))
+    }
+}
+
+fn check_model(model: &ModelConfig) -> Option<Problem> {
+    let ModelKind::Local { folder, .. } = &model.kind else { return None };
+    if folder.join("config.json").is_file() {
+        return None;
+    }
+    let (id, shown) = (&model.id, folder.display());
+    let what = if folder.is_dir() { "holds no config.json" } else { "is not a folder" };
+    let message = format!("the model `{id}` can't be loaded: {shown} {what}");
+    Some(Problem::new(Place::Nowhere, message).hint(
+        "name a folder in the Hugging Face layout; `make setup` gets the default model, `weir model pull NAME` others",
+    ))
+}

@@ -1,0 +1,24 @@
+//! One typed tree of settings: defaults → one TOML file → `WEIR_…` environment → flags.
+//!
+//! [`table`] holds every setting once; the tree, the names in files and environment, `weir config show` and
+//! `docs/configuration.md` all come from it. [`load`] reports every problem at once, each with its place. This
+//! module alone reads the environment.
+
+mod check;
+#[cfg(test)]
+mod docs;
+mod environment;
+mod file;
+mod load;
+mod models;
+mod problem;
+mod value;
+
+pub mod table;
+
+pub use environment::Environment;
+pub use load::{Flags, Loaded, Source, load};
+pub use models::{ModelConfig, ModelKind, Precision, Prompts};
+pub use problem::{Place, Problem, Problems};
+pub use table::{Config, SETTINGS, Setting};
+pub use value::{LogFormat, LogLevel, Scalar};

@@ -1,0 +1,206 @@
+//! The `[[models]]` tables: which models there are.
+
+use std::path::{Path, PathBuf};
+
+use super::value::Scalar;
+
+/// One model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// The name that callers use.
+    pub id: String,
+    /// Other names for it.
+    pub alias: Vec<String>,
+    /// Where its embeddings come from.
+    pub kind: ModelKind,
+    /// What is put in front of texts.
+    pub prompts: Prompts,
+}
+
+/// Where a model's embeddings come from. Remote APIs and ONNX files will be further variants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelKind {
+    /// A folder in the Hugging Face layout, run on this machine.
+    Local {
+        /// The folder.
+        folder: PathBuf,
+        /// The numbers that it computes with.
+        precision: Precision,
+    },
+    /// Embeddings made from a hash of the text: no model, no meaning, always the same. For development and load tests.
+    Pseudo {
+        /// The embeddings' length.
+        dimension: usize,
+    },
+}
+
+/// The numbers that a model computes with. `int8` and `bf16` will be further variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats: exact.
+    F32,
+}
+
+impl Precision {
+    /// The name in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+        }
+    }
+}
+
+/// Texts that a model wants in front of what it embeds; empty for most.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prompts {
+    /// In front of queries.
+    pub query: String,
+    /// In front of documents.
+    pub document: String,
+}
+
+/// The length of pseudo-embeddings when none is given: that of the default model.
+pub(super) const PSEUDO_DIMENSION: usize = 384;
+
+/// The folder that is used when no model is configured, if it is there.
+pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
+
+/// One row per field of a `[[models]]` table, for the docs and for messages: name, type, default, what it does.
+pub(super) const FIELDS: [(&str, &str, &str, &str); 8] = [
+    ("id", "text", "required", "The name that callers use; no two models share a name."),
+    ("alias", "list of texts", "`[]`", "Other names for it."),
+    (
+        "kind",
+        "`local` or `pseudo`",
+        "`\"local\"`",
+        "Where its embeddings come from; `pseudo` needs no model and has no meaning. (`remote` and `onnx` are to come.)",
+    ),
+    ("folder", "folder", "required for `local`", "A model in the Hugging Face layout."),
+    (
+        "precision",
+        "`f32`",
+        "`\"f32\"`",
+        "The numbers that it computes with. (`int8` and `bf16` are to come.)",
+    ),
+    ("dimension", "whole number", "`384`", "The embeddings' length; for `pseudo` alone."),
+    ("prompts.query", "text", "`\"\"`", "Put in front of queries."),
+    ("prompts.document", "text", "`\"\"`", "Put in front of documents."),
+];
+
+/// A `[[models]]` table as it was typed: every field optional and untested.
+#[derive(Debug, Default)]
+pub(super) struct TypedModel {
+    pub(super) id: Option<String>,
+    pub(super) alias: Vec<String>,
+    pub(super) kind: Option<String>,
+    pub(super) folder: Option<String>,
+    pub(super) precision: Option<String>,
+    pub(super) dimension: Option<i64>,
+    pub(super) prompts: Prompts,
+}
+
+impl ModelConfig {
+    /// The model that `--model` names: a folder, or `pseudo`.
+    pub(super) fn from_argument(argument: &str) -> ModelConfig {
+        if argument == "pseudo" {
+            return ModelConfig::new("pseudo".to_owned(), ModelKind::Pseudo { dimension: PSEUDO_DIMENSION });
+        }
+        let folder = Path::new(argument);
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let id = name.unwrap_or_else(|| "default".to_owned());
+        ModelConfig::new(id, ModelKind::Local { folder: folder.to_owned(), precision: Precision::F32 })
+    }
+
+    fn new(id: String, kind: ModelKind) -> ModelConfig {
+        ModelConfig { id, alias: Vec::new(), kind, prompts: Prompts::default() }
+    }
+
+    /// The id and every alias.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.id.as_str()).chain(self.alias.iter().map(String::as_str))
+    }
+
+    /// The fields as they would be written in a file, without those that have no meaning for the kind.
+    pub fn fields(&self) -> Vec<(&'static str, Scalar)> {
+        let text = |value: &str| Scalar::Text(value.to_owned());
+        let mut fields = vec![("id", text(&self.id))];
+        match &self.kind {
+            ModelKind::Local { folder, precision } => {
+                fields.push(("kind", text("local")));
+                fields.push(("folder", text(&folder.display().to_string())));
+                fields.push(("precision", text(precision.as_str())));
+            }
+            ModelKind::Pseudo { dimension } => {
+                fields.push(("kind", text("pseudo")));
+                fields.push(("dimension", Scalar::Integer(i64::try_from(*dimension).unwrap_or(i64::MAX))));
+            }
+        }
+        fields
+    }
+}
+
+impl TypedModel {
+    /// What was typed becomes what is meant, or a list of what is wrong: `(field, message)`.
+    pub(super) fn resolve(self) -> Result<ModelConfig, Vec<(&'static str, String)>> {
+        let mut wrong = Vec::new();
+        let id = self.id.clone().unwrap_or_default();
+        if id.is_empty() {
+            wrong.push(("id", "is missing: give the model a name".to_owned()));
+        }
+        let kind = match self.kind.as_deref() {
+            None | Some("local") => self.resolve_local(&mut wrong),
+            Some("pseudo") => self.resolve_pseudo(&mut wrong),
+            Some(name @ ("remote" | "onnx")) => {
+                wrong.push(("kind", format!("`{name}` is not there yet; accepted now: local, pseudo")));
+                None
+            }
+            Some(name) => {
+                wrong.push(("kind", format!("must be one of local, pseudo, not {name:?}")));
+                None
+            }
+        };
+        match (kind, wrong.is_empty()) {
+            (Some(kind), true) => Ok(ModelConfig { id, alias: self.alias, kind, prompts: self.prompts }),
+            (Some(_) | None, _) => Err(wrong),
+        }
+    }
+
+    fn resolve_local(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
+        match self.precision.as_deref() {
+            None | Some("f32") => {}
+            Some(name @ ("int8" | "bf16")) => {
+                wrong.push(("precision", format!("`{name}` is not there yet; accepted now: f32")));
+            }
+            Some(name) => wrong.push(("precision", format!("must be f32, not {name:?}"))),
+        }
+        if self.dimension.is_some() {
+            wrong.push(("dimension", "is for the kind `pseudo` alone: a local model has its own".to_owned()));
+        }
+        match self.folder.as_deref() {
+            None | Some("") => {
+                wrong.push(("folder", "is missing: name the model's folder".to_owned()));
+                None
+            }
+            Some(folder) => Some(ModelKind::Local { folder: folder.into(), precision: Precision::F32 }),
+        }
+    }
+
+    fn resolve_pseudo(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
+        for (field, is_given) in [("folder", self.folder.is_some()), ("precision", self.precision.is_some())]
+        {
+            if is_given {
+                wrong.push((field, "has no meaning for the kind `pseudo`: remove it".to_owned()));
+            }
+        }
+        match self.dimension {
+            None => Some(ModelKind::Pseudo { dimension: PSEUDO_DIMENSION }),
+            Some(dimension) if (1..=4096).contains(&dimension) => {
+                usize::try_from(dimension).ok().map(|dimension| ModelKind::Pseudo { dimension })
+            }
+            Some(dimension) => {
+                wrong.push(("dimension", format!("must be a whole number from 1 to 4096, not {dimension}")));
+                None
+            }
+        }
+    }
+}

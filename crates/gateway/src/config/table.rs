@@ -1,0 +1,303 @@
+//! The table of settings.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use weir_api::FusionMethod;
+use weir_text::Language;
+
+use super::models::ModelConfig;
+use super::value::{LogFormat, LogLevel, Scalar, SettingValue};
+
+/// One row of the table: what can be said about a setting without a configuration at hand.
+pub struct Setting {
+    /// The name in the file and in messages: `limits.body_bytes_max`.
+    pub name: &'static str,
+    /// What a number counts, or what a text is.
+    pub unit: &'static str,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// The accepted numbers; of no meaning for other types.
+    pub range: RangeInclusive<f64>,
+    /// Another name in the environment, for the settings that are set most often.
+    pub short_variable: Option<&'static str>,
+    pub(super) get: fn(&Config) -> Scalar,
+    pub(super) set: fn(&mut Config, &Scalar, &RangeInclusive<f64>) -> Result<(), String>,
+}
+
+impl Setting {
+    /// The row called `name`.
+    pub fn named(name: &str) -> Option<&'static Setting> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+
+    /// The environment variable: `limits.body_bytes_max` is `WEIR_LIMITS_BODY_BYTES_MAX`.
+    pub fn variable(&self) -> String {
+        format!("WEIR_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// The value in `config`, as it is written in the file.
+    pub fn value(&self, config: &Config) -> Scalar {
+        (self.get)(config)
+    }
+}
+
+/// The other names in the environment.
+const SHORT_VARIABLES: [(&str, &str); 3] =
+    [("server.listen", "WEIR_LISTEN"), ("server.data_dir", "WEIR_DATA_DIR"), ("client.url", "WEIR_URL")];
+
+const fn short_variable(name: &str) -> Option<&'static str> {
+    let mut i = 0;
+    while i < SHORT_VARIABLES.len() {
+        if is_same(SHORT_VARIABLES[i].0.as_bytes(), name.as_bytes()) {
+            return Some(SHORT_VARIABLES[i].1);
+        }
+        i += 1;
+    }
+    None
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Any number that the type holds, or no number at all.
+const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
+/// At least one.
+const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
+
+/// Makes the tree of structs, their defaults and [`SETTINGS`] from the rows
+/// `name: type = default, "unit", accepted range;`.
+macro_rules! settings {
+    ($(
+        #[doc = $about:literal]
+        $section:ident: $Section:ident {
+            $( $(#[doc = $doc:literal])+ $field:ident: $kind:ty = $default:expr, $unit:literal, $range:expr; )+
+        }
+    )+) => {
+        /// Every setting, with its value.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Config {
+            $( #[doc = $about] pub $section: $Section, )+
+            /// The models, the default one first: the `[[models]]` tables.
+            pub models: Vec<ModelConfig>,
+        }
+
+        $(
+            #[doc = $about]
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $Section {
+                $( $(#[doc = $doc])+ pub $field: $kind, )+
+            }
+
+            impl Default for $Section {
+                fn default() -> $Section {
+                    $Section { $( $field: $default, )+ }
+                }
+            }
+        )+
+
+        /// Every section and what it is about, in the order of the table.
+        pub const SECTIONS: &[(&str, &str)] = &[ $( (stringify!($section), $about), )+ ];
+
+        /// Every setting.
+        pub const SETTINGS: &[Setting] = &[ $( $( Setting {
+            name: concat!(stringify!($section), ".", stringify!($field)),
+            unit: $unit,
+            doc: concat!($($doc),+),
+            range: $range,
+            short_variable: short_variable(concat!(stringify!($section), ".", stringify!($field))),
+            get: |config| config.$section.$field.render(),
+            set: |config, scalar, range| {
+                config.$section.$field = SettingValue::read(scalar, range)?;
+                Ok(())
+            },
+        }, )+ )+ ];
+    };
+}
+
+settings! {
+    /// The server and its data.
+    server: Server {
+        /// The address that the gateway listens on. Anything but loopback needs `server.insecure_no_auth`.
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
+        /// The folder that holds the store and the indexes; created when it isn't there.
+        data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
+        /// Whether to listen where others can reach it although nobody has to show a key.
+        insecure_no_auth: bool = false, "true or false", ANY;
+        /// How long a request may take before it is answered with `deadline_exceeded`.
+        request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
+        /// How long running requests may take to finish after SIGTERM.
+        shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
+    }
+    /// The log, on the standard error stream.
+    log: Log {
+        /// How it is written; `auto` is `text` on a terminal and `json` otherwise.
+        format: LogFormat = LogFormat::Auto, "auto, text or json", ANY;
+        /// The least important level that is written.
+        level: LogLevel = LogLevel::Info, "error, warn, info, debug or trace", ANY;
+    }
+    /// What a request may ask for and what the gateway takes at once.
+    limits: Limits {
+        /// The body of a request, `/v1/ingest` aside.
+        body_bytes_max: usize = 32 << 20, "bytes", ONE;
+        /// The body of `/v1/ingest`.
+        ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
+        /// Documents in one request.
+        documents_per_request_max: usize = 10_000, "documents", ONE;
+        /// The text of one document.
+        document_text_bytes_max: usize = 16 << 20, "bytes", ONE;
+        /// The id of a document.
+        document_id_bytes_max: usize = 512, "bytes", ONE;
+        /// The metadata of one document, as JSON.
+        metadata_bytes_max: usize = 64 << 10, "bytes", ONE;
+        /// Keys in the metadata of one document.
+        metadata_keys_max: usize = 256, "keys", ANY;
+        /// A query.
+        query_bytes_max: usize = 16 << 10, "bytes", ONE;
+        /// Results of one search.
+        top_k_max: u64 = 1_000, "results", ONE;
+        /// Open connections; more wait to be accepted.
+        connections_max: usize = 1_024, "connections", ONE;
+        /// Searches at one instant; more are answered with `overloaded`.
+        search_concurrency_max: usize = 256, "searches", ONE;
+        /// Acknowledged operations that are not searchable yet; above it, ingest is answered with `overloaded`.
+        pending_operations_max: u64 = 1_000_000, "operations", ONE;
+    }
+    /// The embedding of texts.
+    inference: Inference {
+        /// Threads that embed; 0 takes all cores.
+        threads: usize = 0, "threads", 0.0..=1024.0;
+        /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
+        queue_tokens_max: usize = 65_536, "tokens", ONE;
+    }
+    /// How searches rank when the request doesn't say.
+    search: Search {
+        /// How the lexical and the dense ranking are fused.
+        fusion_method: FusionMethod = FusionMethod::Convex, "convex or rrf", ANY;
+        /// The weight of the lexical ranking.
+        weight_lexical: f32 = 0.5, "number", 0.0..=1e6;
+        /// The weight of the dense ranking.
+        weight_dense: f32 = 0.5, "number", 0.0..=1e6;
+        /// The constant of reciprocal-rank fusion; larger flattens the top.
+        rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
+        /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
+        depth: usize = 100, "hits", 1.0..=100_000.0;
+    }
+    /// The worker that makes accepted documents searchable.
+    ingest: Ingest {
+        /// Documents that become searchable in one commit.
+        batch_documents_max: usize = 256, "documents", ONE;
+        /// Tokens that are embedded for one commit, about.
+        batch_tokens_max: usize = 32_768, "tokens", ONE;
+    }
+    /// The embedded index.
+    index: Index {
+        /// Memory for the lexical writer's buffer, per collection that is being written.
+        writer_memory_bytes: usize = 32 << 20, "bytes", 15e6..=4e9;
+    }
+    /// How texts are cut in a collection created without `chunking`.
+    chunking: Chunking {
+        /// Tokens in a chunk, at most.
+        max_tokens: u32 = 200, "tokens", 1.0..=8192.0;
+        /// Tokens that neighbouring chunks share, about; below `chunking.max_tokens`.
+        overlap_tokens: u32 = 32, "tokens", ANY;
+    }
+    /// What a new collection gets when its creator doesn't say.
+    collections: Collections {
+        /// The language of its texts, which chooses the stemmer.
+        language: Language = Language::English, "language", ANY;
+    }
+    /// The commands that talk to a running gateway: `ingest`, `search`, `jobs`.
+    client: Client {
+        /// Where that gateway is; empty takes the address of `server.listen`.
+        url: String = String::new(), "URL", ANY;
+    }
+    /// Where `weir model pull` gets models.
+    hub: Hub {
+        /// A hub that serves files under `{url}/{model}/resolve/{revision}/{file}`.
+        url: String = "https://huggingface.co".to_owned(), "URL", ANY;
+    }
+}
+
+impl Config {
+    /// The limits that requests are checked against.
+    pub fn request_limits(&self) -> weir_api::Limits {
+        let limits = &self.limits;
+        weir_api::Limits {
+            documents_per_request_max: limits.documents_per_request_max,
+            document_text_bytes_max: limits.document_text_bytes_max,
+            document_id_bytes_max: limits.document_id_bytes_max,
+            metadata_bytes_max: limits.metadata_bytes_max,
+            metadata_keys_max: limits.metadata_keys_max,
+            query_bytes_max: limits.query_bytes_max,
+            top_k_max: limits.top_k_max,
+        }
+    }
+
+    /// Where the commands that talk to a running gateway find it, without a slash at the end.
+    pub fn client_url(&self) -> String {
+        if !self.client.url.is_empty() {
+            return self.client.url.trim_end_matches('/').to_owned();
+        }
+        let mut address = self.server.listen;
+        if address.ip().is_unspecified() {
+            let loopback: std::net::IpAddr =
+                if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+            address.set_ip(loopback);
+        }
+        format!("http://{address}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_give_variables_and_back() {
+        let setting = Setting::named("limits.body_bytes_max").unwrap();
+        assert_eq!(setting.variable(), "WEIR_LIMITS_BODY_BYTES_MAX");
+        assert_eq!(setting.value(&Config::default()), Scalar::Integer(33_554_432));
+        assert_eq!(Setting::named("server.listen").unwrap().short_variable, Some("WEIR_LISTEN"));
+    }
+
+    #[test]
+    fn every_default_is_accepted_by_its_own_setting() {
+        let defaults = Config::default();
+        for setting in SETTINGS {
+            let mut config = Config::default();
+            (setting.set)(&mut config, &setting.value(&defaults), &setting.range).expect(setting.name);
+            assert_eq!(config, defaults, "{}", setting.name);
+            assert!(setting.doc.starts_with(' ') && setting.doc.ends_with('.'), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn the_limits_of_the_api_and_of_the_configuration_are_the_same_by_default() {
+        assert_eq!(Config::default().request_limits(), weir_api::Limits::default());
+    }
+
+    #[test]
+    fn clients_go_where_the_server_listens() {
+        let mut config = Config::default();
+        assert_eq!(config.client_url(), "http://127.0.0.1:8000");
+        config.server.listen = "0.0.0.0:9000".parse().unwrap();
+        assert_eq!(config.client_url(), "http://127.0.0.1:9000");
+        config.server.listen = "[::]:9000".parse().unwrap();
+        assert_eq!(config.client_url(), "http://[::1]:9000");
+        config.client.url = "https://weir.example/".to_owned();
+        assert_eq!(config.client_url(), "https://weir.example");
+    }
+}
