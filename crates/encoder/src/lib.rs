@@ -1,1 +1,23 @@
-//! Model files in, embeddings out: configuration, weights, tokenizer, forward pass, pooling.
+//! Model files in, embeddings out: a BERT-family encoder on the CPU.
+//!
+//! [`Model::load`] reads a folder in the Hugging Face layout. A text becomes token ids ([`Tokenizer::encode`]), ids
+//! become a unit vector ([`Model::embed`]). Batches are packed: the tokens of all sequences stand one after the
+//! other in one matrix without padding, and attention walks the sequences one by one.
+//!
+//! **An embedding does not depend on its batch-mates, bit for bit.** Every number of a sequence is computed by the same
+//! chain of operations whatever stands beside it.
+//!
+//! No async, no network, no clock, no threads: the caller owns the cores and hands each of them a [`Scratch`].
+
+mod config;
+mod error;
+mod forward;
+mod model;
+mod tokenizer;
+mod weights;
+
+pub use config::{Pooling, Prompts};
+pub use error::LoadError;
+pub use forward::Scratch;
+pub use model::{Model, ModelInfo, Precision};
+pub use tokenizer::{Encoded, Tokenizer};

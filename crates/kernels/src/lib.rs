@@ -32,6 +32,7 @@ mod agreement;
 use std::sync::OnceLock;
 
 pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PackedMatrix};
+pub use scalar::half_to_f32;
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

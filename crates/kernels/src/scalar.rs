@@ -102,7 +102,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 }
 
 /// The value of an IEEE 754 half float given as bits. Exact.
-pub(crate) fn half_to_f32(bits: u16) -> f32 {
+pub fn half_to_f32(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(bits >> 10 & 0x1f);
     let fraction = f32::from(bits & 0x3ff);

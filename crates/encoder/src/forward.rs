@@ -1,0 +1,209 @@
+//! The forward pass over a packed batch.
+
+use weir_kernels::{AlignedVec, AttentionShape, Epilogue, Matmul};
+
+use crate::Pooling;
+use crate::model::Model;
+use crate::weights::{Layer, Linear, Norm};
+
+/// Working memory of one thread. Grows to the largest batch it has seen and is used again.
+pub struct Scratch {
+    /// `[tokens, width]`: the residual stream.
+    hidden: AlignedVec,
+    /// `[tokens, 3 * width]`
+    qkv: AlignedVec,
+    /// `[tokens, width]`: what attention gives.
+    context: AlignedVec,
+    /// `[FFN_ROWS, intermediate]`
+    wide: AlignedVec,
+    attention: AlignedVec,
+}
+
+/// Rows of the feed-forward part that are worked on at a time, so that the wide rows stay in the second-level cache.
+const FFN_ROWS: usize = 48;
+
+/// Rows are padded to whole panels of the widest instruction set.
+const PADDING: usize = 32;
+
+impl Scratch {
+    /// Empty working memory.
+    pub fn new() -> Scratch {
+        let empty = || AlignedVec::zeroed(0);
+        Scratch { hidden: empty(), qkv: empty(), context: empty(), wide: empty(), attention: empty() }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch::new()
+    }
+}
+
+/// See [`Model::embed`].
+pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
+    let config = &model.config.bert;
+    assert_eq!(out.len(), sequences.len() * config.hidden_size, "embed: out has the wrong length");
+    for ids in sequences {
+        assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "embed: {} tokens", ids.len());
+    }
+    let strides = Strides {
+        hidden: config.hidden_size.next_multiple_of(PADDING),
+        qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
+        wide: config.intermediate_size.next_multiple_of(PADDING),
+    };
+    let tokens = sequences.iter().map(|ids| ids.len()).sum::<usize>();
+    scratch.hidden.grow(tokens * strides.hidden);
+    scratch.qkv.grow(tokens * strides.qkv);
+    scratch.context.grow(tokens * strides.hidden);
+    scratch.wide.grow(FFN_ROWS * strides.wide);
+
+    let pass = Pass { model, sequences, tokens, strides };
+    pass.look_up(scratch);
+    for layer in &model.weights.layers {
+        pass.attend(layer, scratch);
+        pass.feed_forward(layer, scratch);
+    }
+    pass.pool(scratch, out);
+}
+
+/// Floats from one row to the next in each buffer.
+#[derive(Clone, Copy)]
+struct Strides {
+    hidden: usize,
+    qkv: usize,
+    wide: usize,
+}
+
+/// One forward pass.
+struct Pass<'a> {
+    model: &'a Model,
+    sequences: &'a [&'a [u32]],
+    tokens: usize,
+    strides: Strides,
+}
+
+impl Pass<'_> {
+    fn width(&self) -> usize {
+        self.model.config.bert.hidden_size
+    }
+
+    /// Word + position + token type, normalised.
+    fn look_up(&self, scratch: &mut Scratch) {
+        let (width, weights) = (self.width(), &self.model.weights);
+        let words = weights.words();
+        let mut rows = scratch.hidden.chunks_exact_mut(self.strides.hidden);
+        for ids in self.sequences {
+            for ((id, position), row) in ids.iter().zip(weights.positions.chunks_exact(width)).zip(&mut rows)
+            {
+                let word = &words[*id as usize * width..][..width];
+                for ((x, word), position) in row.iter_mut().zip(word).zip(position) {
+                    *x = word + position;
+                }
+                row[width..].fill(0.0);
+            }
+        }
+        self.normalise(&mut scratch.hidden, &weights.embedding_norm);
+    }
+
+    fn attend(&self, layer: &Layer, scratch: &mut Scratch) {
+        let Strides { hidden, qkv, .. } = self.strides;
+        self.product(
+            &layer.qkv,
+            self.tokens,
+            (&scratch.hidden, hidden),
+            Epilogue::Store,
+            (&mut scratch.qkv, qkv),
+        );
+        let heads = self.model.config.bert.num_attention_heads;
+        let mut first = 0;
+        for ids in self.sequences {
+            let shape = AttentionShape {
+                tokens: ids.len(),
+                heads,
+                head_dim: self.width() / heads,
+                qkv_stride: qkv,
+                out_stride: hidden,
+            };
+            scratch.attention.grow(shape.scratch_len());
+            (self.model.kernels.attention)(
+                &shape,
+                &scratch.qkv[first * qkv..],
+                &mut scratch.attention,
+                &mut scratch.context[first * hidden..],
+            );
+            first += ids.len();
+        }
+        let context = (&*scratch.context, hidden);
+        self.product(
+            &layer.attention_out,
+            self.tokens,
+            context,
+            Epilogue::Add,
+            (&mut scratch.hidden, hidden),
+        );
+        self.normalise(&mut scratch.hidden, &layer.attention_norm);
+    }
+
+    fn feed_forward(&self, layer: &Layer, scratch: &mut Scratch) {
+        let Strides { hidden, wide, .. } = self.strides;
+        for first in (0..self.tokens).step_by(FFN_ROWS) {
+            let rows = FFN_ROWS.min(self.tokens - first);
+            let block = &mut scratch.hidden[first * hidden..][..rows * hidden];
+            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, (&mut scratch.wide, wide));
+            self.product(&layer.down, rows, (&scratch.wide, wide), Epilogue::Add, (block, hidden));
+        }
+        self.normalise(&mut scratch.hidden, &layer.ffn_norm);
+    }
+
+    fn product(
+        &self,
+        linear: &Linear,
+        rows: usize,
+        (a, a_stride): (&[f32], usize),
+        epilogue: Epilogue,
+        (out, out_stride): (&mut [f32], usize),
+    ) {
+        let (b, bias) = (&linear.matrix, linear.bias.as_slice());
+        (self.model.kernels.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+    }
+
+    fn normalise(&self, rows: &mut [f32], norm: &Norm) {
+        let stride = self.strides.hidden;
+        let epsilon = self.model.config.bert.layer_norm_eps;
+        (self.model.kernels.layer_norm)(
+            &mut rows[..self.tokens * stride],
+            stride,
+            &norm.gamma,
+            &norm.beta,
+            epsilon,
+        );
+    }
+
+    /// One vector for each sequence.
+    fn pool(&self, scratch: &Scratch, out: &mut [f32]) {
+        let width = self.width();
+        let mut rows = scratch.hidden.chunks_exact(self.strides.hidden);
+        for (ids, out) in self.sequences.iter().zip(out.chunks_exact_mut(width)) {
+            match self.model.config.pooling {
+                Pooling::Mean => {
+                    out.fill(0.0);
+                    for row in rows.by_ref().take(ids.len()) {
+                        out.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+                    }
+                    out.iter_mut().for_each(|x| *x /= ids.len() as f32);
+                }
+                Pooling::Cls => {
+                    let mut all = rows.by_ref().take(ids.len());
+                    if let Some(row) = all.next() {
+                        out.copy_from_slice(&row[..width]);
+                    }
+                    all.for_each(drop);
+                }
+            }
+            if self.model.config.normalise {
+                let length = (self.model.kernels.dot)(out, out).sqrt().max(1e-12);
+                out.iter_mut().for_each(|x| *x /= length);
+            }
+        }
+    }
+}

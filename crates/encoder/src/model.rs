@@ -1,0 +1,138 @@
+//! A loaded model: its description, its tokenizer, its weights.
+
+use std::path::Path;
+
+use weir_kernels::Kernels;
+
+use crate::config::{ModelConfig, SMALL_FILES, read_optional};
+use crate::forward::Scratch;
+use crate::tokenizer::Tokenizer;
+use crate::weights::{Weights, open_weights};
+use crate::{LoadError, Pooling, Prompts};
+
+/// Number format of the matrix products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats, the reference.
+    F32,
+}
+
+impl Precision {
+    /// The name in configuration and fingerprint.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+        }
+    }
+}
+
+/// What a model is, for logs, `weir model info` and the API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// `model_type` of the configuration.
+    pub architecture: String,
+    /// Floats of an embedding.
+    pub dimension: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Attention heads of a layer.
+    pub heads: usize,
+    /// Number of entries of the vocabulary.
+    pub vocabulary: usize,
+    /// Tokens of a text that count, the two special ones included; the rest is cut off.
+    pub max_tokens: usize,
+    /// How token vectors become one.
+    pub pooling: Pooling,
+    /// Whether embeddings have length one.
+    pub normalise: bool,
+    /// Number format of the products.
+    pub precision: Precision,
+    /// What the model wants before queries and documents.
+    pub prompts: Prompts,
+    /// Hash of everything that decides an embedding, as 32 hex digits. **Vectors of two fingerprints never meet.**
+    pub fingerprint: String,
+    /// Bytes of packed weights in memory.
+    pub weights_bytes: usize,
+}
+
+/// A model that is ready to embed. Shared by all threads.
+pub struct Model {
+    pub(crate) config: ModelConfig,
+    pub(crate) weights: Weights,
+    pub(crate) kernels: &'static Kernels,
+    tokenizer: Tokenizer,
+    info: ModelInfo,
+}
+
+impl Model {
+    /// Loads the model in `folder` and packs its weights for `kernels`.
+    ///
+    /// # Errors
+    /// A missing, unreadable or damaged file, and a model of a kind that Weir does not run, each named.
+    pub fn load(folder: &Path, precision: Precision, kernels: &'static Kernels) -> Result<Model, LoadError> {
+        let config = ModelConfig::load(folder)?;
+        let tokenizer =
+            Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.bert.vocab_size)?;
+        let file = open_weights(folder)?;
+        let fingerprint = fingerprint(folder, precision, &file)?;
+        let weights = Weights::pack(file, &config.bert, kernels, &folder.join("model.safetensors"))?;
+        let info = ModelInfo {
+            architecture: config.bert.model_type.clone(),
+            dimension: config.bert.hidden_size,
+            layers: config.bert.num_hidden_layers,
+            heads: config.bert.num_attention_heads,
+            vocabulary: config.bert.vocab_size,
+            max_tokens: config.max_tokens,
+            pooling: config.pooling,
+            normalise: config.normalise,
+            precision,
+            prompts: config.prompts.clone(),
+            fingerprint,
+            weights_bytes: weights.size_bytes(),
+        };
+        Ok(Model { config, weights, kernels, tokenizer, info })
+    }
+
+    /// What this model is.
+    pub fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// The instruction set of the kernels that this model runs on.
+    pub fn kernels_name(&self) -> &'static str {
+        self.kernels.isa.name()
+    }
+
+    /// The tokenizer of this model.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Embeds sequences of token ids, as [`Tokenizer::encode`] makes them; `out` gets `dimension` floats for each.
+    ///
+    /// Work and scratch memory grow with the sum of the lengths, and a few hundred tokens already keep a core busy:
+    /// hand larger jobs over in parts, for they come out the same.
+    ///
+    /// # Panics
+    /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` has another
+    /// length than `dimension` for each sequence.
+    pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
+        crate::forward::embed(self, sequences, scratch, out);
+    }
+}
+
+/// Hash over all files that decide an embedding, framed by name and length, and the precision.
+fn fingerprint(folder: &Path, precision: Precision, weights: &[u8]) -> Result<String, LoadError> {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |name: &str, bytes: &[u8]| {
+        hasher.update(name.as_bytes()).update(&[0]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    for name in SMALL_FILES {
+        if let Some(bytes) = read_optional(&folder.join(name))? {
+            add(name, &bytes);
+        }
+    }
+    add("model.safetensors", weights);
+    add("precision", precision.name().as_bytes());
+    Ok(hasher.finalize().to_hex()[..32].to_owned())
+}

@@ -1,0 +1,311 @@
+//! WordPiece for plain ASCII text.
+//!
+//! Lower-case, split at white space and around punctuation, then cut each word into the longest pieces that the
+//! vocabulary has, from the left. The vocabulary is an open-addressing table; the hashes of all prefixes of what is
+//! left of a word come out of one pass over its bytes, and the table is asked from the longest down, so that a common
+//! word costs a single probe.
+//!
+//! Anything that is not printable ASCII, and any text that spells out a special token, is left to the reference.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use super::Encoded;
+
+/// A word of more bytes than this is unknown, as in the original implementation (`max_input_chars_per_word`).
+const WORD_BYTES_MAX: usize = 100;
+
+/// The fast path of a BERT tokenizer.
+pub(super) struct WordPiece {
+    table: Table,
+    is_lowercase: bool,
+    cls: u32,
+    sep: u32,
+    unknown: u32,
+    /// Spellings that the reference takes as one token wherever they stand.
+    special: Vec<String>,
+}
+
+impl WordPiece {
+    /// The fast path for a `tokenizer.json`, or `None` when it is not of the form that this module implements.
+    pub(super) fn from_json(json: &[u8]) -> Option<WordPiece> {
+        let file: File = serde_json::from_slice(json).ok()?;
+        let (normalizer, model) = (file.normalizer?, file.model);
+        let is_bert = normalizer.kind == "BertNormalizer"
+            && normalizer.clean_text
+            && file.pre_tokenizer?.kind == "BertPreTokenizer"
+            && model.kind == "WordPiece"
+            && model.continuing_subword_prefix == "##"
+            && model.max_input_chars_per_word == WORD_BYTES_MAX;
+        let template = file.post_processor?;
+        let single: Vec<&str> = template.single.iter().filter_map(Piece::special).collect();
+        let (["[CLS]", "[SEP]"], 3) = (single.as_slice(), template.single.len()) else { return None };
+        if !is_bert || file.added_tokens.iter().any(|token| token.content.is_empty()) {
+            return None;
+        }
+        let id = |token: &str| model.vocab.get(token).copied();
+        Some(WordPiece {
+            cls: id("[CLS]")?,
+            sep: id("[SEP]")?,
+            unknown: id(&model.unk_token)?,
+            is_lowercase: normalizer.lowercase,
+            special: file.added_tokens.into_iter().map(|token| token.content).collect(),
+            table: Table::new(&model.vocab),
+        })
+    }
+
+    /// The ids of `text` cut to `limit`, or `None` when the text is not for this path.
+    pub(super) fn encode(&self, text: &str, limit: usize) -> Option<Encoded> {
+        if !self.is_plain(text) {
+            return None;
+        }
+        // a token has at least a byte; most have four or more
+        let mut ids = Vec::with_capacity(limit.min(2 + text.len() / 3));
+        ids.push(self.cls);
+        let room = limit.saturating_sub(2);
+        let mut count = 0usize;
+        self.each_token(text, |id, _| {
+            count += 1;
+            if count <= room {
+                ids.push(id);
+            }
+            count <= room
+        });
+        ids.push(self.sep);
+        Some(Encoded { ids, is_truncated: count > room })
+    }
+
+    /// The byte spans of the tokens of `text`, or `None` when the text is not for this path.
+    pub(super) fn spans(&self, text: &str) -> Option<Vec<Range<usize>>> {
+        if !self.is_plain(text) {
+            return None;
+        }
+        let mut spans = Vec::with_capacity(text.len() / 3);
+        self.each_token(text, |_, span| {
+            spans.push(span);
+            true
+        });
+        Some(spans)
+    }
+
+    fn is_plain(&self, text: &str) -> bool {
+        let is_plain = |b: &u8| matches!(b, b' '..=b'~' | b'\t' | b'\n' | b'\r');
+        text.as_bytes().iter().all(is_plain)
+            && !(text.contains('[') && self.special.iter().any(|token| text.contains(token.as_str())))
+            && !self.special.iter().any(|token| !token.starts_with('[') && text.contains(token.as_str()))
+    }
+
+    /// Calls `on_token` with id and span of each token until it returns false.
+    fn each_token(&self, text: &str, mut on_token: impl FnMut(u32, Range<usize>) -> bool) {
+        let bytes = text.as_bytes();
+        let mut word = [0u8; WORD_BYTES_MAX];
+        let mut at = 0;
+        while at < bytes.len() {
+            let first = bytes[at];
+            if first.is_ascii_whitespace() {
+                at += 1;
+                continue;
+            }
+            let start = at;
+            at += 1;
+            if !first.is_ascii_punctuation() {
+                at += bytes[at..].iter().take_while(|b| b.is_ascii_alphanumeric()).count();
+            }
+            let len = at - start;
+            if len > WORD_BYTES_MAX {
+                if !on_token(self.unknown, start..at) {
+                    return;
+                }
+                continue;
+            }
+            let word = &mut word[..len];
+            word.copy_from_slice(&bytes[start..at]);
+            if self.is_lowercase {
+                word.make_ascii_lowercase();
+            }
+            if !self.pieces(word, start, &mut on_token) {
+                return;
+            }
+        }
+    }
+
+    /// The pieces of one word that starts at byte `start` of the text.
+    fn pieces(
+        &self,
+        word: &[u8],
+        start: usize,
+        on_token: &mut impl FnMut(u32, Range<usize>) -> bool,
+    ) -> bool {
+        let mut found = [(0u32, 0usize); WORD_BYTES_MAX];
+        let (mut count, mut from) = (0, 0);
+        while from < word.len() {
+            let Some((id, len)) = self.table.longest(&word[from..], from > 0) else {
+                return on_token(self.unknown, start..start + word.len());
+            };
+            from += len;
+            found[count] = (id, from);
+            count += 1;
+        }
+        let mut from = 0;
+        found[..count].iter().all(|(id, end)| {
+            let span = start + from..start + end;
+            from = *end;
+            on_token(*id, span)
+        })
+    }
+}
+
+/// The vocabulary: pieces with their ids, word starts and continuations apart.
+struct Table {
+    /// `id + 1` in the low half and the upper half of the hash in the high half; 0 is empty.
+    slots: Vec<u64>,
+    /// Start and length in `text` of the spelling of each id, with the sign of a continuation apart.
+    spellings: Vec<(u32, u8, bool)>,
+    text: Vec<u8>,
+    longest: usize,
+}
+
+impl Table {
+    fn new(vocab: &std::collections::HashMap<String, u32>) -> Table {
+        let size = (vocab.len() * 4).next_power_of_two();
+        let mut table = Table { slots: vec![0; size], spellings: Vec::new(), text: Vec::new(), longest: 0 };
+        for (token, id) in vocab {
+            let is_continuation = token.len() > 2 && token.starts_with("##");
+            // a literal "##" at the start of a word never arises: punctuation stands alone
+            let spelling = if is_continuation { &token[2..] } else { token.as_str() };
+            if spelling.is_ascii() && !spelling.is_empty() && spelling.len() <= WORD_BYTES_MAX {
+                table.insert(spelling.as_bytes(), is_continuation, *id);
+            }
+        }
+        table
+    }
+
+    fn insert(&mut self, spelling: &[u8], is_continuation: bool, id: u32) {
+        let index = id as usize;
+        if self.spellings.len() <= index {
+            self.spellings.resize(index + 1, (0, 0, false));
+        }
+        self.spellings[index] = (self.text.len() as u32, spelling.len() as u8, is_continuation);
+        self.text.extend_from_slice(spelling);
+        self.longest = self.longest.max(spelling.len());
+        let hash = spelling.iter().fold(seed(is_continuation), |hash, byte| mix(hash, *byte));
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.slots[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = hash >> 32 << 32 | u64::from(id + 1);
+    }
+
+    /// Id and length of the longest prefix of `rest` that the vocabulary has.
+    fn longest(&self, rest: &[u8], is_continuation: bool) -> Option<(u32, usize)> {
+        let mut hashes = [0u64; WORD_BYTES_MAX];
+        let mut hash = seed(is_continuation);
+        let longest = rest.len().min(self.longest);
+        for (slot, byte) in hashes[..longest].iter_mut().zip(rest) {
+            hash = mix(hash, *byte);
+            *slot = hash;
+        }
+        (1..=longest)
+            .rev()
+            .find_map(|len| self.find(&rest[..len], is_continuation, hashes[len - 1]).map(|id| (id, len)))
+    }
+
+    fn find(&self, spelling: &[u8], is_continuation: bool, hash: u64) -> Option<u32> {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == hash >> 32 {
+                let id = slot as u32 - 1;
+                let (start, len, continues) = self.spellings[id as usize];
+                let same = continues == is_continuation && usize::from(len) == spelling.len();
+                if same && &self.text[start as usize..][..spelling.len()] == spelling {
+                    return Some(id);
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+fn seed(is_continuation: bool) -> u64 {
+    if is_continuation { 0x9e37_79b9_7f4a_7c15 } else { 0xcbf2_9ce4_8422_2325 }
+}
+
+/// One step of a multiplicative hash whose upper and lower halves are both used.
+fn mix(hash: u64, byte: u8) -> u64 {
+    let product = (hash ^ u64::from(byte)).wrapping_mul(0x2545_f491_4f6c_dd1d);
+    product ^ product >> 29
+}
+
+#[derive(Deserialize)]
+struct File {
+    normalizer: Option<Normalizer>,
+    pre_tokenizer: Option<Kind>,
+    post_processor: Option<Template>,
+    model: Vocabulary,
+    #[serde(default)]
+    added_tokens: Vec<AddedToken>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Normalizer {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    clean_text: bool,
+    #[serde(default)]
+    lowercase: bool,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    #[serde(default)]
+    single: Vec<Piece>,
+}
+
+#[derive(Deserialize)]
+struct Piece {
+    #[serde(rename = "SpecialToken")]
+    special: Option<PieceId>,
+}
+
+impl Piece {
+    fn special(&self) -> Option<&str> {
+        self.special.as_ref().map(|piece| piece.id.as_str())
+    }
+}
+
+#[derive(Deserialize)]
+struct PieceId {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Vocabulary {
+    #[serde(rename = "type")]
+    kind: String,
+    vocab: std::collections::HashMap<String, u32>,
+    #[serde(default)]
+    unk_token: String,
+    #[serde(default)]
+    continuing_subword_prefix: String,
+    #[serde(default)]
+    max_input_chars_per_word: usize,
+}
+
+#[derive(Deserialize)]
+struct AddedToken {
+    content: String,
+}

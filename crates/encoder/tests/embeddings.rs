@@ -1,0 +1,109 @@
+//! Embeddings of the real model against recordings made with sentence-transformers.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weir_encoder::{Model, Precision, Scratch};
+use weir_kernels::Kernels;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn model() -> Model {
+    #[allow(clippy::disallowed_methods, reason = "where the tests' model lies; no setting of the product")]
+    let folder = std::env::var_os("WEIR_TEST_MODEL").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| repository().join("models/all-MiniLM-L6-v2"));
+    Model::load(&folder, Precision::F32, Kernels::current()).expect("run `make setup` first")
+}
+
+#[derive(Deserialize)]
+struct Recorded {
+    text: String,
+    tokens: usize,
+}
+
+/// The recorded texts and their embeddings, 384 floats each.
+fn recordings() -> (Vec<Recorded>, Vec<f32>) {
+    let folder = repository().join("fixtures/embeddings");
+    let lines = std::fs::read_to_string(folder.join("texts.jsonl")).unwrap();
+    let bytes = std::fs::read(folder.join("vectors.f32")).unwrap();
+    let vectors = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    (lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), vectors)
+}
+
+fn embed(model: &Model, batch: &[Vec<u32>]) -> Vec<f32> {
+    let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
+    let mut out = vec![0.0; batch.len() * model.info().dimension];
+    model.embed(&sequences, &mut Scratch::new(), &mut out);
+    out
+}
+
+#[test]
+fn embeddings_equal_the_recordings() {
+    let model = model();
+    let (texts, expected) = recordings();
+    assert!(texts.len() >= 200, "the recordings are incomplete");
+    let mut worst = 1.0f64;
+    for (recorded, expected) in texts.iter().zip(expected.chunks_exact(384)) {
+        let ids = model.tokenizer().encode(&recorded.text).ids;
+        assert_eq!(ids.len(), (recorded.tokens + 2).min(256), "{:?}", recorded.text);
+        let got = embed(&model, &[ids]);
+        let dot =
+            |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+        let cosine = dot(&got, expected) / (dot(&got, &got) * dot(expected, expected)).sqrt();
+        worst = worst.min(cosine);
+    }
+    println!("embeddings: {} texts on {}, smallest cosine {worst:.9}", texts.len(), model.kernels_name());
+    assert!(worst >= 0.99999, "smallest cosine {worst}");
+}
+
+#[test]
+fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
+    let model = model();
+    let (texts, _) = recordings();
+    let step = if model.kernels_name() == "scalar" { 20 } else { 4 };
+    let ids: Vec<Vec<u32>> =
+        texts.iter().step_by(step).map(|recorded| model.tokenizer().encode(&recorded.text).ids).collect();
+    let alone: Vec<f32> = ids.iter().flat_map(|ids| embed(&model, std::slice::from_ref(ids))).collect();
+    let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for size in [2, 3, 7, 16] {
+        let batched: Vec<f32> = ids.chunks(size).flat_map(|batch| embed(&model, batch)).collect();
+        assert!(bits(&batched) == bits(&alone), "batches of {size} differ from single texts");
+    }
+    let reversed: Vec<Vec<u32>> = ids.iter().rev().cloned().collect();
+    let reversed = embed(&model, &reversed[..9]);
+    let from_end = alone.chunks_exact(384).rev().take(9).flatten().copied().collect::<Vec<_>>();
+    assert!(bits(&reversed) == bits(&from_end), "the order in a batch matters");
+}
+
+#[test]
+fn a_missing_or_damaged_file_is_named() {
+    let source = repository().join("models/all-MiniLM-L6-v2");
+    let folder = tempfile::tempdir().unwrap();
+    let load = || {
+        Model::load(folder.path(), Precision::F32, Kernels::current()).map(|_| ()).unwrap_err().to_string()
+    };
+    let copy = |name: &str, edit: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let to = folder.path().join(name);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, edit(std::fs::read(source.join(name)).unwrap())).unwrap();
+    };
+    let whole = |bytes: Vec<u8>| bytes;
+    let half = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
+    assert!(load().contains("config.json is missing"), "{}", load());
+    copy("config.json", &half);
+    assert!(load().contains("config.json is damaged"), "{}", load());
+    copy("config.json", &|b| String::from_utf8(b).unwrap().replace("\"bert\"", "\"gpt2\"").into_bytes());
+    assert!(load().contains("model_type is `gpt2`, and Weir runs `bert`"), "{}", load());
+    copy("config.json", &whole);
+    assert!(load().contains("tokenizer.json is missing"), "{}", load());
+    copy("tokenizer.json", &half);
+    assert!(load().contains("tokenizer.json is damaged"), "{}", load());
+    copy("tokenizer.json", &whole);
+    assert!(load().contains("model.safetensors is missing"), "{}", load());
+    copy("model.safetensors", &half);
+    assert!(load().contains("model.safetensors is damaged"), "{}", load());
+    copy("1_Pooling/config.json", &|b| String::from_utf8(b).unwrap().replace("true", "false").into_bytes());
+    assert!(load().contains("pooling is ``, and Weir runs `mean` or `cls`"), "{}", load());
+}
