@@ -1,32 +1,406 @@
-//! Stub.
+//! Cuts a document into chunks: the pieces that are embedded, ranked and cited.
+//!
+//! Sentences are packed one after the other until the next does not fit. The cut then goes to the strongest
+//! border in the second half of what was packed. The last sentences are repeated at the start of the next chunk,
+//! so that what spans a cut is whole in one of the two.
+
+use crate::segment::{Border, SEGMENT_BYTES_MAX, Segment, segments};
+use crate::unit::{Tokens, Unit, UnitLimits, halves, push_units};
 use std::ops::Range;
-/// How long chunks may be.
+
+/// How a collection's documents are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunking {
-    /// Most tokens per chunk.
+    /// Most tokens of a chunk, without special tokens; at least 1. A model's length limit less its special tokens
+    /// is the upper bound of sense.
     pub max_tokens: usize,
-    /// Tokens repeated.
+    /// About how many tokens of a chunk are repeated in the next; at most half of `max_tokens` are.
     pub overlap_tokens: usize,
-    /// Most bytes per chunk.
+    /// Most bytes of a chunk; at least 4, so that any character fits. Matters where tokens are long: a model may
+    /// make one token of 100,000 characters without a space.
     pub max_bytes: usize,
 }
+
 impl Default for Chunking {
     fn default() -> Chunking {
         Chunking { max_tokens: 200, overlap_tokens: 32, max_bytes: 8192 }
     }
 }
-/// Cuts a text into chunks.
-pub fn chunk(
-    text: &str,
-    chunking: &Chunking,
-    _token_offsets: &mut dyn FnMut(&str) -> Vec<Range<usize>>,
-) -> Vec<Range<usize>> {
-    let mut chunks = Vec::new();
-    let mut start = 0;
-    while start < text.len() {
-        let end = text.floor_char_boundary(start + chunking.max_bytes.max(4));
-        chunks.push(start..end);
-        start = end;
+
+/// A model's tokens: the byte spans of the tokens of a text, in order, without special tokens.
+pub type TokenOffsets<'a> = &'a mut dyn FnMut(&str) -> Vec<Range<usize>>;
+
+/// The chunks of a document as byte spans, in order of start and of end.
+///
+/// Each begins and ends with a character that is not white space, and every such character is in at least one.
+/// A document of white space alone has none. No chunk is longer than `chunking` says, as counted by
+/// `token_offsets` on the chunk itself; only a single character that is more tokens than allowed stays whole.
+/// `token_offsets` is handed pieces of at most 16 KiB, or of `max_bytes` if that is more, and about every byte
+/// of the document twice.
+pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -> Vec<Range<usize>> {
+    let mut packer = Packer::new(text, chunking, token_offsets);
+    let mut block: Vec<Segment> = Vec::new();
+    for segment in segments(text) {
+        if block.first().is_some_and(|first| segment.span.end - first.span.start > SEGMENT_BYTES_MAX) {
+            packer.push_block(&block);
+            block.clear();
+        }
+        block.push(segment);
     }
-    chunks
+    packer.push_block(&block);
+    packer.finish()
+}
+
+/// Packs units into chunks.
+struct Packer<'a> {
+    text: &'a str,
+    limits: UnitLimits,
+    overlap_tokens: usize,
+    token_offsets: TokenOffsets<'a>,
+    /// Units that stand in no chunk yet, after those that are repeated from the last chunk.
+    units: Vec<Unit>,
+    /// How many of `units`, from the first, are repeated.
+    repeated: usize,
+    /// Sum of the tokens of `units`.
+    tokens: usize,
+    /// The units of the last chunk, and how many of them were repeated.
+    last: (Vec<Unit>, usize),
+    chunks: Vec<Range<usize>>,
+}
+
+impl<'a> Packer<'a> {
+    fn new(text: &'a str, chunking: &Chunking, token_offsets: TokenOffsets<'a>) -> Packer<'a> {
+        let tokens_max = chunking.max_tokens.max(1);
+        Packer {
+            text,
+            limits: UnitLimits { tokens_max, bytes_max: chunking.max_bytes.max(4) },
+            overlap_tokens: chunking.overlap_tokens.min(tokens_max / 2),
+            token_offsets,
+            units: Vec::new(),
+            repeated: 0,
+            tokens: 0,
+            last: (Vec::new(), 0),
+            chunks: Vec::new(),
+        }
+    }
+
+    /// Counts the tokens of neighbouring sentences in one go and packs them.
+    fn push_block(&mut self, block: &[Segment]) {
+        let (Some(first), Some(last)) = (block.first(), block.last()) else { return };
+        let tokens = self.tokenize(first.span.start..last.span.end);
+        let mut units = Vec::with_capacity(block.len());
+        for segment in block {
+            push_units(self.text, segment.span.clone(), segment.border, &tokens, self.limits, &mut units);
+        }
+        for unit in units {
+            self.push(unit);
+        }
+    }
+
+    fn push(&mut self, unit: Unit) {
+        while !self.has_room_for(&unit) {
+            if self.units.len() > self.repeated {
+                let cut = self.best_cut();
+                self.emit(cut);
+            } else if self.repeated > 0 {
+                self.drop_first_repeated();
+            } else {
+                break;
+            }
+        }
+        self.tokens += unit.tokens;
+        self.units.push(unit);
+    }
+
+    /// Makes chunks of what is left. A last chunk that would be small is evened out with the one before.
+    fn finish(mut self) -> Vec<Range<usize>> {
+        if let Some((joined, repeated, cut)) = self.evened_out() {
+            self.chunks.pop();
+            self.repeat_and_keep(joined, repeated);
+            self.emit(cut);
+        }
+        while self.units.len() > self.repeated {
+            let cut = self.best_cut();
+            self.emit(if self.is_within_limits(&self.units) { self.units.len() } else { cut });
+        }
+        self.chunks
+    }
+
+    /// The units of the last chunk and those left over, how many of them are repeated, and the cut nearest to
+    /// the middle, when too little is left over for a chunk of its own.
+    fn evened_out(&self) -> Option<(Vec<Unit>, usize, usize)> {
+        let new = &self.units[self.repeated..];
+        let (last, repeated) = &self.last;
+        if last.is_empty() || new.is_empty() || tokens_of(new) > self.limits.tokens_max / 4 {
+            return None;
+        }
+        let joined = [last.as_slice(), new].concat();
+        let total = tokens_of(&joined);
+        let mut left = tokens_of(&joined[..*repeated]);
+        let mut best = None;
+        for cut in repeated + 1..joined.len() {
+            left += joined[cut - 1].tokens;
+            let right = total - left + self.overlap_tokens;
+            let from_middle = left.abs_diff(right);
+            if from_middle <= total / 2
+                && right <= self.limits.tokens_max
+                && self.is_within_limits(&joined[..cut])
+            {
+                best = best.max(Some((joined[cut - 1].border, std::cmp::Reverse(from_middle), cut)));
+            }
+        }
+        best.map(|(_, _, cut)| (joined, *repeated, cut))
+    }
+
+    /// How many of `units` make the next chunk: up to the last of the strongest borders within its second half.
+    /// At least one that is not repeated.
+    fn best_cut(&self) -> usize {
+        let least = self.repeated + 1;
+        let (mut fitting, mut tokens) = (least, tokens_of(&self.units[..least]));
+        while fitting < self.units.len() {
+            let next = &self.units[fitting];
+            tokens += next.tokens;
+            if tokens > self.limits.tokens_max || next.end - self.units[0].start > self.limits.bytes_max {
+                break;
+            }
+            fitting += 1;
+        }
+        let half = tokens_of(&self.units[self.repeated..fitting]) / 2;
+        let mut new_tokens = 0;
+        let mut best = (Border::Inside, fitting);
+        for cut in least..=fitting {
+            new_tokens += self.units[cut - 1].tokens;
+            if new_tokens >= half {
+                best = best.max((self.units[cut - 1].border, cut));
+            }
+        }
+        best.1
+    }
+
+    /// Makes a chunk of the first `cut` of `units`, or of fewer when its own tokens are counted to be too many.
+    fn emit(&mut self, mut cut: usize) {
+        let mut first = 0;
+        loop {
+            let span = self.units[first].start..self.units[cut - 1].end;
+            let tokens = self.tokenize(span.clone());
+            if tokens.len() <= self.limits.tokens_max && span.len() <= self.limits.bytes_max {
+                break;
+            }
+            let count = cut - first;
+            let share = count * self.limits.tokens_max / tokens.len().max(1);
+            if count == 1 {
+                if !self.split_unit(first, &tokens) {
+                    break;
+                }
+            } else if cut > self.repeated + 1 {
+                cut = (first + share).clamp(self.repeated + 1, cut - 1);
+            } else {
+                first = self.repeated;
+            }
+        }
+        let rest = self.units.split_off(cut);
+        let chunk = self.units.split_off(first);
+        let repeated = self.repeated - first;
+        self.chunks.push(chunk[0].start..chunk[chunk.len() - 1].end);
+        let mut next = self.overlap(&chunk);
+        let repeated_next = next.len();
+        next.extend(rest);
+        self.last = (chunk, repeated);
+        self.repeat_and_keep(next, repeated_next);
+    }
+
+    /// Puts the parts of a unit in its place, cut at `tokens` or else in its middle; false when it is a single
+    /// character.
+    fn split_unit(&mut self, index: usize, tokens: &Tokens) -> bool {
+        let Unit { start, end, border, .. } = self.units[index];
+        let mut parts = Vec::new();
+        push_units(self.text, start..end, border, tokens, self.limits, &mut parts);
+        if parts.len() == 1 {
+            parts = halves(self.text, &parts[0], tokens);
+        }
+        let has_parts = parts.len() > 1;
+        self.units.splice(index..=index, parts);
+        has_parts
+    }
+
+    /// What the next chunk repeats of this one: its last units, but never the first, so that chunks go forward;
+    /// or the last words of the last unit, when that is too long.
+    fn overlap(&mut self, chunk: &[Unit]) -> Vec<Unit> {
+        let mut tokens = 0;
+        let fitting = chunk.iter().skip(1).rev().take_while(|unit| {
+            tokens += unit.tokens;
+            tokens <= self.overlap_tokens
+        });
+        let count = fitting.count();
+        match chunk.last() {
+            Some(last) if count == 0 && last.tokens > self.overlap_tokens => {
+                self.last_words(last).into_iter().collect()
+            }
+            _ => chunk[chunk.len() - count..].to_vec(),
+        }
+    }
+
+    /// The last words of a unit that are at most `overlap_tokens` together; the last tokens when a word is more.
+    fn last_words(&mut self, unit: &Unit) -> Option<Unit> {
+        let tokens = self.tokenize(unit.start..unit.end);
+        let spans = tokens.within(unit.start, unit.end);
+        let tail = &spans[spans.len().saturating_sub(self.overlap_tokens)..];
+        let mut starts = tail.iter().map(|token| token.start).filter(|&start| {
+            start > unit.start
+                && start < unit.end
+                && self.text.is_char_boundary(start)
+                && !self.is_space_at(start)
+        });
+        let first = starts.clone().next()?;
+        let start = starts.find(|&start| self.text[..start].ends_with(char::is_whitespace)).unwrap_or(first);
+        Some(Unit { start, end: unit.end, tokens: tokens.within(start, unit.end).len(), border: unit.border })
+    }
+
+    fn drop_first_repeated(&mut self) {
+        let dropped = self.units.remove(0);
+        self.tokens -= dropped.tokens;
+        self.repeated -= 1;
+    }
+
+    fn repeat_and_keep(&mut self, units: Vec<Unit>, repeated: usize) {
+        self.tokens = tokens_of(&units);
+        self.units = units;
+        self.repeated = repeated;
+    }
+
+    fn has_room_for(&self, unit: &Unit) -> bool {
+        let start = self.units.first().map_or(unit.start, |first| first.start);
+        self.tokens + unit.tokens <= self.limits.tokens_max && unit.end - start <= self.limits.bytes_max
+    }
+
+    fn is_within_limits(&self, units: &[Unit]) -> bool {
+        let (Some(first), Some(last)) = (units.first(), units.last()) else { return true };
+        tokens_of(units) <= self.limits.tokens_max && last.end - first.start <= self.limits.bytes_max
+    }
+
+    fn is_space_at(&self, at: usize) -> bool {
+        self.text[at..].starts_with(char::is_whitespace)
+    }
+
+    fn tokenize(&mut self, span: Range<usize>) -> Tokens {
+        let start = span.start;
+        Tokens::new((self.token_offsets)(&self.text[span]), start)
+    }
+}
+
+fn tokens_of(units: &[Unit]) -> usize {
+    units.iter().map(|unit| unit.tokens).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunking, chunk};
+    use std::ops::Range;
+
+    /// One token per word.
+    fn words(text: &str) -> Vec<Range<usize>> {
+        let start_of = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+        text.split_whitespace().map(|word| start_of(word)..start_of(word) + word.len()).collect()
+    }
+
+    /// One token per character, space too.
+    fn characters(text: &str) -> Vec<Range<usize>> {
+        text.char_indices().map(|(at, c)| at..at + c.len_utf8()).collect()
+    }
+
+    fn check(
+        text: &str,
+        (max_tokens, overlap_tokens, max_bytes): (usize, usize, usize),
+        mut tokens: fn(&str) -> Vec<Range<usize>>,
+        expected: &[&str],
+    ) {
+        let chunking = Chunking { max_tokens, overlap_tokens, max_bytes };
+        let found: Vec<_> = chunk(text, &chunking, &mut tokens).into_iter().map(|span| &text[span]).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_short_document_is_one_chunk_without_the_space_around_it() {
+        check("  One two.\n\nThree.  ", (8, 2, 100), words, &["One two.\n\nThree."]);
+    }
+
+    #[test]
+    fn white_space_alone_has_no_chunk() {
+        check("", (8, 2, 100), words, &[]);
+        check(" \n\n\t\u{3000} ", (8, 2, 100), words, &[]);
+    }
+
+    #[test]
+    fn a_paragraph_border_is_better_than_a_sentence_border() {
+        check(
+            "One two three. Four five six.\n\nSeven eight. Nine ten. Eleven twelve thirteen.",
+            (10, 0, 100),
+            words,
+            &["One two three. Four five six.", "Seven eight. Nine ten. Eleven twelve thirteen."],
+        );
+    }
+
+    #[test]
+    fn whole_sentences_are_repeated_in_the_next_chunk() {
+        check(
+            "A b c. D e. F g h. I j k. L m n.",
+            (8, 3, 100),
+            words,
+            &["A b c. D e. F g h.", "F g h. I j k.", "I j k. L m n."],
+        );
+    }
+
+    #[test]
+    fn words_are_repeated_of_a_sentence_that_is_longer_than_the_overlap() {
+        check("a b c d e f. G h i j k.", (8, 2, 100), words, &["a b c d e f.", "e f. G h i j k."]);
+    }
+
+    #[test]
+    fn a_sentence_over_the_limit_is_cut_between_lines_then_between_words() {
+        check("a b c\nd e f g h", (4, 0, 100), words, &["a b c", "d e f", "g h"]);
+        check("a b c d e f g h", (4, 1, 100), words, &["a b c d", "d e f", "f g h"]);
+    }
+
+    #[test]
+    fn a_last_chunk_is_evened_out_with_the_one_before() {
+        let sentences: Vec<String> = (0..9).map(|n| format!("Word w{n}.")).collect();
+        let text = sentences.join(" ");
+        check(
+            &text,
+            (16, 0, 400),
+            words,
+            &["Word w0. Word w1. Word w2. Word w3. Word w4.", "Word w5. Word w6. Word w7. Word w8."],
+        );
+    }
+
+    #[test]
+    fn a_word_over_the_limit_is_cut_between_tokens() {
+        check("abcdefg hi", (3, 1, 100), characters, &["abc", "cde", "efg", "hi"]);
+    }
+
+    #[test]
+    fn a_token_over_the_byte_limit_is_cut_between_characters() {
+        let text = "é".repeat(50_000);
+        let mut tokens = words;
+        let chunks = chunk(&text, &Chunking::default(), &mut tokens);
+        assert_eq!(chunks.len(), 13);
+        assert_eq!(chunks[0], 0..8192);
+        assert_eq!(chunks[12], 98_304..100_000);
+    }
+
+    #[test]
+    fn a_gap_over_the_byte_limit_is_in_no_chunk() {
+        let text = format!("One.{}Two.", " ".repeat(20));
+        check(&text, (8, 2, 16), words, &["One.", "Two."]);
+    }
+
+    #[test]
+    fn tokens_of_white_space_count() {
+        check("a    b    c", (6, 0, 100), characters, &["a", "b    c"]);
+    }
+
+    #[test]
+    fn limits_of_zero_still_make_progress() {
+        check("aé b", (0, 0, 0), characters, &["a", "é", "b"]);
+    }
 }

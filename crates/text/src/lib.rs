@@ -11,10 +11,12 @@ mod highlight;
 mod language;
 mod query;
 mod script;
+mod segment;
 mod stem;
+mod unit;
 
 pub use analyse::{Analyser, Token, analyse};
-pub use chunk::{Chunking, chunk};
+pub use chunk::{Chunking, TokenOffsets, chunk};
 pub use hash::text_hash;
 pub use highlight::{highlight, snippet};
 pub use language::Language;

@@ -1,0 +1,236 @@
+//! Cuts a text into sentences, each with the kind of border that follows it.
+//!
+//! Cheap rules, not a language model: a missed border costs a longer sentence, a false one a shorter. Every
+//! character is looked at a bounded number of times.
+
+use std::ops::Range;
+
+/// What separates two neighbouring pieces of text, from weakest to strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Border {
+    /// Nothing: the cut goes through a word.
+    Inside,
+    /// White space.
+    Word,
+    /// A line break within a paragraph.
+    Line,
+    /// The end of a sentence.
+    Sentence,
+    /// A blank line, or the end of the text.
+    Paragraph,
+}
+
+/// A sentence, trimmed of white space, and the border after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) span: Range<usize>,
+    pub(crate) border: Border,
+}
+
+/// A sentence of more bytes than this is cut at white space, or within a word when there is none.
+pub(crate) const SEGMENT_BYTES_MAX: usize = 16 * 1024;
+
+/// What may stand before a full stop that ends no sentence; lower case, without the stop.
+const ABBREVIATIONS: [&str; 44] = [
+    "al", "approx", "art", "bzw", "ca", "cf", "ch", "col", "corp", "dept", "dr", "ed", "eds", "eq", "eqs",
+    "est", "etc", "fig", "figs", "ft", "gen", "gov", "hr", "inc", "jr", "lt", "ltd", "mr", "mrs", "ms", "mt",
+    "nr", "pp", "prof", "ref", "refs", "rep", "resp", "rev", "sen", "sr", "st", "vol", "vs",
+];
+/// Bytes before a full stop in which an abbreviation is looked for.
+const ABBREVIATION_BYTES_MAX: usize = 12;
+
+/// The sentences of a text, in order. Together they hold every character that is not white space.
+pub(crate) fn segments(text: &str) -> Segments<'_> {
+    Segments { text, at: leading_space(text) }
+}
+
+/// Iterator of [`segments`]; `at` is where the next one begins.
+pub(crate) struct Segments<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        if self.at >= self.text.len() {
+            return None;
+        }
+        let start = self.at;
+        let (length, border) = sentence(&self.text[start..]);
+        let end = start + length;
+        let gap = leading_space(&self.text[end..]);
+        self.at = end + gap;
+        let border = if self.at == self.text.len() {
+            Border::Paragraph
+        } else {
+            border.max(gap_border(&self.text[end..self.at]))
+        };
+        Some(Segment { span: start..end, border })
+    }
+}
+
+/// The border that white space alone makes; an empty gap makes none.
+pub(crate) fn gap_border(gap: &str) -> Border {
+    let lines = gap.chars().filter(|c| matches!(c, '\n' | '\u{2028}')).count();
+    match lines {
+        _ if gap.contains(['\u{2029}', '\u{c}']) => Border::Paragraph,
+        2.. => Border::Paragraph,
+        1 => Border::Line,
+        _ if gap.is_empty() => Border::Inside,
+        _ => Border::Word,
+    }
+}
+
+/// Bytes of the first sentence of a text that begins with no white space, and what ends it.
+fn sentence(text: &str) -> (usize, Border) {
+    let mut last_space = None; // the last white space: where it begins
+    let mut previous_is_space = false;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if at + c.len_utf8() > SEGMENT_BYTES_MAX {
+            return last_space.map_or((at, Border::Inside), |space| (space, Border::Word));
+        }
+        if c.is_whitespace() {
+            if !previous_is_space {
+                last_space = Some(at);
+                if starts_blank_line(&text[at..]) {
+                    return (at, Border::Paragraph);
+                }
+            }
+            previous_is_space = true;
+            continue;
+        }
+        previous_is_space = false;
+        if !is_terminator(c) {
+            continue;
+        }
+        let mut end = at + c.len_utf8();
+        let (mut spaced, mut only_stops) = (is_spaced_terminator(c), c == '.');
+        let is_within = |at: usize, c: char| at + c.len_utf8() <= SEGMENT_BYTES_MAX;
+        while let Some((next_at, next)) = chars.next_if(|&(at, c)| is_within(at, c) && is_part_of_end(c)) {
+            end = next_at + next.len_utf8();
+            spaced &= is_spaced_terminator(next) || is_closer(next);
+            only_stops &= next == '.' || is_closer(next);
+        }
+        let rest = &text[end..];
+        if spaced && !rest.starts_with(char::is_whitespace) {
+            continue;
+        }
+        if !(only_stops && continues_after_stop(&text[..at], rest)) {
+            return (end, Border::Sentence);
+        }
+    }
+    (text.trim_end().len(), Border::Paragraph)
+}
+
+/// Whether the white space at the start of `text` holds a blank line.
+fn starts_blank_line(text: &str) -> bool {
+    gap_border(&text[..leading_space(text)]) == Border::Paragraph
+}
+
+/// Whether a full stop after `before` is no end of a sentence: an abbreviation, an initial, or what follows
+/// begins with a small letter.
+fn continues_after_stop(before: &str, rest: &str) -> bool {
+    if rest.trim_start().starts_with(char::is_lowercase) {
+        return true;
+    }
+    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(ABBREVIATION_BYTES_MAX))..];
+    let word = near.rsplit(|c: char| !c.is_alphanumeric() && c != '.').next().unwrap_or_default();
+    let is_initial = word.chars().count() == 1 && word.chars().all(|c| c.is_uppercase() && c != 'I');
+    let has_inner_stop = word.contains('.') && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    is_initial || has_inner_stop || ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn is_part_of_end(c: char) -> bool {
+    is_terminator(c) || is_closer(c)
+}
+
+fn is_terminator(c: char) -> bool {
+    is_spaced_terminator(c) || matches!(c, '。' | '！' | '？' | '｡' | '．')
+}
+
+/// Ends a sentence only when white space follows.
+fn is_spaced_terminator(c: char) -> bool {
+    matches!(c, '.' | '!' | '?' | '…' | '؟' | '۔' | '।' | '॥' | '։' | '።' | '‼' | '⁇' | '⁈' | '⁉')
+}
+
+/// Closes what a sentence opened, and so belongs to it.
+fn is_closer(c: char) -> bool {
+    matches!(c, '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '》' | '*' | '_')
+}
+
+fn leading_space(text: &str) -> usize {
+    text.len() - text.trim_start().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Border, SEGMENT_BYTES_MAX, segments};
+
+    /// `expected`: the sentences, each with the mark of its border: `¶` paragraph, `|` sentence.
+    fn check(text: &str, expected: &[&str]) {
+        let found: Vec<String> = segments(text)
+            .map(|segment| {
+                let mark = match segment.border {
+                    Border::Paragraph => '¶',
+                    Border::Sentence => '|',
+                    Border::Line => '/',
+                    Border::Word => '_',
+                    Border::Inside => '-',
+                };
+                format!("{}{mark}", &text[segment.span])
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn sentences_end_at_stops_and_paragraphs_at_blank_lines() {
+        check("One. Two!  Three?\n\nFour", &["One.|", "Two!|", "Three?¶", "Four¶"]);
+        check("A title\r\n \r\nText\nwrapped.", &["A title¶", "Text\nwrapped.¶"]);
+        check(" \n ", &[]);
+    }
+
+    #[test]
+    fn closing_marks_belong_to_their_sentence() {
+        check("He said \"no.\" (Really?!) Yes...", &["He said \"no.\"|", "(Really?!)|", "Yes...¶"]);
+    }
+
+    #[test]
+    fn abbreviations_initials_and_numbers_end_no_sentence() {
+        check(
+            "Dr. J. Smith et al. found 3.5 mg, e.g. in Fig. 2.",
+            &["Dr. J. Smith et al. found 3.5 mg, e.g. in Fig. 2.¶"],
+        );
+        check("It is approx. ten. See www.x.org now.", &["It is approx. ten.|", "See www.x.org now.¶"]);
+        check("So am I. Good.", &["So am I.|", "Good.¶"]);
+    }
+
+    #[test]
+    fn full_width_stops_need_no_space() {
+        check("一。二！「三。」四", &["一。|", "二！|", "「三。」|", "四¶"]);
+    }
+
+    #[test]
+    fn a_sentence_without_end_is_cut_at_space_or_within_a_word() {
+        let words = "word ".repeat(10_000);
+        let spans: Vec<_> = segments(&words).map(|segment| (segment.span.len(), segment.border)).collect();
+        assert_eq!(spans[0], (SEGMENT_BYTES_MAX - 5, Border::Word));
+        let one = "é".repeat(10_000);
+        let spans: Vec<_> = segments(&one).map(|segment| (segment.span.len(), segment.border)).collect();
+        assert_eq!(
+            spans,
+            [(SEGMENT_BYTES_MAX, Border::Inside), (20_000 - SEGMENT_BYTES_MAX, Border::Paragraph)]
+        );
+    }
+
+    #[test]
+    fn a_million_stops_or_spaces_take_linear_time() {
+        for pattern in [".", ". ", "\n \n", "\n ", "a.", " ", "。", "a.)"] {
+            let text = pattern.repeat(1_000_000);
+            assert!(segments(&text).all(|segment| segment.span.len() <= SEGMENT_BYTES_MAX), "{pattern:?}");
+        }
+    }
+}
