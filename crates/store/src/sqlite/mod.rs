@@ -15,6 +15,8 @@ pub(crate) mod jobs;
 mod open;
 pub(crate) mod operations;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod thread;
 pub(crate) mod verify;
 

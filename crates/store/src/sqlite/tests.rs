@@ -1,0 +1,102 @@
+//! What needs a hand on the writing connection: the full disk and the shared commit.
+
+use std::path::Path;
+use std::sync::mpsc;
+
+use rusqlite::Connection;
+
+use super::{Sqlite, accept, collections};
+use crate::{Collection, Error, NewDocument, Result, Store, Submission};
+
+async fn with_collection(folder: &Path) -> (Sqlite, Store, Collection) {
+    let sqlite = Sqlite::open(folder).unwrap();
+    let store = Store::Sqlite(sqlite.clone());
+    let (made, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
+    (sqlite, store, made)
+}
+
+fn submission(job: &str, bytes: usize) -> Submission {
+    let document =
+        NewDocument { id: job.to_owned(), title: None, text: "x".repeat(bytes), metadata: "{}".to_owned() };
+    Submission { job_id: job.to_owned(), documents: vec![document], rejected: Vec::new() }
+}
+
+fn documents(connection: &Connection) -> Result<u64> {
+    Ok(connection.query_row("SELECT count(*) FROM documents", [], |row| row.get(0))?)
+}
+
+async fn allow_pages(sqlite: &Sqlite, pages: u32) {
+    sqlite
+        .write(move |connection| Ok(connection.pragma_update(None, "max_page_count", pages)?))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_the_request_and_keeps_what_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sqlite, store, made) = with_collection(folder.path()).await;
+    store.accept(made.id, submission("before", 1000), 2.0).await.unwrap();
+    allow_pages(&sqlite, 64).await;
+    let refused = store.accept(made.id, submission("large", 1 << 20), 2.0).await;
+    assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    assert_eq!(store.document(made.id, "large").await.unwrap(), None);
+    store.accept(made.id, submission("small", 1000), 2.0).await.unwrap();
+    allow_pages(&sqlite, 1 << 20).await;
+    let job = store.accept(made.id, submission("large", 1 << 20), 2.0).await.unwrap().unwrap();
+    assert_eq!(job.last_operation, 3);
+    let report = store.verify().await.unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!(report.documents, 3);
+}
+
+/// The first request holds the thread until the others wait; the last one looks from outside and from inside.
+#[tokio::test]
+async fn requests_that_wait_share_a_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sqlite, _, made) = with_collection(folder.path()).await;
+    let (go, wait) = mpsc::sync_channel::<()>(1);
+    let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
+    let put = sqlite.write(move |connection| {
+        accept::accept(connection, made.id, &accept::Incoming::new(submission("j", 1)), 2.0)
+    });
+    let failing = sqlite.write(move |connection| {
+        collections::delete(connection, made.id, 3.0)?;
+        Err::<(), Error>(Error::Full)
+    });
+    let file = folder.path().join("store.sqlite3");
+    let looking = sqlite.write(move |inside| Ok((documents(&Connection::open(file)?)?, documents(inside)?)));
+    // The futures are polled in this order, so all four are queued before `go`.
+    let (held, put, failed, seen, ()) = tokio::join!(held, put, failing, looking, async move {
+        go.send(()).unwrap();
+    });
+    assert!(held.unwrap());
+    assert_eq!(put.unwrap().unwrap().last_operation, 1);
+    assert!(matches!(failed, Err(Error::Full)));
+    assert_eq!(seen.unwrap(), (0, 1));
+    assert_eq!(sqlite.read(documents).await.unwrap(), 1);
+}
+
+/// As `a_full_disk…`, but SQLite takes the whole transaction back by itself.
+#[tokio::test]
+async fn a_transaction_that_is_gone_fails_everyone_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sqlite, _, made) = with_collection(folder.path()).await;
+    let (go, wait) = mpsc::sync_channel::<()>(1);
+    let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
+    let put = sqlite.write(move |connection| {
+        accept::accept(connection, made.id, &accept::Incoming::new(submission("j", 1)), 2.0)
+    });
+    let ending = sqlite.write(|connection| {
+        connection.execute_batch("ROLLBACK")?;
+        Err::<(), Error>(Error::Full)
+    });
+    let (held, put, ended, ()) = tokio::join!(held, put, ending, async move {
+        go.send(()).unwrap();
+    });
+    assert!(matches!(held, Err(Error::Full)));
+    assert!(matches!(put, Err(Error::Full)));
+    assert!(matches!(ended, Err(Error::Full)));
+    assert_eq!(sqlite.read(documents).await.unwrap(), 0);
+    assert_eq!(sqlite.write(documents).await.unwrap(), 0);
+}

@@ -1,0 +1,263 @@
+//! The contract on documents and operations.
+
+use weir_store::{CollectionId, Deleted, GenerationId, JobStatus, Operation, OperationKind, StoredDocument};
+
+use super::*;
+
+fn stored(version: u64, document: NewDocument) -> StoredDocument {
+    let NewDocument { id, title, text, metadata } = document;
+    StoredDocument { id, title, text, metadata, version, chunks: Vec::new() }
+}
+
+fn put(number: u64, document_id: &str) -> Operation {
+    Operation { number, kind: OperationKind::Put, document_id: document_id.to_owned() }
+}
+
+pub async fn what_was_accepted_is_there_after_reopening(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let titled = NewDocument {
+        title: Some("title".to_owned()),
+        metadata: r#"{"n": 1}"#.to_owned(),
+        ..document("a", "text")
+    };
+    let job = accept(&store, &made, "j", &[titled.clone(), document("b", "")]).await;
+    store.close().await;
+
+    let store = open();
+    assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(1, titled)));
+    assert_eq!(store.document(made.id, "b").await.unwrap(), Some(stored(2, document("b", ""))));
+    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), [put(1, "a"), put(2, "b")]);
+    assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
+    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().last_operation, 2);
+    let report = store.verify().await.unwrap();
+    assert_eq!((report.collections, report.documents, report.operations), (1, 2, 2));
+    close_sound(store).await;
+}
+
+pub async fn identical_content_makes_no_operation(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "first", &[document("a", "1"), document("b", "2")]).await;
+    let again =
+        accept(&store, &made, "again", &[document("a", "1"), document("b", "new"), document("c", "3")]).await;
+    assert_eq!((again.total, again.unchanged, again.processed, again.last_operation), (3, 1, 1, 4));
+    let expected = [put(1, "a"), put(2, "b"), put(3, "b"), put(4, "c")];
+    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), expected);
+    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().version, 1);
+    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().version, 3);
+    close_sound(store).await;
+}
+
+pub async fn every_part_of_the_content_counts_as_a_change(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let plain = document("a", "text");
+    let versions = [
+        plain.clone(),
+        NewDocument { title: Some(String::new()), ..plain.clone() },
+        NewDocument { title: Some("t".to_owned()), ..plain.clone() },
+        NewDocument { metadata: "{ }".to_owned(), ..plain.clone() },
+        NewDocument { text: "text ".to_owned(), ..plain.clone() },
+        NewDocument { title: Some("t".to_owned()), text: "ext".to_owned(), ..plain.clone() },
+        plain,
+    ];
+    for (version, document) in (1..).zip(versions) {
+        let job = accept(&store, &made, &format!("j{version}"), std::slice::from_ref(&document)).await;
+        assert_eq!((job.unchanged, job.last_operation), (0, version));
+        assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(version, document)));
+    }
+    close_sound(store).await;
+}
+
+pub async fn the_last_of_two_documents_with_one_id_wins(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let job =
+        accept(&store, &made, "j", &[document("a", "first"), document("b", "b"), document("a", "last")])
+            .await;
+    assert_eq!((job.total, job.processed, job.unchanged, job.last_operation), (3, 1, 0, 2));
+    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), [put(1, "b"), put(2, "a")]);
+    assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(2, document("a", "last"))));
+    store.mark_indexed(made.generation.id, 2, 3.0).await.unwrap();
+    let job = store.job(&everyone(), "j").await.unwrap().unwrap();
+    assert_eq!((job.status, job.processed), (JobStatus::Completed, 3));
+    close_sound(store).await;
+}
+
+pub async fn a_deleted_document_can_be_stored_again(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j1", &[document("a", "1"), document("b", "2")]).await;
+    let deleted = store.delete_document(made.id, "a").await.unwrap();
+    assert_eq!(deleted, Some(Deleted { operation: 3, chunks: 0 }));
+    assert_eq!(store.document(made.id, "a").await.unwrap(), None);
+    assert_eq!(store.delete_document(made.id, "a").await.unwrap(), None);
+    let again = accept(&store, &made, "j2", &[document("a", "1")]).await;
+    assert_eq!((again.unchanged, again.last_operation), (0, 4));
+    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().version, 4);
+    let delete = Operation { number: 3, kind: OperationKind::Delete, document_id: "a".to_owned() };
+    assert_eq!(store.operations_after(made.id, 2, 10).await.unwrap(), [delete, put(4, "a")]);
+    close_sound(store).await;
+}
+
+pub async fn any_unicode_is_an_id_and_a_text(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c\0/🦀").await;
+    let odd = [
+        "",
+        "\0",
+        "a\0b",
+        "a\0c",
+        "a/b",
+        "a b",
+        "👩‍👩‍👧",
+        "é",
+        "e\u{301}",
+        "\u{10ffff}",
+        "'; --",
+        "%_",
+        "A",
+        "a",
+    ];
+    let documents: Vec<NewDocument> = odd
+        .iter()
+        .map(|odd| NewDocument {
+            id: (*odd).to_owned(),
+            title: Some((*odd).to_owned()),
+            text: (*odd).to_owned(),
+            metadata: (*odd).to_owned(),
+        })
+        .collect();
+    accept(&store, &made, "j\0", &documents).await;
+    store.close().await;
+
+    let store = open();
+    assert_eq!(store.collection(&everyone(), "c\0/🦀").await.unwrap().unwrap().last_operation, 14);
+    for (version, document) in (1..).zip(documents) {
+        let found = store.document(made.id, &document.id).await.unwrap();
+        assert_eq!(found, Some(stored(version, document)));
+    }
+    assert!(store.job(&everyone(), "j\0").await.unwrap().is_some());
+    assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
+    assert_eq!(
+        store.delete_document(made.id, "a\0b").await.unwrap(),
+        Some(Deleted { operation: 15, chunks: 0 })
+    );
+    assert!(store.document(made.id, "a\0c").await.unwrap().is_some());
+    close_sound(store).await;
+}
+
+pub async fn a_text_of_16_mib_comes_back_whole(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let text: String = (0..).map(|n| char::from(b'a' + (n % 23) as u8)).take(16 << 20).collect();
+    accept(&store, &made, "j", &[document("big", &text)]).await;
+    assert!(store.document(made.id, "big").await.unwrap().unwrap().text == text);
+    close_sound(store).await;
+}
+
+pub async fn operation_numbers_have_no_gaps_when_many_submit_at_once(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let writers = (0..8).map(|writer| {
+        let (store, made) = (store.clone(), made.clone());
+        tokio::spawn(async move {
+            let mut ranges = Vec::new();
+            for round in 0..25 {
+                let name = |n| format!("{writer}-{round}-{n}");
+                let documents = [0, 1, 2].map(|n| document(&name(n), "text"));
+                let job = accept(&store, &made, &name(9), &documents).await;
+                for (place, version) in (0..).zip(job.last_operation - 2..=job.last_operation) {
+                    let found = store.document(made.id, &name(place)).await.unwrap();
+                    assert_eq!(found.unwrap().version, version);
+                }
+                ranges.push(job.last_operation);
+            }
+            ranges
+        })
+    });
+    let mut last = Vec::new();
+    for writer in writers.collect::<Vec<_>>() {
+        last.extend(writer.await.unwrap());
+    }
+    last.sort_unstable();
+    assert_eq!(last, (1..=200).map(|n| n * 3).collect::<Vec<u64>>());
+    let numbers: Vec<u64> =
+        store.operations_after(made.id, 0, 1000).await.unwrap().iter().map(|o| o.number).collect();
+    assert_eq!(numbers, (1..=600).collect::<Vec<u64>>());
+    close_sound(store).await;
+}
+
+pub async fn a_request_that_fails_takes_back_only_itself(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "taken", &[document("first", "1")]).await;
+    // Polled in one go, so that they wait together and share a commit.
+    let attempt = |job: &str, id: &str| {
+        let (store, made) = (store.clone(), made.clone());
+        let submission = submission(job, &[document(id, "text")]);
+        tokio::spawn(async move { store.accept(made.id, submission, 2.0).await.is_ok() })
+    };
+    let attempts = [
+        attempt("good1", "a"),
+        attempt("taken", "never"),
+        attempt("good2", "b"),
+        attempt("taken", "never"),
+        attempt("good3", "c"),
+    ];
+    let mut outcomes = Vec::new();
+    for attempt in attempts {
+        outcomes.push(attempt.await.unwrap());
+    }
+    assert_eq!(outcomes, [true, false, true, false, true]);
+    assert_eq!(store.document(made.id, "never").await.unwrap(), None);
+    assert_eq!(store.counts(made.id).await.unwrap().documents, 4);
+    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().last_operation, 4);
+    close_sound(store).await;
+}
+
+pub async fn operations_are_read_in_pages(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let other = collection(&store, "other").await;
+    let ids = ["a", "b", "c", "d", "e"];
+    accept(&store, &made, "j", &ids.map(|id| document(id, "text"))).await;
+    accept(&store, &other, "k", &[document("z", "text")]).await;
+    assert_eq!(store.operations_after(made.id, 0, 2).await.unwrap(), [put(1, "a"), put(2, "b")]);
+    assert_eq!(store.operations_after(made.id, 3, 10).await.unwrap(), [put(4, "d"), put(5, "e")]);
+    assert_eq!(store.operations_after(made.id, 5, 10).await.unwrap(), []);
+    assert_eq!(store.operations_after(made.id, 500, 10).await.unwrap(), []);
+    assert_eq!(store.operations_after(made.id, 0, 0).await.unwrap(), []);
+    assert_eq!(store.operations_after(other.id, 0, 10).await.unwrap(), [put(1, "z")]);
+    close_sound(store).await;
+}
+
+pub async fn documents_are_read_in_the_order_asked_for(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
+    let asked = ["b", ID_OF_NOBODY, "a", "b"].map(str::to_owned).to_vec();
+    let (a, b) = (stored(1, document("a", "1")), stored(2, document("b", "2")));
+    assert_eq!(store.documents(made.id, asked).await.unwrap(), [Some(b.clone()), None, Some(a), Some(b)]);
+    close_sound(store).await;
+}
+
+pub async fn what_is_gone_is_none(open: Open<'_>) {
+    let store = open();
+    let (collection, generation) = (CollectionId(77), GenerationId(77));
+    let documents = submission("j", &[document("a", "text")]);
+    assert_eq!(store.accept(collection, documents, 1.0).await.unwrap(), None);
+    assert_eq!(store.update_settings(collection, "{}").await.unwrap(), None);
+    assert_eq!(store.start_generation(collection, "m", 1.0).await.unwrap(), None);
+    assert_eq!(store.delete_document(collection, "a").await.unwrap(), None);
+    assert_eq!(store.document(collection, "a").await.unwrap(), None);
+    assert_eq!(store.documents(collection, vec!["a".to_owned()]).await.unwrap(), [None]);
+    assert_eq!(store.operations_after(collection, 0, 1).await.unwrap(), []);
+    assert_eq!(store.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
+    store.save_prepared(generation, Vec::new(), vec![(hash(1), vec![1.0])]).await.unwrap();
+    store.mark_indexed(generation, 5, 1.0).await.unwrap();
+    assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
+    assert_eq!(store.verify().await.unwrap().embeddings, 0);
+    close_sound(store).await;
+}

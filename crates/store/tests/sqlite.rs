@@ -1,0 +1,257 @@
+//! The contract over SQLite, and what is particular to a file in a folder.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod contract;
+
+use std::path::Path;
+
+use contract::{accept, close_sound, collection, document, everyone, hash, span};
+use rusqlite::Connection;
+use weir_store::{Collection, Error, Prepared, Store};
+
+contract!(Store::open_sqlite);
+
+/// A store with one prepared document `a` (version 1) and a second one `b`.
+async fn filled(folder: &Path) -> (Store, Collection) {
+    let store = Store::open_sqlite(folder).unwrap();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "the first text"), document("b", "the second text")]).await;
+    let prepared = Prepared { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
+    store.save_prepared(made.generation.id, vec![prepared], vec![(hash(1), vec![0.25, 0.5])]).await.unwrap();
+    (store, made)
+}
+
+/// Fills a store, changes its file by `sql`, opens it again.
+async fn altered(folder: &Path, sql: &str) -> (Store, Collection) {
+    let (store, made) = filled(folder).await;
+    close_sound(store).await;
+    let connection = Connection::open(folder.join("store.sqlite3")).unwrap();
+    connection.pragma_update(None, "foreign_keys", false).unwrap();
+    connection.execute_batch(sql).unwrap();
+    connection.close().unwrap();
+    (Store::open_sqlite(folder).unwrap(), made)
+}
+
+#[tokio::test]
+async fn a_folder_has_one_store_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/folder");
+    let store = Store::open_sqlite(&path).unwrap();
+    let error = Store::open_sqlite(&path).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the data directory `{}` is in use by another weir; stop that one or choose another --data-dir",
+            path.display()
+        )
+    );
+    let clone = store.clone();
+    store.close().await;
+    assert!(matches!(clone.collections(&everyone()).await, Err(Error::Closed)));
+    drop(Store::open_sqlite(&path).unwrap());
+    Store::open_sqlite(&path).unwrap().close().await;
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "the log was not written back");
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, "").unwrap();
+    assert!(matches!(Store::open_sqlite(&path), Err(Error::Io { path: named, .. }) if named == path));
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path()).await.0.close().await;
+    let connection = Connection::open(folder.path().join("store.sqlite3")).unwrap();
+    connection.pragma_update(None, "user_version", 999).unwrap();
+    drop(connection);
+    let error = Store::open_sqlite(folder.path()).unwrap_err();
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 1 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("store.sqlite3"), "no database ".repeat(100)).unwrap();
+    assert!(matches!(Store::open_sqlite(folder.path()), Err(Error::Damaged { .. })));
+}
+
+/// Alters the file by `sql`; both the read in question and the full check must name the row.
+async fn check_damage<T: std::fmt::Debug>(
+    sql: &str,
+    read: impl AsyncFn(&Store, &Collection) -> weir_store::Result<T>,
+    expected: &str,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = altered(folder.path(), sql).await;
+    let error = read(&store, &made).await.unwrap_err();
+    let expected = format!("{expected} is damaged; restore the data directory from a backup");
+    assert_eq!(error.to_string(), expected, "{sql}");
+    let found = match store.verify().await {
+        Ok(report) => report.problems.iter().map(Error::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    assert!(found.contains(&expected), "{sql}: {found:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_document_is_named() {
+    let changes = [
+        "text = 'the first tent'",
+        "title = ''",
+        "metadata = '{ }'",
+        "version = 2",
+        "content_hash = zeroblob(32)",
+        "content_hash = x'00'",
+        "text = CAST(x'ff' AS TEXT)",
+        "checksum = checksum + 1",
+        "checksum = -1",
+    ];
+    for change in changes {
+        check_damage(
+            &format!("UPDATE documents SET {change} WHERE id = 'a'"),
+            async |store, made| store.document(made.id, "a").await,
+            "document \"a\" of collection 1 (row 1)",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_operation_is_named() {
+    let changes = ["kind = 'delete'", "kind = 'what'", "document_id = 'c'", "job_id = NULL", "checksum = 0"];
+    for change in changes {
+        check_damage(
+            &format!("UPDATE operations SET {change} WHERE number = 2"),
+            async |store, made| store.operations_after(made.id, 0, 10).await,
+            "operation 2 of collection 1",
+        )
+        .await;
+    }
+    check_damage(
+        "DELETE FROM operations WHERE number = 1",
+        async |store, made| store.operations_after(made.id, 0, 10).await,
+        "operation 1 of collection 1",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_chunk_is_named() {
+    for change in ["start = 1", "end = 13", "text_hash = zeroblob(32)", "text_hash = x'01'", "checksum = 0"] {
+        check_damage(
+            &format!("UPDATE chunks SET {change}"),
+            async |store, made| store.document(made.id, "a").await,
+            "chunk 0 of document row 1 in generation 1",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_embedding_is_named() {
+    let name = format!("embedding of text hash {} for model 1", "01".repeat(32));
+    for change in ["vector = zeroblob(8)", "vector = x'0102'", "checksum = 0"] {
+        check_damage(
+            &format!("UPDATE embeddings SET {change}"),
+            async |store, _| store.embeddings("m", vec![hash(1)]).await,
+            &name,
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_collection_is_named() {
+    for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
+        check_damage(
+            &format!("UPDATE collections SET {change}"),
+            async |store, _| store.collections(&everyone()).await,
+            "collection 1",
+        )
+        .await;
+    }
+    check_damage(
+        "UPDATE fingerprints SET fingerprint = 'n'",
+        async |store, _| store.collections(&everyone()).await,
+        "generation of collection 1",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_full_check_finds_rows_that_disagree() {
+    let cases = [
+        ("DELETE FROM documents WHERE id = 'b'", "document (its last operation says otherwise)"),
+        ("DELETE FROM operations WHERE number = 2", "operation"),
+        ("DELETE FROM documents WHERE id = 'a'", "chunk (its document or its generation is gone)"),
+        ("DELETE FROM chunks", "embedding (no chunk refers to it)"),
+    ];
+    for (sql, expected) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = altered(folder.path(), sql).await;
+        let report = store.verify().await.unwrap();
+        let found =
+            report.problems.iter().any(|p| matches!(p, Error::Damaged { what, .. } if *what == expected));
+        assert!(found, "{sql}: {:?}", report.problems);
+    }
+}
+
+/// One byte of the closed file is changed, at places spread over all pages. What is then read is what was written, or
+/// an error; never other content. A byte of an index can hide a row, which the full check finds.
+#[tokio::test]
+async fn a_flipped_byte_never_becomes_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = filled(folder.path()).await;
+    let expected = read_everything(&store, &made).await.unwrap();
+    store.close().await;
+    let file = folder.path().join("store.sqlite3");
+    let sound = std::fs::read(&file).unwrap();
+
+    let (mut harmless, mut errors, mut hidden) = (0, 0, 0);
+    // A prime step, so that all offsets within a page have their turn.
+    for place in (0..sound.len()).step_by(97) {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 1 << (place % 8);
+        std::fs::write(&file, &bytes).unwrap();
+        let Ok(store) = Store::open_sqlite(folder.path()) else {
+            errors += 1;
+            continue;
+        };
+        match read_everything(&store, &made).await {
+            Err(_) => errors += 1,
+            Ok(found) if found == expected => harmless += 1,
+            Ok(found) => {
+                let is_other =
+                    found.iter().zip(&expected).any(|(found, expected)| found.is_some() && found != expected);
+                assert!(!is_other, "byte {place}: {found:?}");
+                let report = store.verify().await;
+                assert!(
+                    !report.is_ok_and(|report| report.is_sound()),
+                    "byte {place} hid a row from the check"
+                );
+                hidden += 1;
+            }
+        }
+    }
+    println!("{harmless} harmless, {errors} noticed when read, {hidden} noticed by the full check");
+    assert!(harmless > 0 && errors > 0);
+}
+
+/// What a replay reads, item by item, as text.
+async fn read_everything(store: &Store, made: &Collection) -> weir_store::Result<[Option<String>; 5]> {
+    let operations = store.operations_after(made.id, 0, 10).await?;
+    let documents = store.documents(made.id, vec!["a".to_owned(), "b".to_owned()]).await?;
+    let embeddings = store.embeddings("m", vec![hash(1)]).await?;
+    Ok([
+        operations.first().map(|operation| format!("{operation:?}")),
+        operations.get(1).map(|operation| format!("{operation:?}")),
+        documents[0].as_ref().map(|document| format!("{document:?}")),
+        documents[1].as_ref().map(|document| format!("{document:?}")),
+        embeddings[0].as_ref().map(|embedding| format!("{embedding:?}")),
+    ])
+}

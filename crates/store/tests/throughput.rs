@@ -1,0 +1,89 @@
+//! How fast documents are taken in, durably. Tiny as a test, so that it cannot rot; at real size by
+//! `cargo test --release -p weir-store --test throughput -- --ignored --nocapture`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests fail the test; the figures are its output"
+)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use weir_store::{CollectionId, NewDocument, Store, Submission};
+
+/// A submission of new documents with 1 KB of text each.
+fn submission(job: &str, documents: usize) -> Submission {
+    let text = |n: usize| format!("{job} {n} ").repeat(1024).chars().take(1024).collect();
+    let document = |n| NewDocument {
+        id: format!("{job}-{n}"),
+        title: Some("a title".to_owned()),
+        text: text(n),
+        metadata: "{}".to_owned(),
+    };
+    Submission {
+        job_id: job.to_owned(),
+        documents: (0..documents).map(document).collect(),
+        rejected: Vec::new(),
+    }
+}
+
+/// `callers` at once, each with `rounds` submissions one after another; returns the time of each submission.
+async fn ingest(
+    store: &Store,
+    id: CollectionId,
+    callers: usize,
+    rounds: usize,
+    batch: usize,
+) -> Vec<Duration> {
+    let spawn = |caller: usize| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut times = Vec::new();
+            for round in 0..rounds {
+                let submission = submission(&format!("{callers}-{batch}-{caller}-{round}"), batch);
+                let start = Instant::now();
+                store.accept(id, submission, 1.0).await.unwrap().unwrap();
+                times.push(start.elapsed());
+            }
+            times
+        })
+    };
+    let mut times = Vec::new();
+    for caller in (0..callers).map(spawn).collect::<Vec<_>>() {
+        times.extend(caller.await.unwrap());
+    }
+    times
+}
+
+/// Prints one line per way of handing in; returns how many documents the store then has.
+async fn measure(folder: &Path, submissions: usize) -> u64 {
+    let store = Store::open_sqlite(folder).unwrap();
+    let (collection, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
+    for (callers, batch) in [(1, 1), (16, 1), (64, 1), (1, 100), (8, 100)] {
+        let start = Instant::now();
+        let mut times = ingest(&store, collection.id, callers, submissions.div_ceil(callers), batch).await;
+        let documents = (times.len() * batch) as f64 / start.elapsed().as_secs_f64();
+        times.sort_unstable();
+        let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        println!(
+            "{callers:3} callers, batches of {batch:3}: {documents:8.0} documents/s, p50 {p50:.2?}, p99 {p99:.2?}"
+        );
+    }
+    let count = store.counts(collection.id).await.unwrap().documents;
+    store.close().await;
+    count
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_are_taken_in_by_one_and_by_many() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(measure(folder.path(), 4).await, 4 + 16 + 64 + 400 + 800);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement: run it by name, alone"]
+async fn accept_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    measure(folder.path(), 1000).await;
+}
