@@ -67,11 +67,6 @@ pub struct ServerUse {
     pub ended: Vec<u32>,
 }
 
-/// User and system time of this process so far; zero where it can't be read.
-pub(crate) fn own_cpu() -> Duration {
-    read_stat(std::process::id()).map_or(Duration::ZERO, |stat| stat.cpu)
-}
-
 /// Watches processes from `begin` to `end` on a thread of its own. Does nothing without processes.
 pub(crate) struct ServerWatch {
     sampler: Option<Sampler>,

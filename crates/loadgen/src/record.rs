@@ -41,6 +41,8 @@ pub(crate) struct Recorder {
     pub(crate) examples: BTreeMap<FailureKind, String>,
     pub(crate) traffic: Traffic,
     pub(crate) last_done: Option<Instant>,
+    /// User and system time of the generator's threads.
+    pub(crate) cpu: Duration,
 }
 
 impl Recorder {
@@ -58,6 +60,7 @@ impl Recorder {
             examples: BTreeMap::new(),
             traffic: Traffic::default(),
             last_done: None,
+            cpu: Duration::ZERO,
         })
     }
 
@@ -117,6 +120,7 @@ impl Recorder {
         }
         self.add_traffic(other.traffic);
         self.last_done = self.last_done.max(other.last_done);
+        self.cpu += other.cpu;
     }
 
     fn record_failures(&mut self, failure: Failure, count: u64) {

@@ -79,13 +79,6 @@ pub struct Lateness {
     pub late: Latency,
 }
 
-/// What the whole run moved and used beside the counts of requests.
-pub(crate) struct Measured {
-    pub(crate) elapsed: Duration,
-    pub(crate) generator_cpu: Duration,
-    pub(crate) server: Option<ServerUse>,
-}
-
 /// The result of one run.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -127,7 +120,7 @@ pub struct Report {
     pub received_bytes: u64,
     /// Connections opened during the run, beyond those that were open at its start.
     pub reconnects: u64,
-    /// User and system time of the generator.
+    /// User and system time of the generator's threads during the run.
     pub generator_cpu_s: f64,
     /// Memory and CPU of the server's processes, if any were named.
     pub server: Option<ServerUse>,
@@ -136,8 +129,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, total: Recorder, measured: Measured) -> Report {
-        let duration_s = measured.elapsed.as_secs_f64();
+    pub(crate) fn new(plan: &Plan, total: Recorder, elapsed: Duration, server: Option<ServerUse>) -> Report {
+        let duration_s = elapsed.as_secs_f64();
         let mut report = Report {
             url: plan.url.clone(),
             concurrency: plan.concurrency,
@@ -158,8 +151,8 @@ impl Report {
             sent_bytes: total.traffic.sent_bytes,
             received_bytes: total.traffic.received_bytes,
             reconnects: total.traffic.connects,
-            generator_cpu_s: measured.generator_cpu.as_secs_f64(),
-            server: measured.server,
+            generator_cpu_s: total.cpu.as_secs_f64(),
+            server,
             warnings: Vec::new(),
         };
         report.warnings = report.find_warnings();
@@ -467,12 +460,8 @@ mod tests {
         }
         let failure = Failure::new(FailureKind::BadStatus, "503 {\"error\":\n}");
         total.record(Times { due, sent: due, done: due }, 503, Err(failure));
-        let measured = Measured {
-            elapsed: Duration::from_secs(2),
-            generator_cpu: Duration::from_millis(100),
-            server: None,
-        };
-        Report::new(&plan, total, measured)
+        total.cpu = Duration::from_millis(100);
+        Report::new(&plan, total, Duration::from_secs(2), None)
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::TcpStream;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
@@ -17,10 +17,10 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::client::Client;
 use crate::pacer::Pacer;
 use crate::plan::{Load, Plan, PlanError};
-use crate::procstat::{ProcError, ServerWatch, own_cpu};
+use crate::procstat::{ProcError, ServerWatch};
 use crate::rate::Schedule;
 use crate::record::Recorder;
-use crate::report::{Measured, Report};
+use crate::report::Report;
 use crate::{closed, rate};
 
 /// Time between the signal to start and the first due instant, so that every thread is awake by then.
@@ -95,6 +95,7 @@ struct Shared {
 pub fn run(plan: Plan) -> Result<Report, RunError> {
     plan.check()?;
     raise_open_files_limit();
+    probe(&plan)?;
     let mut watch = ServerWatch::open(&plan.pids, plan.pid_tree)?;
     let workers = make_workers(&plan)?;
     let shared = Arc::new(Shared {
@@ -104,7 +105,6 @@ pub fn run(plan: Plan) -> Result<Report, RunError> {
         barrier: Barrier::new(workers.len() + 1),
         plan,
     });
-    probe(&workers, &shared.plan)?;
     let threads: Vec<_> = workers
         .into_iter()
         .map(|worker| {
@@ -114,7 +114,6 @@ pub fn run(plan: Plan) -> Result<Report, RunError> {
         .collect();
 
     shared.barrier.wait();
-    let own_cpu_before = own_cpu();
     watch.begin();
     let start = *shared.start.get_or_init(|| first_instant(shared.plan.load));
     shared.barrier.wait();
@@ -124,9 +123,8 @@ pub fn run(plan: Plan) -> Result<Report, RunError> {
         total.merge(thread.join().map_err(|_| RunError::Panicked)??);
     }
     let server = watch.end();
-    let generator_cpu = own_cpu().saturating_sub(own_cpu_before);
     let elapsed = finish(&shared.plan, start, &mut total);
-    Ok(Report::new(&shared.plan, total, Measured { elapsed, generator_cpu, server }))
+    Ok(Report::new(&shared.plan, total, elapsed, server))
 }
 
 fn first_instant(load: Load) -> Instant {
@@ -157,12 +155,10 @@ fn raise_open_files_limit() {
 }
 
 /// Fails early when nobody listens, instead of counting thousands of refused connections.
-fn probe(workers: &[Worker], plan: &Plan) -> Result<(), RunError> {
-    let Some(worker) = workers.first() else { return Ok(()) };
+fn probe(plan: &Plan) -> Result<(), RunError> {
     let addr = plan.target.addr;
-    let connected = worker.runtime.block_on(tokio::time::timeout(plan.timeout, TcpStream::connect(addr)));
-    let outcome = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    outcome.map(drop).map_err(|source| RunError::Connect { addr, source })
+    let connected = TcpStream::connect_timeout(&addr, plan.timeout);
+    connected.map(drop).map_err(|source| RunError::Connect { addr, source })
 }
 
 /// One thread: an event loop and its share of the connections. Made before any thread starts, so that
@@ -195,10 +191,18 @@ impl Worker {
         let clients = LocalSet::new().block_on(&self.runtime, warm_up(shared, self.clients));
         shared.barrier.wait();
         shared.barrier.wait();
-        let recorder = LocalSet::new()
+        let cpu_before = thread_cpu();
+        let mut recorder = LocalSet::new()
             .block_on(&self.runtime, measure(shared, clients, self.pacer, RefCell::new(self.recorder)))?;
+        recorder.cpu = thread_cpu().saturating_sub(cpu_before);
         Ok(recorder)
     }
+}
+
+/// User and system time of the calling thread so far.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Opens every connection and sends the warm-up requests. Failures show up in the measured part.

@@ -1,0 +1,162 @@
+//! The binary as a user runs it: exit codes, stdout, files.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::support::{reply, serve, serve_ok};
+use serde_json::Value;
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir-bench")).args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+/// The exit code and what was said on stderr.
+fn refusal(args: &[&str]) -> (Option<i32>, String) {
+    let output = bench(args);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_good_run_exits_with_0_and_writes_a_table_and_json() {
+    let url = format!("http://{}/", serve_ok(|_| {}));
+    let folder = tempfile::tempdir().unwrap();
+    let (bodies, json) = (folder.path().join("queries.jsonl"), folder.path().join("out.json"));
+    std::fs::write(&bodies, "{\"query\":\"a\"}\n\n{\"query\":\"b\"}\r\n").unwrap();
+    let output = bench(&[
+        "load",
+        "--url",
+        &url,
+        "--requests",
+        "40",
+        "--body-file",
+        bodies.to_str().unwrap(),
+        "--shuffle",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("40 sent, 40 ok, 0 failed; status 200: 40"), "{}", stdout(&output));
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!((&report["mode"], &report["requests_ok"]), (&"closed".into(), &40.into()));
+    assert_eq!(report["failures"]["bad_status"], 0);
+    assert!(report["latency_ms_p50"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn failed_requests_exit_with_1_unless_allowed() {
+    let url = format!("http://{}/", serve(|_, stream| reply(stream, "500 Broken", "no")));
+    let args = ["load", "--url", &url, "--requests", "5", "--json", "-"];
+    let output = bench(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!((&report["failures"]["bad_status"], &report["statuses"]["500"]), (&5.into(), &5.into()));
+    assert_eq!(bench(&[args.as_slice(), &["--allow-errors"]].concat()).status.code(), Some(0));
+}
+
+#[test]
+fn a_target_on_another_machine_is_refused_before_anything_is_sent() {
+    let (code, said) = refusal(&["load", "--url", "http://192.0.2.7:8000/"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        said,
+        "weir-bench: 192.0.2.7:8000 is not a loopback address; pass --allow-remote if you may load that machine\n"
+    );
+    assert_eq!(refusal(&["null", "--listen", "0.0.0.0:0"]).0, Some(2));
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_names_the_remedy() {
+    let url = "http://127.0.0.1:9/";
+    for (args, expected) in [
+        (vec!["load"], "--url"),
+        (vec!["load", "--url", url, "--requests", "0"], "requests is 0, but must be 1 to 100000000"),
+        (vec!["load", "--url", url, "--duration", "25h"], "duration is 90000s, but must be 1ms to 86400s"),
+        (vec!["load", "--url", url, "--rate", "0"], "rate is 0, but must be above 0"),
+        (vec!["load", "--url", url, "--expect-status", "2x"], "isn't a list of statuses"),
+        (vec!["load", "--url", url, "--body-file", "/nowhere"], "could not read --body-file /nowhere"),
+        (vec!["load", "--url", url, "--body", "a", "--body-file", "b"], "cannot be used with"),
+        (vec!["load", "--url", "https://127.0.0.1/"], "the scheme isn't http"),
+    ] {
+        let (code, said) = refusal(&args);
+        assert_eq!(code, Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_exits_with_1() {
+    let addr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (code, said) = refusal(&["load", "--url", &format!("http://{addr}/"), "--requests", "5"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("start the server first"), "{said}");
+}
+
+/// A null server that ends with the test.
+struct Null {
+    child: Child,
+    url: String,
+}
+
+impl Null {
+    fn start(args: &[&str]) -> Null {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-bench"));
+        let mut child = command.arg("null").args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Null { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Drop for Null {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_null_server_waits_as_told_and_its_memory_and_cpu_are_reported() {
+    let null = Null::start(&["--latency", "2ms", "--body", r#"{"null":1}"#]);
+    let pid = null.child.id().to_string();
+    let output = bench(&[
+        "load",
+        "--url",
+        &null.url,
+        "--duration",
+        "500ms",
+        "--body",
+        "{}",
+        "--expect-body",
+        r#"{"null":1}"#,
+        "--pid",
+        &pid,
+        "--pid-tree",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let number = |name: &str| report[name].as_f64().unwrap();
+    assert!(number("latency_ms_p50") >= 2.0, "{report}");
+    assert_eq!(report["server_processes"][0]["pid"].to_string(), pid);
+    assert_eq!(report["server_processes"][0]["name"], "weir-bench");
+    assert!(number("server_rss_bytes_min") > 500_000.0, "{report}");
+    assert!(number("server_rss_bytes_min") <= number("server_rss_bytes_mean"), "{report}");
+    assert!(number("server_rss_bytes_mean") <= number("server_rss_bytes_max"), "{report}");
+    assert!(number("server_cpu_s") > 0.0 && number("server_cores_mean") < 4.0, "{report}");
+    let per_cpu_s = number("requests_ok") / number("server_cpu_s");
+    assert!((number("server_requests_per_cpu_s") / per_cpu_s - 1.0).abs() < 1e-9, "{report}");
+}
+
+#[test]
+fn the_ceiling_is_measured_in_one_command() {
+    let output = bench(&["ceiling", "--duration", "200ms", "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert!(report["requests_per_s"].as_f64().unwrap() > 1000.0, "{report}");
+    assert!(report["generator_cpu_s"].as_f64().unwrap() > 0.0, "{report}");
+}
