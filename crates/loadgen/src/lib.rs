@@ -19,6 +19,7 @@ mod rate;
 mod record;
 mod report;
 mod run;
+mod table;
 mod target;
 
 pub use client::FailureKind;

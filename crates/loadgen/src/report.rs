@@ -1,4 +1,4 @@
-//! What a run found: typed, as JSON with stable names, and as a table.
+//! What a run found, typed and as JSON with stable names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Latency {
         }
     }
 
-    fn columns(&self) -> [(&'static str, f64); 7] {
+    pub(crate) fn columns(&self) -> [(&'static str, f64); 7] {
         [
             ("mean", self.ms_mean),
             ("p50", self.ms_p50),
@@ -170,7 +170,7 @@ impl Report {
         (server.cpu_s > 0.0).then(|| self.requests_ok as f64 / server.cpu_s)
     }
 
-    fn generator_cores_mean(&self) -> f64 {
+    pub(crate) fn generator_cores_mean(&self) -> f64 {
         ratio(self.generator_cpu_s, self.duration_s)
     }
 
@@ -313,94 +313,6 @@ impl Report {
             }),
         );
     }
-
-    /// The report for people: a few lines, warnings last.
-    pub fn to_table(&self) -> String {
-        let mut lines = vec![self.render_head(), String::new()];
-        lines.push(format!("  {:<11}{}", "ms", Latency::render_names(&self.latency)));
-        if let Some(lateness) = &self.lateness {
-            lines.push(format!("  {:<11}{}", "response", self.latency.render()));
-            lines.push(format!("  {:<11}{}", "service", self.service.render()));
-            lines.push(format!("  {:<11}{}", "own delay", lateness.late.render()));
-        } else {
-            lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
-        }
-        lines.push(String::new());
-        lines.push(self.render_requests());
-        lines.extend(self.failures.iter().map(|(kind, count)| self.render_failure(*kind, *count)));
-        lines.push(format!(
-            "  bytes      {} sent, {} received, {} reconnects",
-            bytes(self.sent_bytes),
-            bytes(self.received_bytes),
-            self.reconnects
-        ));
-        lines.push(format!(
-            "  generator  {:.2} s CPU, {:.2} cores",
-            self.generator_cpu_s,
-            self.generator_cores_mean()
-        ));
-        lines.extend(self.server.iter().flat_map(|server| self.render_server(server)));
-        lines.extend(self.warnings.iter().map(|warning| format!("  WARNING    {warning}")));
-        lines.join("\n") + "\n"
-    }
-
-    fn render_head(&self) -> String {
-        let how = match &self.lateness {
-            None => "closed loop".to_owned(),
-            Some(lateness) => format!("constant {}/s", lateness.rate_target_per_s),
-        };
-        format!(
-            "{}\n  {how}, {} connections, {:.2} s: {:.1} requests/s",
-            self.url, self.concurrency, self.duration_s, self.requests_per_s
-        )
-    }
-
-    fn render_requests(&self) -> String {
-        let statuses: Vec<_> = self.statuses.iter().map(|(s, n)| format!("{s}: {n}")).collect();
-        let queued = self.lateness.as_ref().map_or(String::new(), |lateness| {
-            format!(", {} found no free connection when due", lateness.requests_queued)
-        });
-        format!(
-            "  requests   {} sent, {} ok, {} failed{queued}; status {}",
-            self.requests_sent,
-            self.requests_ok,
-            self.requests_failed,
-            if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") }
-        )
-    }
-
-    fn render_failure(&self, kind: FailureKind, count: u64) -> String {
-        let example = self.failure_examples.get(&kind).map_or("", String::as_str);
-        format!("  FAILED     {count} {}, the first: {}", kind.name(), example.escape_debug())
-    }
-
-    fn render_server(&self, server: &ServerUse) -> Vec<String> {
-        let per_cpu_s = self.requests_per_cpu_s().map_or("-".to_owned(), |n| format!("{n:.0}"));
-        let total = format!(
-            "  server     {:.2} s CPU, {:.2} cores, {per_cpu_s} requests per CPU second; \
-             RSS {} at start, {} mean, {} max, {} at end",
-            server.cpu_s,
-            server.cores_mean,
-            bytes(server.rss_bytes_start),
-            bytes(server.rss_bytes_mean),
-            bytes(server.rss_bytes_max),
-            bytes(server.rss_bytes_end)
-        );
-        let each = server.processes.iter().map(|p| {
-            format!("    {:<9}{}: {:.2} s CPU, RSS {} max", p.pid, p.name, p.cpu_s, bytes(p.rss_bytes_max))
-        });
-        std::iter::once(total).chain(each).collect()
-    }
-}
-
-impl Latency {
-    fn render_names(&self) -> String {
-        self.columns().iter().map(|(name, _)| format!("{name:>10}")).collect()
-    }
-
-    fn render(&self) -> String {
-        self.columns().iter().map(|(_, ms)| format!("{ms:>10.3}")).collect()
-    }
 }
 
 fn lateness(plan: &Plan, total: &Recorder) -> Option<Lateness> {
@@ -431,24 +343,16 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn bytes(count: u64) -> String {
-    const MIB: f64 = 1024.0 * 1024.0;
-    match count {
-        0..10_240 => format!("{count} B"),
-        10_240..10_485_760 => format!("{:.1} KiB", count as f64 / 1024.0),
-        _ => format!("{:.1} MiB", count as f64 / MIB),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::client::Failure;
     use crate::plan::tests::plan;
     use crate::record::Times;
     use std::time::Instant;
 
-    fn report(load: Load) -> Report {
+    /// 100 right answers after 1 to 100 ms, one 503; two seconds.
+    pub(crate) fn report(load: Load) -> Report {
         let mut plan = plan();
         plan.load = load;
         let mut total = Recorder::new().unwrap();
@@ -501,13 +405,6 @@ mod tests {
         for key in ["late_ms_p99", "rate_target_per_s", "requests_queued"] {
             assert!(keys(Load::Rate { per_second: 50.0 }).contains(key), "{key}");
         }
-    }
-
-    #[test]
-    fn failures_are_shown_on_one_line_each() {
-        let table = report(Load::Closed).to_table();
-        assert!(table.contains("101 sent, 100 ok, 1 failed; status 200: 100, 503: 1\n"), "{table}");
-        assert!(table.contains("FAILED     1 bad_status, the first: 503 {\\\"error\\\":\\n}\n"), "{table}");
     }
 
     #[test]
