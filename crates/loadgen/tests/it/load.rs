@@ -179,10 +179,11 @@ fn a_connection_that_the_server_ended_while_it_was_idle_is_no_error() {
         reply(stream, "200 OK", "{}");
         false
     });
-    let mut plan = plan(addr, 1, 10);
-    plan.load = Load::Rate { per_second: 20.0 };
+    let mut plan = plan(addr, 1, 5);
+    // Slow enough that a busy machine closes each connection before the next request is due.
+    plan.load = Load::Rate { per_second: 5.0 };
     let report = run(plan).unwrap();
-    assert_eq!((report.requests_ok, report.reconnects, failures(&report)), (10, 9, vec![]));
+    assert_eq!((report.requests_ok, report.reconnects, failures(&report)), (5, 4, vec![]));
 }
 
 #[test]
