@@ -35,14 +35,14 @@ start_server() {
     ! command -v setsid >/dev/null || alone=(setsid)
     "${alone[@]}" "$WEIR" serve --listen "$WEIR_LISTEN" --data-dir "$WEIR_DATA_DIR" --model "$MODEL" &
     server=$!
-    trap 'stop_server; exit $?' INT TERM HUP
-    trap 'kill -TERM "$server" 2>/dev/null || true' EXIT
+    trap 'trap - EXIT; stop_server; exit $?' INT TERM HUP
+    trap 'stop_server || true' EXIT
 }
 
 wait_until_ready() {
     local waited=0
     until curl -fsS -o /dev/null --max-time 2 "$WEIR_URL/readyz" 2>/dev/null; do
-        kill -0 "$server" 2>/dev/null || { wait "$server" || die "the server stopped at once; its message stands above"; }
+        kill -0 "$server" 2>/dev/null || die "the server stopped before it was ready; its message stands above"
         [ $((waited += 1)) -le $((READY_SECONDS_MAX * 5)) ] || die "the server isn't ready after $READY_SECONDS_MAX s"
         sleep 0.2
     done
