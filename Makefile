@@ -5,7 +5,10 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 # Tests run optimised, with every assertion on: see [profile.checked] in Cargo.toml.
+# Always the whole workspace, filtered by test: with `-p` the features of dependencies would differ, and all be built again.
 CHECKED := --workspace --locked --profile checked
+# The tests of encoder and index that run on kernels, beside the unit tests of every crate.
+SCALAR_TESTS := --test embeddings --test wordpiece --test index
 PYTHON := .venv/bin/python
 # Where `make quality` finds its sets; also a setting of the tests that measure with them.
 DATA ?= $(WEIR_EVAL_DATA)
@@ -28,7 +31,7 @@ check: ## format, lints, the plan of the house, dead links; about a minute
 	@scripts/setup.sh
 	cargo fmt --all --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
-	cargo test --locked --profile checked -p weir-house
+	cargo test $(CHECKED) --test house
 	$(PYTHON) scripts/check_links.py
 
 .PHONY: test
@@ -36,12 +39,12 @@ test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED)
 	@echo 'once more by the scalar reference: kernels, encoder, index'
-	WEIR_ISA=scalar cargo test --locked --profile checked -p weir-kernels -p weir-encoder -p weir-index
+	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 
 .PHONY: crash
 crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
 	@scripts/setup.sh
-	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test --locked --profile checked -p weir-gateway --test crash -- --nocapture
+	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test crash -- --nocapture
 
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name
