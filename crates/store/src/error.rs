@@ -24,7 +24,7 @@ pub enum Error {
     /// The data directory, or what is in it, cannot be written.
     #[error("the data directory `{}` is read-only; make it writable or choose another --data-dir", path.display())]
     ReadOnly {
-        /// The path that refused to be written.
+        /// The data directory.
         path: PathBuf,
     },
     /// The disk, or the quota on it, is full.

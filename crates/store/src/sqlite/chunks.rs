@@ -82,7 +82,7 @@ pub(crate) fn save_prepared(
     let Some(current) = generations::by_id_if_current(connection, generation)? else {
         return Ok(());
     };
-    let mut released = HashSet::new();
+    let (mut released, mut kept) = (HashSet::new(), HashSet::new());
     for document in prepared {
         let stored = documents::key_and_version(connection, current.collection, &document.document_id)?;
         if let Some((key, version)) = stored
@@ -91,10 +91,12 @@ pub(crate) fn save_prepared(
             let owner = Owner { generation, document: key };
             released.extend(delete(connection, owner)?);
             insert(connection, owner, version, &document.chunks)?;
+            kept.extend(document.chunks.iter().map(|span| span.text_hash));
         }
     }
     embeddings::save(connection, current.fingerprint_id, new_embeddings)?;
     released.extend(new_embeddings.iter().map(|(hash, _)| *hash));
+    released.retain(|hash| !kept.contains(hash));
     embeddings::release(connection, current.fingerprint_id, &released)
 }
 

@@ -35,17 +35,16 @@ const SETTINGS: &str = "
 /// Makes the folder if it is missing and takes its lock, which is held until the file is dropped.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     std::fs::create_dir_all(folder).map_err(|source| Error::from_io(folder, source))?;
-    let path = folder.join(LOCK_FILE);
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(&path)
-        .map_err(|source| Error::from_io(&path, source))?;
+        .open(folder.join(LOCK_FILE))
+        .map_err(|source| Error::from_io(folder, source))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: folder.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(Error::from_io(&path, source)),
+        Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }
 }
 
@@ -53,6 +52,10 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
 pub(super) fn writer(folder: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(folder, flags)?;
+    // A file that may not be written is opened all the same.
+    if connection.is_readonly("main")? {
+        return Err(Error::ReadOnly { path: folder.to_owned() });
+    }
     schema::migrate(&mut connection)?;
     sync_folders(folder)?;
     Ok(connection)
