@@ -341,6 +341,21 @@ mod tests {
     }
 
     #[test]
+    fn a_border_near_the_start_is_no_reason_for_a_small_chunk() {
+        check(
+            "One.\n\nTwo three four. Five six seven.",
+            (6, 0, 100),
+            words,
+            &["One.\n\nTwo three four.", "Five six seven."],
+        );
+    }
+
+    #[test]
+    fn at_most_half_of_a_chunk_is_repeated() {
+        check("a b c d e f", (4, 4, 100), words, &["a b c d", "c d e f"]);
+    }
+
+    #[test]
     fn whole_sentences_are_repeated_in_the_next_chunk() {
         check(
             "A b c. D e. F g h. I j k. L m n.",

@@ -137,6 +137,7 @@ mod tests {
     fn pairs_that_overlap_are_marked_as_one() {
         check("私は東京都に住む", "東京都", "私は[東京都]に住む");
         check("東京と京都", "京都", "東京と[京都]");
+        check("京都abc", "abc京都", "[京都][abc]");
     }
 
     #[test]
@@ -153,6 +154,11 @@ mod tests {
     fn a_snippet_shows_the_most_different_words_of_the_query() {
         let text = "Salt and salt and salt. Nothing here at all. Pepper with salt is better than salt alone.";
         check_snippet(text, "salt pepper", 30, "all. Pepper with salt is");
+    }
+
+    #[test]
+    fn of_equal_windows_the_first_is_shown() {
+        check_snippet("One salt here and some more there, then salt again.", "salt", 14, "One salt here");
     }
 
     #[test]

@@ -205,6 +205,7 @@ mod tests {
             &["Dr. J. Smith et al. found 3.5 mg, e.g. in Fig. 2.¶"],
         );
         check("It is approx. ten. See www.x.org now.", &["It is approx. ten.|", "See www.x.org now.¶"]);
+        check("After 3 sec. more. Then", &["After 3 sec. more.|", "Then¶"]);
         check("So am I. Good.", &["So am I.|", "Good.¶"]);
     }
 

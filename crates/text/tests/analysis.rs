@@ -47,7 +47,7 @@ fn assert_sound(text: &str, found: &Found) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn tokens_are_words_of_the_text_in_order(text in text(), language in language()) {

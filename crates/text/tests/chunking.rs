@@ -86,7 +86,7 @@ fn assert_sound(text: &str, chunking: &Chunking, mut count: CountTokens) -> Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn chunks_cover_the_text_within_the_limits(
