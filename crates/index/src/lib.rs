@@ -1,1 +1,25 @@
 //! The searchable state of a collection: lexical and dense legs, fusion, the Engine.
+//!
+//! An [`Engine`] holds one generation of one collection. It can be lost at any time: everything in it is derived from
+//! the store, which replays its numbered operations from [`Engine::reached`] on. It knows no HTTP and no model; texts
+//! and embeddings come from outside.
+//!
+//! - [`engine`](Engine): the async door, one variant per kind of engine
+//! - [`Embedded`]: the engine in this process: Tantivy beside int8 vectors, files in one folder
+//! - [`fusion`]: pure functions that merge rankings
+
+mod change;
+mod embedded;
+mod engine;
+mod error;
+pub mod fusion;
+mod search;
+
+pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};
+pub use embedded::{Embedded, RebuildReason};
+pub use engine::{Capabilities, Counts, Engine, EngineSettings, Opened};
+pub use error::IndexError;
+pub use search::{Fusion, Hit, LegRank, Mode, RankedChunk, Ranking, SearchReply, SearchRequest, Timings};
+pub use verify::{Problem, VerifyReport};
+
+mod verify;

@@ -1,0 +1,167 @@
+//! What a list of changes comes to: which documents go and which come.
+
+use std::collections::HashMap;
+
+use super::table::DocumentTable;
+use crate::{Change, IndexedDocument};
+
+/// The outcome of a list of changes against what is live.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Batch {
+    /// Live documents that are removed or replaced.
+    pub(crate) gone: Vec<Gone>,
+    /// Documents that are added, one per id, each with a chunk at least, in the order of their changes.
+    pub(crate) puts: Vec<IndexedDocument>,
+}
+
+/// A live document that will not be, and its slots.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Gone {
+    pub(crate) id: String,
+    pub(crate) first_slot: u32,
+    pub(crate) chunks: u32,
+}
+
+impl Batch {
+    /// Goes through the changes in order. A `Put` that is not newer than what is there changes nothing; documents
+    /// without chunks, and those for which `is_hidden` says so, do not come.
+    pub(crate) fn plan(
+        changes: Vec<Change>,
+        table: &DocumentTable,
+        documents: &[u8],
+        is_hidden: impl Fn(&str) -> bool,
+    ) -> Batch {
+        let mut plan = Plan { table, documents, coming: Vec::new(), last: HashMap::new() };
+        for change in changes {
+            match change {
+                Change::Put(document) => plan.put(document),
+                Change::Remove { id } => plan.remove(id),
+            }
+        }
+        plan.finish(is_hidden)
+    }
+}
+
+struct Plan<'a> {
+    table: &'a DocumentTable,
+    documents: &'a [u8],
+    /// `None` where a later change took the document away again.
+    coming: Vec<Option<IndexedDocument>>,
+    /// Per changed id the place of its document in `coming`, or `None` when it is removed.
+    last: HashMap<String, Option<usize>>,
+}
+
+impl Plan<'_> {
+    fn put(&mut self, document: IndexedDocument) {
+        if self.version_of(&document.id).is_some_and(|version| document.version <= version) {
+            return;
+        }
+        let place = self.coming.len();
+        self.replace(document.id.clone(), Some(place));
+        self.coming.push(Some(document));
+    }
+
+    fn remove(&mut self, id: String) {
+        self.replace(id, None);
+    }
+
+    fn replace(&mut self, id: String, place: Option<usize>) {
+        if let Some(Some(earlier)) = self.last.insert(id, place) {
+            self.coming[earlier] = None;
+        }
+    }
+
+    /// The version that a document would have if the changes ended here.
+    fn version_of(&self, id: &str) -> Option<u64> {
+        match self.last.get(id) {
+            Some(&Some(place)) => self.coming[place].as_ref().map(|document| document.version),
+            Some(None) => None,
+            None => self.table.find(id, self.documents).map(|record| record.version),
+        }
+    }
+
+    fn finish(self, is_hidden: impl Fn(&str) -> bool) -> Batch {
+        let mut gone: Vec<Gone> = self
+            .last
+            .into_keys()
+            .filter_map(|id| {
+                let record = self.table.find(&id, self.documents)?;
+                Some(Gone { first_slot: record.first_slot, chunks: record.chunks, id })
+            })
+            .collect();
+        gone.sort_unstable_by_key(|gone| gone.first_slot);
+        let coming = self.coming.into_iter().flatten();
+        let puts =
+            coming.filter(|document| !document.chunks.is_empty() && !is_hidden(&document.id)).collect();
+        Batch { gone, puts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::DocumentRecord;
+    use super::*;
+    use crate::IndexedChunk;
+
+    fn put(id: &str, version: u64) -> Change {
+        let chunk = IndexedChunk { start: 0, end: 1, text: "x".to_owned(), embedding: None };
+        let id = id.to_owned();
+        Change::Put(IndexedDocument {
+            id,
+            version,
+            title: None,
+            metadata: String::new(),
+            chunks: vec![chunk],
+        })
+    }
+
+    fn remove(id: &str) -> Change {
+        Change::Remove { id: id.to_owned() }
+    }
+
+    /// Live before: `a` in version 5 at slots 0 and 1, `b` in version 1 at slot 2. `h` is hidden.
+    fn check(changes: Vec<Change>, gone: &[(&str, u32, u32)], puts: &[(&str, u64)]) {
+        let mut documents = Vec::new();
+        let mut table = DocumentTable::default();
+        for (id, version, first_slot, chunks) in [("a", 5, 0, 2), ("b", 1, 2, 1)] {
+            let offset = documents.len() as u64;
+            DocumentRecord { version, first_slot, chunks, id, title: None, metadata: "" }
+                .write(&mut documents)
+                .unwrap();
+            table.insert(offset, &documents).unwrap();
+        }
+        let batch = Batch::plan(changes, &table, &documents, |id| id == "h");
+        let found_gone: Vec<_> =
+            batch.gone.iter().map(|gone| (gone.id.as_str(), gone.first_slot, gone.chunks)).collect();
+        let found_puts: Vec<_> = batch.puts.iter().map(|put| (put.id.as_str(), put.version)).collect();
+        assert_eq!((found_gone.as_slice(), found_puts.as_slice()), (gone, puts));
+    }
+
+    #[test]
+    fn a_newer_version_replaces_and_one_that_is_not_newer_changes_nothing() {
+        check(vec![put("a", 6)], &[("a", 0, 2)], &[("a", 6)]);
+        check(vec![put("a", 5), put("a", 4)], &[], &[]);
+        check(vec![put("c", 1)], &[], &[("c", 1)]);
+    }
+
+    #[test]
+    fn removing_what_is_not_there_changes_nothing() {
+        check(vec![remove("c")], &[], &[]);
+        check(vec![remove("b"), remove("b")], &[("b", 2, 1)], &[]);
+    }
+
+    #[test]
+    fn the_last_change_of_an_id_counts() {
+        check(vec![put("b", 2), put("b", 3), put("b", 2)], &[("b", 2, 1)], &[("b", 3)]);
+        check(vec![put("c", 1), remove("c")], &[], &[]);
+        check(vec![remove("a"), put("a", 1)], &[("a", 0, 2)], &[("a", 1)]);
+    }
+
+    #[test]
+    fn documents_that_are_empty_or_hidden_do_not_come_but_replace() {
+        let Change::Put(mut document) = put("b", 2) else { unreachable!() };
+        document.chunks.clear();
+        check(vec![Change::Put(document)], &[("b", 2, 1)], &[]);
+        check(vec![put("h", 1)], &[], &[]);
+    }
+}

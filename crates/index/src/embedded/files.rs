@@ -1,0 +1,248 @@
+//! The append-only files of a folder: written by one writer, mapped by every snapshot.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crc32fast::Hasher;
+use weir_mapped::Mapped;
+
+use super::head::FileState;
+use crate::IndexError;
+
+const DOCUMENTS: &str = "documents";
+const TEXTS: &str = "texts";
+const SLOTS: &str = "slots";
+const VECTORS_I8: &str = "vectors.i8";
+const VECTORS_SCALE: &str = "vectors.scale";
+const VECTORS_F16: &str = "vectors.f16";
+
+/// Every name, in the order of the head.
+pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, SLOTS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
+
+/// The files of a generation in the order of the head; a text-only one has no vectors.
+pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
+    if dimension == 0 { &ALL[..3] } else { ALL }
+}
+
+/// The committed part of every file, readable.
+#[derive(Debug)]
+pub(crate) struct MappedFiles {
+    pub(crate) documents: Mapped,
+    pub(crate) texts: Mapped,
+    pub(crate) slots: Mapped,
+    /// Absent in a text-only collection.
+    pub(crate) vectors: Option<MappedVectors>,
+}
+
+/// One row per slot in each.
+#[derive(Debug)]
+pub(crate) struct MappedVectors {
+    /// Signed bytes, -127..=127.
+    pub(crate) i8: Mapped,
+    /// One f32 per row: what a signed byte of the row stands for.
+    pub(crate) scales: Mapped,
+    /// IEEE halves.
+    pub(crate) f16: Mapped,
+}
+
+impl MappedFiles {
+    /// Maps what the head says is committed; `states` are in the order of [`names`].
+    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
+        let map = |name, state: &FileState| Mapped::open_prefix(folder.join(name), state.len);
+        let wrong = || IndexError::damaged(folder, "file `head` names other files");
+        let vectors = match states {
+            [_, _, _] => None,
+            [_, _, _, i8, scales, f16] => Some(MappedVectors {
+                i8: map(VECTORS_I8, i8)?,
+                scales: map(VECTORS_SCALE, scales)?,
+                f16: map(VECTORS_F16, f16)?,
+            }),
+            _ => return Err(wrong()),
+        };
+        let [documents, texts, slots, ..] = states else { return Err(wrong()) };
+        Ok(MappedFiles {
+            documents: map(DOCUMENTS, documents)?,
+            texts: map(TEXTS, texts)?,
+            slots: map(SLOTS, slots)?,
+            vectors,
+        })
+    }
+
+    /// All files with their names, in the order of the head.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Mapped)> {
+        let texts = [(DOCUMENTS, &self.documents), (TEXTS, &self.texts), (SLOTS, &self.slots)];
+        let vectors = self.vectors.iter().flat_map(|vectors| {
+            [(VECTORS_I8, &vectors.i8), (VECTORS_SCALE, &vectors.scales), (VECTORS_F16, &vectors.f16)]
+        });
+        texts.into_iter().chain(vectors)
+    }
+}
+
+/// The writing side.
+#[derive(Debug)]
+pub(crate) struct AppendFiles {
+    pub(crate) documents: AppendFile,
+    pub(crate) texts: AppendFile,
+    pub(crate) slots: AppendFile,
+    /// Absent in a text-only collection.
+    pub(crate) vectors: Option<AppendVectors>,
+}
+
+/// The writing side of the vectors.
+#[derive(Debug)]
+pub(crate) struct AppendVectors {
+    pub(crate) i8: AppendFile,
+    pub(crate) scales: AppendFile,
+    pub(crate) f16: AppendFile,
+}
+
+impl AppendFiles {
+    /// Creates empty files.
+    pub(crate) fn create(folder: &Path, dimension: usize) -> Result<AppendFiles, IndexError> {
+        for name in names(dimension) {
+            let path = folder.join(name);
+            File::create(&path).map_err(IndexError::file("create", &path))?;
+        }
+        AppendFiles::open(folder, &vec![FileState::default(); names(dimension).len()])
+    }
+
+    /// Opens the files for writing and cuts off what was never committed.
+    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<AppendFiles, IndexError> {
+        let open = |name, state: &FileState| AppendFile::open(folder.join(name), *state);
+        let wrong = || IndexError::damaged(folder, "file `head` names other files");
+        let vectors = match states {
+            [_, _, _] => None,
+            [_, _, _, i8, scales, f16] => Some(AppendVectors {
+                i8: open(VECTORS_I8, i8)?,
+                scales: open(VECTORS_SCALE, scales)?,
+                f16: open(VECTORS_F16, f16)?,
+            }),
+            _ => return Err(wrong()),
+        };
+        let [documents, texts, slots, ..] = states else { return Err(wrong()) };
+        Ok(AppendFiles {
+            documents: open(DOCUMENTS, documents)?,
+            texts: open(TEXTS, texts)?,
+            slots: open(SLOTS, slots)?,
+            vectors,
+        })
+    }
+
+    /// Writes out and syncs everything, and says what the head has to record.
+    pub(crate) fn sync(&mut self) -> Result<Vec<FileState>, IndexError> {
+        self.all().into_iter().map(AppendFile::sync).collect()
+    }
+
+    /// Forgets everything after `states`.
+    pub(crate) fn cut(&mut self, states: &[FileState]) -> Result<(), IndexError> {
+        self.all().into_iter().zip(states).try_for_each(|(file, state)| file.cut(*state))
+    }
+
+    fn all(&mut self) -> Vec<&mut AppendFile> {
+        let mut all = vec![&mut self.documents, &mut self.texts, &mut self.slots];
+        if let Some(vectors) = &mut self.vectors {
+            all.extend([&mut vectors.i8, &mut vectors.scales, &mut vectors.f16]);
+        }
+        all
+    }
+}
+
+/// A file that only grows, with the running checksum of all its bytes.
+#[derive(Debug)]
+pub(crate) struct AppendFile {
+    path: PathBuf,
+    file: File,
+    /// Not yet written.
+    buffer: Vec<u8>,
+    /// Of everything appended, the buffer included.
+    len: u64,
+    hasher: Hasher,
+    unsynced: bool,
+}
+
+/// A buffer of this size is written out.
+const BUFFER_BYTES: usize = 1 << 20;
+
+impl AppendFile {
+    fn open(path: PathBuf, state: FileState) -> Result<AppendFile, IndexError> {
+        let file = OpenOptions::new().append(true).open(&path).map_err(IndexError::file("open", &path))?;
+        let mut opened =
+            AppendFile { path, file, buffer: Vec::new(), len: 0, hasher: Hasher::new(), unsynced: false };
+        opened.cut(state)?;
+        Ok(opened)
+    }
+
+    /// Where the next byte goes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
+        self.hasher.update(bytes);
+        self.len += bytes.len() as u64;
+        self.unsynced = true;
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    fn write_out(&mut self) -> Result<(), IndexError> {
+        self.file.write_all(&self.buffer).map_err(IndexError::file("write to", &self.path))?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<FileState, IndexError> {
+        self.write_out()?;
+        if self.unsynced {
+            self.file.sync_data().map_err(IndexError::file("sync", &self.path))?;
+            self.unsynced = false;
+        }
+        Ok(FileState { len: self.len, crc: self.hasher.clone().finalize() })
+    }
+
+    fn cut(&mut self, state: FileState) -> Result<(), IndexError> {
+        self.file.set_len(state.len).map_err(IndexError::file("cut", &self.path))?;
+        self.buffer.clear();
+        self.len = state.len;
+        self.hasher = Hasher::new_with_initial_len(state.crc, state.len);
+        self.unsynced = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_checksum_is_that_of_the_whole_file_also_after_a_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = AppendFiles::create(folder.path(), 0).unwrap();
+        files.texts.append(b"1234").unwrap();
+        let first = files.sync().unwrap();
+        files.texts.append(b"lost").unwrap();
+        files.sync().unwrap();
+        drop(files);
+
+        let mut files = AppendFiles::open(folder.path(), &first).unwrap();
+        files.texts.append(b"also lost").unwrap();
+        files.cut(&first).unwrap();
+        files.texts.append(b"56789").unwrap();
+        assert_eq!(files.texts.len(), 9);
+        let states = files.sync().unwrap();
+
+        assert_eq!(states[1], FileState { len: 9, crc: 0xcbf4_3926 });
+        assert_eq!(&MappedFiles::open(folder.path(), &states).unwrap().texts[..], b"123456789");
+        assert_eq!(std::fs::read(folder.path().join(TEXTS)).unwrap(), b"123456789");
+    }
+
+    #[test]
+    fn a_text_only_folder_has_no_vector_files() {
+        let folder = tempfile::tempdir().unwrap();
+        AppendFiles::create(folder.path(), 0).unwrap();
+        assert!(!folder.path().join(VECTORS_I8).exists());
+        AppendFiles::create(folder.path(), 2).unwrap();
+        assert!(folder.path().join(VECTORS_I8).exists());
+    }
+}

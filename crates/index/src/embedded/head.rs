@@ -1,0 +1,154 @@
+//! The commit point: one small file that says how much of every other file counts.
+//!
+//! What lies beyond the lengths in the head, and lexical entries of slots beyond its slot count, was never committed.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use super::record::Reader;
+use super::tombstones::Tombstones;
+use crate::IndexError;
+
+/// Format of the whole folder. Raise it whenever a layout, or the analysis of text, changes: older folders are then
+/// rebuilt from the store.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"WEIRHEAD";
+const NAME: &str = "head";
+const NAME_WHILE_WRITTEN: &str = "head.new";
+
+/// What is committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The last operation that is in.
+    pub(crate) reached: u64,
+    /// Live documents.
+    pub(crate) documents: u32,
+    /// The dead among the slots, and the slot count.
+    pub(crate) tombstones: Tombstones,
+    /// Valid length and checksum of every append-only file, in the order of the files.
+    pub(crate) files: Vec<FileState>,
+}
+
+/// How much of an append-only file is committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FileState {
+    /// Bytes.
+    pub(crate) len: u64,
+    /// CRC-32 of these bytes.
+    pub(crate) crc: u32,
+}
+
+impl Head {
+    /// Reads the head of a folder; `None` when there is none.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Head>, IndexError> {
+        let path = folder.join(NAME);
+        match std::fs::read(&path) {
+            Ok(bytes) => match decode(&bytes) {
+                Some(head) => Ok(Some(head)),
+                None => Err(IndexError::damaged(folder, "file `head` fails its checksum")),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(IndexError::file("read", &path)(error)),
+        }
+    }
+
+    /// Replaces the head of a folder in one step that survives a crash: new file, sync, rename, sync of the folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), IndexError> {
+        replace_file(folder, NAME, NAME_WHILE_WRITTEN, &self.encode())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let tombstones = self.tombstones.to_bytes();
+        let mut bytes = Vec::with_capacity(64 + self.files.len() * 12 + tombstones.len());
+        bytes.extend(MAGIC);
+        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(self.reached.to_le_bytes());
+        bytes.extend(self.documents.to_le_bytes());
+        bytes.extend((self.files.len() as u32).to_le_bytes());
+        for file in &self.files {
+            bytes.extend(file.len.to_le_bytes());
+            bytes.extend(file.crc.to_le_bytes());
+        }
+        bytes.extend(self.tombstones.slots().to_le_bytes());
+        bytes.extend(tombstones);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Head> {
+    let (content, crc) = bytes.split_last_chunk()?;
+    if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+        return None;
+    }
+    let mut reader = Reader::at(content, 0)?;
+    if reader.bytes(MAGIC.len())? != MAGIC || reader.u32()? != FORMAT_VERSION {
+        return None;
+    }
+    let (reached, documents, file_count) = (reader.u64()?, reader.u32()?, reader.u32()?);
+    let files = (0..file_count)
+        .map(|_| Some(FileState { len: reader.u64()?, crc: reader.u32()? }))
+        .collect::<Option<Vec<FileState>>>()?;
+    let slots = reader.u32()?;
+    let tombstones = Tombstones::from_bytes(reader.bytes(slots.div_ceil(64) as usize * 8)?, slots)?;
+    reader.is_at_end().then_some(Head { reached, documents, tombstones, files })
+}
+
+/// Writes `bytes` to `temporary`, syncs, renames to `name` and syncs the folder.
+pub(crate) fn replace_file(
+    folder: &Path,
+    name: &str,
+    temporary: &str,
+    bytes: &[u8],
+) -> Result<(), IndexError> {
+    let path = folder.join(temporary);
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&path)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&path, folder.join(name))
+    };
+    write().map_err(IndexError::file("write", &path))?;
+    sync_folder(folder)
+}
+
+/// Makes created and renamed names in a folder survive a crash.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), IndexError> {
+    File::open(folder).and_then(|file| file.sync_all()).map_err(IndexError::file("sync folder", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Head {
+        let mut tombstones = Tombstones::default();
+        tombstones.grow(100);
+        tombstones.kill(3, 2);
+        let files = vec![FileState { len: 10, crc: 7 }, FileState { len: 1 << 33, crc: u32::MAX }];
+        Head { reached: 42, documents: 98, tombstones, files }
+    }
+
+    #[test]
+    fn a_head_comes_back_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Head::read(folder.path()).unwrap(), None);
+        example().write(folder.path()).unwrap();
+        assert_eq!(Head::read(folder.path()).unwrap(), Some(example()));
+        Head::default().write(folder.path()).unwrap();
+        assert_eq!(Head::read(folder.path()).unwrap(), Some(Head::default()));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = example().encode();
+        for position in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 1;
+            assert_eq!(decode(&damaged), None, "byte {position}");
+            assert_eq!(decode(&bytes[..position]), None, "cut at {position}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The engine in this process: files in one folder, one writer, any number of searches.
+//!
+//! Every chunk gets a *slot*, a number that only grows and is never used again. Append-only files hold the chunks by
+//! slot, Tantivy holds one entry per slot, and a bitmap says which slots are dead. The file `head` is the commit
+//! point; a [`Snapshot`](snapshot::Snapshot) is what one head makes visible. **What the head does not know is not
+//! there, whatever the other files hold.**
+
+mod batch;
+mod dense;
+mod files;
+mod format;
+mod head;
+mod lexical;
+mod open;
+mod ranking;
+mod record;
+mod search;
+mod snapshot;
+mod table;
+mod tokens;
+mod tombstones;
+mod verify;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+
+pub use format::RebuildReason;
+
+use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
+use batch::Batch;
+use files::MappedFiles;
+use lexical::LexicalView;
+use snapshot::Snapshot;
+use table::DocumentTable;
+use writer::{Before, Writer};
+
+/// With fewer dead chunks than this, a rebuild does not pay.
+const DEAD_CHUNKS_MIN: u32 = 10_000;
+
+/// The embedded engine. Its calls block; [`crate::Engine`] runs them where that does not hurt.
+#[derive(Clone)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    settings: EngineSettings,
+    /// What searches see. Replaced only by holders of `live`.
+    snapshot: ArcSwap<Snapshot>,
+    /// Held for moments. Taken after `writer` where both are needed.
+    live: Mutex<Live>,
+    /// Held while a batch is brought to disk; `None` after closing.
+    writer: Mutex<Option<Writer>>,
+}
+
+/// Which documents are live, in step with the snapshot.
+struct Live {
+    table: DocumentTable,
+    /// Documents that were removed at once, with the operations of their removals, which are still to be applied.
+    hidden: HashMap<String, u64>,
+}
+
+impl Embedded {
+    /// See [`crate::Engine::open_embedded`].
+    pub fn open(
+        folder: &Path,
+        settings: EngineSettings,
+        store_last_operation: u64,
+    ) -> Result<(Embedded, Option<RebuildReason>), IndexError> {
+        let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
+        let inner = Inner {
+            folder: folder.to_owned(),
+            settings,
+            snapshot: ArcSwap::from_pointee(loaded.snapshot),
+            live: Mutex::new(Live { table: loaded.table, hidden: HashMap::new() }),
+            writer: Mutex::new(Some(loaded.writer)),
+        };
+        Ok((Embedded { inner: Arc::new(inner) }, rebuilt))
+    }
+
+    /// See [`crate::Engine::apply`].
+    pub fn apply(&self, changes: Vec<Change>, reached: u64) -> Result<(), IndexError> {
+        changes.iter().try_for_each(|change| self.check_change(change))?;
+        let mut writer = lock(&self.inner.writer);
+        let writer = writer.as_mut().ok_or(IndexError::Closed)?;
+        if reached < writer.head.reached {
+            return Err(IndexError::Backwards { reached, current: writer.head.reached });
+        }
+        if writer.unpublished {
+            self.publish_all(writer)?;
+        }
+        let (batch, before) = self.plan(changes, reached);
+        let offsets = writer.commit(&batch, before, reached)?;
+        self.publish_batch(writer, &batch, &offsets)
+    }
+
+    /// See [`crate::Engine::remove_now`].
+    pub fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
+        let mut live = lock(&self.inner.live);
+        let snapshot = self.snapshot();
+        if operation <= snapshot.reached {
+            return Ok(false);
+        }
+        let latest = live.hidden.entry(document_id.to_owned()).or_insert(operation);
+        *latest = operation.max(*latest);
+        let Some(record) = live.table.remove(document_id, &snapshot.files.documents) else {
+            return Ok(false);
+        };
+        let mut tombstones = (*snapshot.tombstones).clone();
+        tombstones.kill(record.first_slot, record.chunks);
+        self.publish(Snapshot {
+            reached: snapshot.reached,
+            documents: live.table.len() as u32,
+            tombstones: Arc::new(tombstones),
+            files: Arc::clone(&snapshot.files),
+            lexical: Arc::clone(&snapshot.lexical),
+        });
+        Ok(true)
+    }
+
+    /// See [`crate::Engine::reached`].
+    pub fn reached(&self) -> u64 {
+        self.inner.snapshot.load().reached
+    }
+
+    /// See [`crate::Engine::counts`].
+    pub fn counts(&self) -> Counts {
+        let snapshot = self.inner.snapshot.load();
+        Counts {
+            documents: snapshot.documents.into(),
+            chunks: snapshot.chunks().into(),
+            dead_chunks: snapshot.tombstones.dead().into(),
+        }
+    }
+
+    /// See [`crate::Engine::needs_rebuild`].
+    pub fn needs_rebuild(&self) -> bool {
+        let snapshot = self.inner.snapshot.load();
+        let dead = snapshot.tombstones.dead();
+        dead > DEAD_CHUNKS_MIN && dead > snapshot.tombstones.slots() / 2
+    }
+
+    /// See [`crate::Engine::disk_bytes`].
+    pub fn disk_bytes(&self) -> Result<u64, IndexError> {
+        folder_bytes(&self.inner.folder).map_err(IndexError::file("list folder", &self.inner.folder))
+    }
+
+    /// Heap bytes of the table from ids to documents.
+    pub fn table_bytes(&self) -> usize {
+        lock(&self.inner.live).table.heap_bytes()
+    }
+
+    /// Segments of the lexical leg that a search goes through.
+    pub fn lexical_segments(&self) -> usize {
+        self.inner.snapshot.load().lexical.segments()
+    }
+
+    /// See [`crate::Engine::flush`].
+    pub fn flush(&self) -> Result<(), IndexError> {
+        match lock(&self.inner.writer).as_mut() {
+            Some(writer) => self.settle(writer),
+            None => Ok(()),
+        }
+    }
+
+    /// See [`crate::Engine::close`].
+    pub fn close(&self) -> Result<(), IndexError> {
+        match lock(&self.inner.writer).take() {
+            Some(mut writer) => self.settle(&mut writer),
+            None => Ok(()),
+        }
+    }
+
+    /// See [`crate::Engine::verify`].
+    pub fn verify(&self) -> Result<VerifyReport, IndexError> {
+        let (snapshot, states) = {
+            let writer = lock(&self.inner.writer);
+            let writer = writer.as_ref().ok_or(IndexError::Closed)?;
+            (self.snapshot(), writer.head.files.clone())
+        };
+        let mut report = snapshot.verify();
+        verify::verify_files(&snapshot.files, &states, &mut report);
+        Ok(report)
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.snapshot.load_full()
+    }
+
+    fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+
+    fn settings(&self) -> &EngineSettings {
+        &self.inner.settings
+    }
+
+    fn check_change(&self, change: &Change) -> Result<(), IndexError> {
+        match change {
+            Change::Remove { .. } => Ok(()),
+            Change::Put(document) => self.check_document(document),
+        }
+    }
+
+    fn check_document(&self, document: &IndexedDocument) -> Result<(), IndexError> {
+        let dimension = self.inner.settings.dimension;
+        document.chunks.iter().try_for_each(|chunk| match &chunk.embedding {
+            Some(embedding) => dense::check(embedding, dimension),
+            None if dimension == 0 => Ok(()),
+            None => Err(IndexError::EmbeddingMissing { dimension }),
+        })
+    }
+
+    /// What the changes come to, and the state that this was decided against.
+    fn plan(&self, changes: Vec<Change>, reached: u64) -> (Batch, Before) {
+        let live = lock(&self.inner.live);
+        let snapshot = self.snapshot();
+        let is_hidden = |id: &str| live.hidden.get(id).is_some_and(|&removal| removal > reached);
+        let batch = Batch::plan(changes, &live.table, &snapshot.files.documents, is_hidden);
+        let before =
+            Before { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
+        (batch, before)
+    }
+
+    /// Makes a committed batch visible.
+    fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
+        let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
+        let view = writer.lexical.view()?;
+        let mut live = lock(&self.inner.live);
+        for gone in &batch.gone {
+            live.table.remove(&gone.id, &files.documents);
+        }
+        for &offset in offsets {
+            live.table.insert(offset, &files.documents);
+        }
+        self.publish_head(writer, &mut live, files, view);
+        Ok(())
+    }
+
+    /// Makes visible what was committed when [`Self::publish_batch`] failed.
+    fn publish_all(&self, writer: &mut Writer) -> Result<(), IndexError> {
+        let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
+        let view = writer.lexical.view()?;
+        let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
+        let mut live = lock(&self.inner.live);
+        live.table = table;
+        self.publish_head(writer, &mut live, files, view);
+        Ok(())
+    }
+
+    /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
+    fn publish_head(&self, writer: &mut Writer, live: &mut Live, files: MappedFiles, view: LexicalView) {
+        let reached = writer.head.reached;
+        let mut tombstones = writer.head.tombstones.clone();
+        tombstones.kill_all(&self.snapshot().tombstones);
+        live.hidden.retain(|_, removal| *removal > reached);
+        for id in live.hidden.keys() {
+            if let Some(record) = live.table.remove(id, &files.documents) {
+                tombstones.kill(record.first_slot, record.chunks);
+            }
+        }
+        self.publish(Snapshot {
+            reached,
+            documents: live.table.len() as u32,
+            tombstones: Arc::new(tombstones),
+            files: Arc::new(files),
+            lexical: Arc::new(view),
+        });
+        writer.unpublished = false;
+    }
+
+    /// Waits for merges and shows the merged segments.
+    fn settle(&self, writer: &mut Writer) -> Result<(), IndexError> {
+        writer.lexical.settle()?;
+        let view = Arc::new(writer.lexical.view()?);
+        let _live = lock(&self.inner.live);
+        let snapshot = self.snapshot();
+        self.publish(Snapshot {
+            reached: snapshot.reached,
+            documents: snapshot.documents,
+            tombstones: Arc::clone(&snapshot.tombstones),
+            files: Arc::clone(&snapshot.files),
+            lexical: view,
+        });
+        Ok(())
+    }
+
+    /// Only for holders of `live`.
+    fn publish(&self, snapshot: Snapshot) {
+        self.inner.snapshot.store(Arc::new(snapshot));
+    }
+}
+
+/// A panic elsewhere leaves what is behind our locks usable: a commit that broke off is taken back by the next.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn folder_bytes(folder: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            // Merging removes files while we look.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        bytes += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,226 @@
+//! Opens a folder, or finds out why it cannot be used and starts an empty one.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_mapped::Mapped;
+
+use super::files::{self, AppendFiles, MappedFiles};
+use super::format::{self, RebuildReason};
+use super::head::{Head, sync_folder};
+use super::lexical::{Commit, Lexical, LexicalView};
+use super::record::{DocumentRecord, SlotRecord};
+use super::snapshot::Snapshot;
+use super::table::DocumentTable;
+use super::tombstones::Tombstones;
+use super::writer::Writer;
+use crate::{EngineSettings, IndexError};
+
+const LEXICAL_FOLDER: &str = "lexical";
+const LOCK: &str = "lock";
+/// What a folder may hold beside the append-only files, all of which is ours to remove.
+const OTHER_FILES: [&str; 4] = ["FORMAT", "FORMAT.new", "head", "head.new"];
+
+/// Everything that an open folder consists of.
+pub(crate) struct Loaded {
+    pub(crate) writer: Writer,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) table: DocumentTable,
+}
+
+/// Opens the folder; when its content is of no use, wipes it and says why.
+pub(crate) fn open(
+    folder: &Path,
+    settings: &EngineSettings,
+    store_last_operation: u64,
+) -> Result<(Loaded, Option<RebuildReason>), IndexError> {
+    std::fs::create_dir_all(folder).map_err(IndexError::file("create folder", folder))?;
+    let lock = lock(folder)?;
+    let reason = match load(folder, settings, store_last_operation) {
+        Ok(Found::Usable(parts)) => return Ok((parts.into_loaded(folder, lock), None)),
+        Ok(Found::Useless(reason)) => reason,
+        Err(error) if error.is_damage() => RebuildReason::Damaged { detail: with_causes(&error) },
+        Err(error) => return Err(error),
+    };
+    wipe(folder)?;
+    Ok((create(folder, settings)?.into_loaded(folder, lock), Some(reason)))
+}
+
+enum Found {
+    Usable(Box<Parts>),
+    Useless(RebuildReason),
+}
+
+struct Parts {
+    head: Head,
+    files: AppendFiles,
+    mapped: MappedFiles,
+    lexical: Lexical,
+    view: LexicalView,
+    garbage: Vec<u32>,
+    table: DocumentTable,
+}
+
+impl Parts {
+    fn into_loaded(self: Box<Parts>, folder: &Path, lock: File) -> Loaded {
+        let snapshot = Snapshot {
+            reached: self.head.reached,
+            documents: self.head.documents,
+            tombstones: Arc::new(self.head.tombstones.clone()),
+            files: Arc::new(self.mapped),
+            lexical: Arc::new(self.view),
+        };
+        let writer = Writer {
+            folder: folder.to_owned(),
+            files: self.files,
+            lexical: self.lexical,
+            head: self.head,
+            garbage: self.garbage,
+            unfinished: false,
+            unpublished: false,
+            _lock: lock,
+        };
+        Loaded { writer, snapshot, table: self.table }
+    }
+}
+
+/// Takes the folder for this process. The lock ends with the file handle, also after a crash.
+fn lock(folder: &Path) -> Result<File, IndexError> {
+    let path = folder.join(LOCK);
+    let file = File::create(&path).map_err(IndexError::file("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(IndexError::Locked { folder: folder.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(IndexError::file("lock", &path)(error)),
+    }
+}
+
+fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> Result<Found, IndexError> {
+    if let Some(reason) = format::check(folder, settings)? {
+        return Ok(Found::Useless(reason));
+    }
+    let Some(head) = Head::read(folder)? else { return Ok(Found::Useless(RebuildReason::Missing)) };
+    if head.reached > store_last_operation {
+        return Err(IndexError::AheadOfStore { reached: head.reached, store: store_last_operation });
+    }
+    check_files(folder, settings.dimension, &head)?;
+    let mapped = MappedFiles::open(folder, &head.files)?;
+    let table = read_table(folder, &mapped.documents, &head)?;
+    let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
+    let files = AppendFiles::open(folder, &head.files)?;
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, lexical, view, garbage, table })))
+}
+
+/// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
+/// be checked do not count as memory of the process.
+fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
+    let names = files::names(dimension);
+    let rows = u64::from(head.tombstones.slots());
+    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
+    let lengths = head.files.iter().skip(2).map(|state| state.len);
+    let expected = row_bytes.iter().map(|&bytes| rows * bytes as u64).take(names.len() - 2);
+    if head.files.len() != names.len() || !lengths.eq(expected) {
+        return Err(IndexError::damaged(folder, "file `head` names other lengths than its slot count"));
+    }
+    for (name, state) in names.iter().zip(&head.files) {
+        Mapped::open_prefix(folder.join(name), state.len)?.verify(state.len, state.crc)?;
+    }
+    Ok(())
+}
+
+/// Finds the live documents among all that were ever written.
+pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable, IndexError> {
+    let damaged = || IndexError::damaged(folder, "file `documents` does not hold the documents of `head`");
+    let mut table = DocumentTable::default();
+    let mut offset = 0;
+    while offset < documents.len() as u64 {
+        let (record, next) = DocumentRecord::read(documents, offset).ok_or_else(damaged)?;
+        if head.tombstones.is_live(record.first_slot) && table.insert(offset, documents) != Some(true) {
+            return Err(damaged());
+        }
+        offset = next;
+    }
+    if table.len() == head.documents as usize { Ok(table) } else { Err(damaged()) }
+}
+
+/// Opens the lexical leg, takes back what the head does not know, and checks that every live slot has its one entry.
+fn open_lexical(
+    folder: &Path,
+    settings: &EngineSettings,
+    head: &Head,
+) -> Result<(Lexical, LexicalView, Vec<u32>), IndexError> {
+    let path = folder.join(LEXICAL_FOLDER);
+    let mut lexical = Lexical::open(&path, settings.language, settings.writer_memory_bytes)?;
+    let committed = Commit { reached: head.reached, slots: head.tombstones.slots() };
+    let last = lexical.last_commit()?;
+    let last =
+        last.ok_or_else(|| IndexError::damaged(&path, "its last commit does not say what it holds"))?;
+    if last.reached < committed.reached || last.slots < committed.slots {
+        return Err(IndexError::damaged(&path, "its last commit is older than `head`"));
+    }
+    if last != committed {
+        lexical.delete_from(committed.slots)?;
+        lexical.commit(committed)?;
+    }
+    let view = lexical.view()?;
+    let garbage = check_entries(&view, &head.tombstones)
+        .ok_or_else(|| IndexError::damaged(&path, "its entries are not those of the live chunks"))?;
+    Ok((lexical, view, garbage))
+}
+
+/// The dead slots that still have entries; `None` unless each live slot has exactly one and no other has any.
+fn check_entries(view: &LexicalView, tombstones: &Tombstones) -> Option<Vec<u32>> {
+    let mut missing = tombstones.clone();
+    let mut garbage = Vec::new();
+    let mut is_sound = true;
+    view.for_each_slot(|slot| match u32::try_from(slot) {
+        Ok(slot) if missing.is_live(slot) => missing.kill(slot, 1),
+        Ok(slot) if slot < tombstones.slots() && !tombstones.is_live(slot) => garbage.push(slot),
+        _ => is_sound = false,
+    });
+    (is_sound && missing.dead() == missing.slots()).then_some(garbage)
+}
+
+fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexError> {
+    let lexical_folder = folder.join(LEXICAL_FOLDER);
+    std::fs::create_dir_all(&lexical_folder).map_err(IndexError::file("create folder", &lexical_folder))?;
+    let mut files = AppendFiles::create(folder, settings.dimension)?;
+    let lexical = Lexical::create(&lexical_folder, settings.language, settings.writer_memory_bytes)?;
+    format::write(folder, settings)?;
+    let head = Head { files: files.sync()?, ..Head::default() };
+    head.write(folder)?;
+    sync_folder(folder)?;
+    let mapped = MappedFiles::open(folder, &head.files)?;
+    let view = lexical.view()?;
+    let table = DocumentTable::default();
+    Ok(Box::new(Parts { head, files, mapped, lexical, view, garbage: Vec::new(), table }))
+}
+
+/// Removes what is ours and nothing else: the folder may have been named by mistake. The head goes first, so that a
+/// folder that is wiped in part counts as missing.
+fn wipe(folder: &Path) -> Result<(), IndexError> {
+    for name in OTHER_FILES.iter().rev().chain(files::ALL) {
+        let path = folder.join(name);
+        ignore_missing(std::fs::remove_file(&path)).map_err(IndexError::file("remove", &path))?;
+    }
+    let path = folder.join(LEXICAL_FOLDER);
+    ignore_missing(std::fs::remove_dir_all(&path)).map_err(IndexError::file("remove folder", &path))
+}
+
+fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn with_causes(error: &IndexError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,83 @@
+//! Scored chunks: their order, and the best of each document.
+
+use std::cmp::Ordering;
+
+use hashbrown::HashTable;
+
+/// A chunk and its score in one leg.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ScoredSlot {
+    pub(crate) slot: u32,
+    pub(crate) score: f32,
+}
+
+impl ScoredSlot {
+    /// Best first: the higher score, of equal ones the lower slot.
+    pub(crate) fn by_rank(&self, other: &ScoredSlot) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.slot.cmp(&other.slot))
+    }
+}
+
+/// A document's best chunk in one leg. The document is named by its first slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BestChunk {
+    pub(crate) document: u32,
+    pub(crate) slot: u32,
+    pub(crate) score: f32,
+}
+
+/// Keeps the first, and so the best, chunk of each document, of `limit` documents at most.
+///
+/// `document_of` gives the document of a slot; chunks for which it has none are left out.
+pub(crate) fn best_chunks(
+    chunks: &[ScoredSlot],
+    limit: usize,
+    document_of: impl Fn(u32) -> Option<u32>,
+) -> Vec<BestChunk> {
+    let mut seen: HashTable<u32> = HashTable::with_capacity(limit.min(chunks.len()));
+    let mut best = Vec::with_capacity(limit.min(chunks.len()));
+    for &ScoredSlot { slot, score } in chunks {
+        if best.len() == limit {
+            break;
+        }
+        let Some(document) = document_of(slot) else { continue };
+        let entry = seen.entry(hash(document), |&other| other == document, |&other| hash(other));
+        if let hashbrown::hash_table::Entry::Vacant(entry) = entry {
+            entry.insert(document);
+            best.push(BestChunk { document, slot, score });
+        }
+    }
+    best
+}
+
+/// Spreads small numbers over all bits; Fibonacci hashing, Knuth, volume 3, 6.4.
+fn hash(document: u32) -> u64 {
+    u64::from(document).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_document_is_there_once_with_its_best_chunk() {
+        let chunks: Vec<ScoredSlot> = [(11, 9.0), (20, 8.0), (10, 7.0), (30, 6.0), (21, 5.0), (40, 4.0)]
+            .into_iter()
+            .map(|(slot, score)| ScoredSlot { slot, score })
+            .collect();
+        let tens = |slot: u32| if slot == 30 { None } else { Some(slot / 10 * 10) };
+        let best = |limit| -> Vec<(u32, u32)> {
+            best_chunks(&chunks, limit, tens).iter().map(|best| (best.document, best.slot)).collect()
+        };
+        assert_eq!(best(10), [(10, 11), (20, 20), (40, 40)]);
+        assert_eq!(best(2), [(10, 11), (20, 20)]);
+        assert_eq!(best(0), []);
+    }
+
+    #[test]
+    fn equal_scores_are_ordered_by_slot() {
+        let mut chunks = [ScoredSlot { slot: 5, score: 1.0 }, ScoredSlot { slot: 2, score: 1.0 }];
+        chunks.sort_by(ScoredSlot::by_rank);
+        assert_eq!(chunks[0].slot, 2);
+    }
+}

@@ -1,0 +1,182 @@
+//! The layout of one chunk and of one document in the append-only files. Numbers are little-endian.
+
+use std::ops::Range;
+
+/// Where a chunk belongs: one record of fixed size per slot.
+///
+/// A document's chunks have consecutive slots, so `slot - chunk` is its first slot, which also serves as the
+/// document's number in rankings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotRecord {
+    /// Offset of the document's record in `documents`.
+    pub(crate) document: u64,
+    /// First byte of the chunk in the document's text.
+    pub(crate) start: u64,
+    /// The byte after its last.
+    pub(crate) end: u64,
+    /// Offset of the chunk's text in `texts`.
+    pub(crate) text: u64,
+    /// Its bytes.
+    pub(crate) text_len: u32,
+    /// The chunk's ordinal in the document, from 0.
+    pub(crate) chunk: u32,
+}
+
+impl SlotRecord {
+    /// Bytes per record.
+    pub(crate) const LEN: usize = 40;
+
+    pub(crate) fn to_bytes(self) -> [u8; SlotRecord::LEN] {
+        let mut bytes = [0; SlotRecord::LEN];
+        bytes[0..8].copy_from_slice(&self.document.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.start.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.end.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.text.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.text_len.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.chunk.to_le_bytes());
+        bytes
+    }
+
+    /// Reads record `slot` of the file `slots`.
+    pub(crate) fn read(slots: &[u8], slot: u32) -> Option<SlotRecord> {
+        let mut reader = Reader::at(slots, (slot as u64).checked_mul(SlotRecord::LEN as u64)?)?;
+        Some(SlotRecord {
+            document: reader.u64()?,
+            start: reader.u64()?,
+            end: reader.u64()?,
+            text: reader.u64()?,
+            text_len: reader.u32()?,
+            chunk: reader.u32()?,
+        })
+    }
+
+    /// Where the chunk's text lies in `texts`.
+    pub(crate) fn text_span(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.text).ok()?;
+        Some(start..start.checked_add(self.text_len as usize)?)
+    }
+}
+
+/// A document as it lies in `documents`: a header and then id, title and metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DocumentRecord<'a> {
+    pub(crate) version: u64,
+    pub(crate) first_slot: u32,
+    /// Number of chunks, 1 or more.
+    pub(crate) chunks: u32,
+    pub(crate) id: &'a str,
+    pub(crate) title: Option<&'a str>,
+    pub(crate) metadata: &'a str,
+}
+
+/// Stands for "no title" in the place of its length.
+const NO_TITLE: u32 = u32::MAX;
+
+impl<'a> DocumentRecord<'a> {
+    /// Appends the record to `out`; `None` when a text has 4 GB or more.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Option<()> {
+        let len = |text: &str| u32::try_from(text.len()).ok().filter(|&len| len != NO_TITLE);
+        let title_len = match self.title {
+            Some(title) => len(title)?,
+            None => NO_TITLE,
+        };
+        out.extend(self.version.to_le_bytes());
+        for number in [self.first_slot, self.chunks, len(self.id)?, title_len, len(self.metadata)?] {
+            out.extend(number.to_le_bytes());
+        }
+        for text in [self.id, self.title.unwrap_or(""), self.metadata] {
+            out.extend(text.as_bytes());
+        }
+        Some(())
+    }
+
+    /// Reads the record at `offset` of the file `documents`; also says where the next one begins.
+    pub(crate) fn read(documents: &'a [u8], offset: u64) -> Option<(DocumentRecord<'a>, u64)> {
+        let mut reader = Reader::at(documents, offset)?;
+        let version = reader.u64()?;
+        let (first_slot, chunks) = (reader.u32()?, reader.u32()?);
+        let (id_len, title_len, metadata_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let id = reader.text(id_len)?;
+        let title = if title_len == NO_TITLE { None } else { Some(reader.text(title_len)?) };
+        let metadata = reader.text(metadata_len)?;
+        let next = (documents.len() - reader.rest.len()) as u64;
+        Some((DocumentRecord { version, first_slot, chunks, id, title, metadata }, next))
+    }
+}
+
+/// Takes numbers and texts from the front of bytes, and `None` once they run out.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn at(bytes: &'a [u8], offset: u64) -> Option<Reader<'a>> {
+        let rest = bytes.get(usize::try_from(offset).ok()?..)?;
+        Some(Reader { rest })
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u32::from_le_bytes(*taken))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u64::from_le_bytes(*taken))
+    }
+
+    fn text(&mut self, len: u32) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(len as usize)?).ok()
+    }
+
+    /// Whether everything was taken.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_record_comes_back() {
+        let record =
+            SlotRecord { document: 1 << 40, start: 5, end: u64::MAX, text: 7, text_len: 3, chunk: 2 };
+        let mut file = vec![0; SlotRecord::LEN];
+        file.extend(record.to_bytes());
+        assert_eq!(SlotRecord::read(&file, 1), Some(record));
+        assert_eq!(SlotRecord::read(&file, 2), None);
+        assert_eq!(record.text_span(), Some(7..10));
+    }
+
+    #[test]
+    fn document_records_come_back_one_after_the_other() {
+        let first = DocumentRecord {
+            version: 3,
+            first_slot: 0,
+            chunks: 2,
+            id: "a/ü 🦀",
+            title: None,
+            metadata: "{}",
+        };
+        let second =
+            DocumentRecord { version: 1, first_slot: 2, chunks: 1, id: "", title: Some(""), metadata: "" };
+        let mut file = Vec::new();
+        first.write(&mut file).unwrap();
+        second.write(&mut file).unwrap();
+        let (read, next) = DocumentRecord::read(&file, 0).unwrap();
+        assert_eq!(read, first);
+        assert_eq!(DocumentRecord::read(&file, next), Some((second, file.len() as u64)));
+        assert_eq!(DocumentRecord::read(&file, file.len() as u64), None);
+        assert_eq!(DocumentRecord::read(&file[..file.len() - 1], next), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! From a document's id to its record, for live documents: eight bytes per entry, the ids stay in the file.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::record::DocumentRecord;
+
+/// Offsets of the live documents' records in `documents`, found by id.
+///
+/// Every call takes the bytes of `documents`, which must hold all records that were inserted.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentTable {
+    offsets: HashTable<u64>,
+    hasher: RandomState,
+}
+
+impl DocumentTable {
+    /// Number of live documents.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// The live document with this id.
+    pub(crate) fn find<'a>(&self, id: &str, documents: &'a [u8]) -> Option<DocumentRecord<'a>> {
+        let offset = self.offsets.find(self.hasher.hash_one(id), |&offset| has_id(documents, offset, id))?;
+        record_at(documents, *offset)
+    }
+
+    /// Takes the document with this id out and returns its record.
+    pub(crate) fn remove<'a>(&mut self, id: &str, documents: &'a [u8]) -> Option<DocumentRecord<'a>> {
+        let hash = self.hasher.hash_one(id);
+        let entry = self.offsets.find_entry(hash, |&offset| has_id(documents, offset, id)).ok()?;
+        record_at(documents, entry.remove().0)
+    }
+
+    /// Puts the record at `offset` in, in place of one with the same id. Returns whether there was none, and `None`
+    /// when there is no record at `offset`.
+    pub(crate) fn insert(&mut self, offset: u64, documents: &[u8]) -> Option<bool> {
+        let id = record_at(documents, offset)?.id;
+        let hasher = &self.hasher;
+        let rehash =
+            |&offset: &u64| record_at(documents, offset).map_or(0, |record| hasher.hash_one(record.id));
+        match self.offsets.entry(hasher.hash_one(id), |&other| has_id(documents, other, id), rehash) {
+            Entry::Occupied(mut entry) => {
+                *entry.get_mut() = offset;
+                Some(false)
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(offset);
+                Some(true)
+            }
+        }
+    }
+
+    /// Heap bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.offsets.allocation_size()
+    }
+}
+
+fn record_at(documents: &[u8], offset: u64) -> Option<DocumentRecord<'_>> {
+    DocumentRecord::read(documents, offset).map(|(record, _)| record)
+}
+
+fn has_id(documents: &[u8], offset: u64, id: &str) -> bool {
+    record_at(documents, offset).is_some_and(|record| record.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents(ids: &[&str]) -> (Vec<u8>, Vec<u64>) {
+        let mut bytes = Vec::new();
+        let mut offsets = Vec::new();
+        for (place, id) in ids.iter().enumerate() {
+            offsets.push(bytes.len() as u64);
+            let first_slot = place as u32;
+            let record = DocumentRecord { version: 1, first_slot, chunks: 1, id, title: None, metadata: "" };
+            record.write(&mut bytes).unwrap();
+        }
+        (bytes, offsets)
+    }
+
+    #[test]
+    fn documents_are_found_by_id_until_they_are_removed() {
+        let ids: Vec<String> = (0..1000).map(|number| format!("id {number}")).collect();
+        let (bytes, offsets) = documents(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut table = DocumentTable::default();
+        for &offset in &offsets {
+            assert_eq!(table.insert(offset, &bytes), Some(true));
+        }
+        assert_eq!(table.find("id 700", &bytes).map(|record| record.first_slot), Some(700));
+        assert_eq!(table.remove("id 700", &bytes).map(|record| record.first_slot), Some(700));
+        assert_eq!(table.remove("id 700", &bytes), None);
+        assert_eq!(table.find("id 700", &bytes), None);
+        assert_eq!(table.len(), 999);
+    }
+
+    #[test]
+    fn a_newer_record_takes_the_place_of_the_older() {
+        let (bytes, offsets) = documents(&["a", "a"]);
+        let mut table = DocumentTable::default();
+        table.insert(offsets[0], &bytes);
+        assert_eq!(table.insert(offsets[1], &bytes), Some(false));
+        assert_eq!(table.find("a", &bytes).map(|record| record.first_slot), Some(1));
+        assert_eq!(table.insert(bytes.len() as u64, &bytes), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! Hands our analysis of text to Tantivy.
+
+use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
+use weir_text::{Analyser, Language};
+
+/// The name that the schema calls the analysis by.
+pub(crate) const TOKENIZER: &str = "weir";
+
+/// The analysis of a language as Tantivy wants it.
+pub(crate) fn tokenizer(language: Language) -> TextAnalyzer {
+    TextAnalyzer::from(Adapter::new(language))
+}
+
+/// Analyses a whole text at once into buffers that are used again for the next.
+struct Adapter {
+    language: Language,
+    analyser: Analyser,
+    /// All terms of the text, one after the other.
+    terms: String,
+    /// Where each term ends in `terms`.
+    ends: Vec<usize>,
+    token: Token,
+}
+
+impl Adapter {
+    fn new(language: Language) -> Adapter {
+        Adapter {
+            language,
+            analyser: Analyser::new(language),
+            terms: String::new(),
+            ends: Vec::new(),
+            token: Token::default(),
+        }
+    }
+}
+
+impl Clone for Adapter {
+    fn clone(&self) -> Adapter {
+        Adapter::new(self.language)
+    }
+}
+
+impl Tokenizer for Adapter {
+    type TokenStream<'a> = Terms<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Terms<'a> {
+        self.terms.clear();
+        self.ends.clear();
+        self.token.reset();
+        let (terms, ends) = (&mut self.terms, &mut self.ends);
+        self.analyser.analyse(text, |token| {
+            terms.push_str(token.text);
+            ends.push(terms.len());
+        });
+        Terms { terms: &self.terms, ends: &self.ends, start: 0, token: &mut self.token }
+    }
+}
+
+/// The terms of one text. Offsets are left out: the index keeps no positions.
+struct Terms<'a> {
+    terms: &'a str,
+    ends: &'a [usize],
+    start: usize,
+    token: &'a mut Token,
+}
+
+impl TokenStream for Terms<'_> {
+    fn advance(&mut self) -> bool {
+        let Some((&end, rest)) = self.ends.split_first() else { return false };
+        self.token.text.clear();
+        self.token.text.push_str(&self.terms[self.start..end]);
+        self.token.position = self.token.position.wrapping_add(1);
+        self.ends = rest;
+        self.start = end;
+        true
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}

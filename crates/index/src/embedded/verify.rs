@@ -1,0 +1,72 @@
+//! Checks one snapshot against itself.
+
+use super::files::MappedFiles;
+use super::head::FileState;
+use super::snapshot::Snapshot;
+use crate::{Problem, VerifyReport};
+
+impl Snapshot {
+    /// Checks documents, texts, lexical entries and counts.
+    pub(crate) fn verify(&self) -> VerifyReport {
+        let mut report = VerifyReport {
+            documents: 0,
+            chunks: self.chunks(),
+            dead_chunks: self.tombstones.dead(),
+            problems: Vec::new(),
+        };
+        self.verify_chunks(&mut report);
+        self.verify_entries(&mut report);
+        if report.documents != self.documents {
+            let counted = report.documents;
+            report.note(Problem::DocumentCount { reported: self.documents, counted });
+        }
+        report
+    }
+
+    /// Every slot leads to its document and text, and the chunks of a document live and die together.
+    fn verify_chunks(&self, report: &mut VerifyReport) {
+        for slot in 0..self.tombstones.slots() {
+            let Some(chunk) = self.chunk(slot) else {
+                report.note(Problem::Unreadable { slot });
+                continue;
+            };
+            let first = chunk.document.first_slot;
+            if self.document_of(slot) != Some(first) || chunk.record.chunk >= chunk.document.chunks {
+                report.note(Problem::Unreadable { slot });
+            } else if self.tombstones.is_live(slot) != self.tombstones.is_live(first) {
+                report.note(Problem::HalfDocument { slot: first });
+            } else if slot == first && self.tombstones.is_live(slot) {
+                report.documents += 1;
+            }
+        }
+    }
+
+    /// Every live slot has one lexical entry, and nothing has one that was never committed.
+    fn verify_entries(&self, report: &mut VerifyReport) {
+        let mut entries = vec![0u32; self.tombstones.slots() as usize];
+        let mut foreign = 0;
+        self.lexical.for_each_slot(|slot| {
+            match usize::try_from(slot).ok().and_then(|slot| entries.get_mut(slot)) {
+                Some(count) => *count += 1,
+                None => foreign += 1,
+            }
+        });
+        for (slot, found) in (0..).zip(entries) {
+            if self.tombstones.is_live(slot) && found != 1 {
+                report.note(Problem::LexicalEntries { slot, found });
+            }
+        }
+        if foreign > 0 {
+            report.note(Problem::ForeignEntries { found: foreign });
+        }
+    }
+}
+
+/// Checks the bytes of the files against what the head says of them.
+pub(crate) fn verify_files(files: &MappedFiles, states: &[FileState], report: &mut VerifyReport) {
+    for ((name, file), state) in files.named().zip(states) {
+        if file.verify(state.len, state.crc).is_err() {
+            report.note(Problem::File { name });
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Brings a batch to disk so that a crash at any instant leaves the state before or after it.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::batch::Batch;
+use super::dense;
+use super::files::AppendFiles;
+use super::head::Head;
+use super::lexical::{Commit, Lexical};
+use super::record::{DocumentRecord, SlotRecord};
+use super::tombstones::Tombstones;
+use crate::{IndexError, IndexedChunk, IndexedDocument};
+
+/// Slots are numbers of 32 bits, and the last block of tombstones has to fit.
+const SLOTS_MAX: u32 = u32::MAX - 64;
+
+/// The one writer of a folder.
+pub(crate) struct Writer {
+    pub(crate) folder: PathBuf,
+    pub(crate) files: AppendFiles,
+    pub(crate) lexical: Lexical,
+    /// What is committed.
+    pub(crate) head: Head,
+    /// Slots that are dead in the committed head and may still have lexical entries.
+    pub(crate) garbage: Vec<u32>,
+    /// Whether the last commit broke off, so that its traces have to be removed.
+    pub(crate) unfinished: bool,
+    /// Whether what is committed is not visible yet, because it could not be mapped.
+    pub(crate) unpublished: bool,
+    /// Keeps other processes out.
+    pub(crate) _lock: File,
+}
+
+/// What was visible when a batch was planned; the head has to agree with itself.
+pub(crate) struct Before {
+    pub(crate) tombstones: Tombstones,
+    pub(crate) documents: u32,
+}
+
+impl Writer {
+    /// Commits a batch: (1) the append-only files, (2) the lexical leg, (3) the head, which is the commit point.
+    ///
+    /// Lexical entries are deleted only when the committed head has them dead already, so that the state before is
+    /// whole until the head is replaced. Returns the offsets of the new documents' records.
+    pub(crate) fn commit(
+        &mut self,
+        batch: &Batch,
+        before: Before,
+        reached: u64,
+    ) -> Result<Vec<u64>, IndexError> {
+        if self.unfinished {
+            self.recover()?;
+        }
+        let slots = self.slots_after(batch)?;
+        self.unfinished = true;
+        let offsets = batch.puts.iter().map(|document| self.append(document)).collect::<Result<_, _>>()?;
+        let files = self.files.sync()?;
+        self.lexical.delete(&self.garbage)?;
+        self.lexical.commit(Commit { reached, slots })?;
+        let mut tombstones = before.tombstones;
+        tombstones.grow(slots);
+        batch.gone.iter().for_each(|gone| tombstones.kill(gone.first_slot, gone.chunks));
+        let documents = before.documents - batch.gone.len() as u32 + batch.puts.len() as u32;
+        let head = Head { reached, documents, tombstones, files };
+        head.write(&self.folder)?;
+        self.garbage = head.tombstones.since(&self.head.tombstones);
+        self.head = head;
+        self.unfinished = false;
+        self.unpublished = true;
+        Ok(offsets)
+    }
+
+    /// Removes the traces of a commit that broke off.
+    fn recover(&mut self) -> Result<(), IndexError> {
+        self.files.cut(&self.head.files)?;
+        self.lexical.roll_back();
+        self.lexical.delete_from(self.head.tombstones.slots())?;
+        Ok(())
+    }
+
+    fn slots_after(&self, batch: &Batch) -> Result<u32, IndexError> {
+        let added: usize = batch.puts.iter().map(|document| document.chunks.len()).sum();
+        let too_large = IndexError::TooLarge { what: "the number of chunks", limit: SLOTS_MAX.into() };
+        match u32::try_from(added).ok().and_then(|added| self.head.tombstones.slots().checked_add(added)) {
+            Some(slots) if slots <= SLOTS_MAX => Ok(slots),
+            _ => Err(too_large),
+        }
+    }
+
+    fn append(&mut self, document: &IndexedDocument) -> Result<u64, IndexError> {
+        let offset = self.files.documents.len();
+        let first_slot = (self.files.slots.len() / SlotRecord::LEN as u64) as u32;
+        let record = DocumentRecord {
+            version: document.version,
+            first_slot,
+            chunks: document.chunks.len() as u32,
+            id: &document.id,
+            title: document.title.as_deref(),
+            metadata: &document.metadata,
+        };
+        let mut bytes = Vec::new();
+        record.write(&mut bytes).ok_or(TEXT_TOO_LARGE)?;
+        self.files.documents.append(&bytes)?;
+        for (ordinal, chunk) in (0..).zip(&document.chunks) {
+            self.append_chunk(offset, ordinal, chunk)?;
+            self.lexical.add(first_slot + ordinal, document.title.as_deref(), &chunk.text)?;
+        }
+        Ok(offset)
+    }
+
+    fn append_chunk(&mut self, document: u64, ordinal: u32, chunk: &IndexedChunk) -> Result<(), IndexError> {
+        let record = SlotRecord {
+            document,
+            start: chunk.start as u64,
+            end: chunk.end as u64,
+            text: self.files.texts.len(),
+            text_len: u32::try_from(chunk.text.len()).map_err(|_| TEXT_TOO_LARGE)?,
+            chunk: ordinal,
+        };
+        self.files.slots.append(&record.to_bytes())?;
+        self.files.texts.append(chunk.text.as_bytes())?;
+        if let (Some(files), Some(embedding)) = (&mut self.files.vectors, &chunk.embedding) {
+            dense::append(files, embedding)?;
+        }
+        Ok(())
+    }
+}
+
+const TEXT_TOO_LARGE: IndexError =
+    IndexError::TooLarge { what: "a text in bytes", limit: u32::MAX as u64 - 1 };

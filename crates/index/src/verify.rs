@@ -1,0 +1,90 @@
+//! What a check of a whole index found.
+
+use std::fmt;
+
+/// The result of checking every document, chunk and lexical entry of one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Documents that can be found, counted from the files.
+    pub documents: u32,
+    /// Chunks that can be found, counted from the files.
+    pub chunks: u32,
+    /// Chunks of removed and replaced documents that still take room.
+    pub dead_chunks: u32,
+    /// What is wrong, at most [`VerifyReport::PROBLEMS_MAX`].
+    pub problems: Vec<Problem>,
+}
+
+impl VerifyReport {
+    /// A report names no more problems than this.
+    pub const PROBLEMS_MAX: usize = 100;
+
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    pub(crate) fn note(&mut self, problem: Problem) {
+        if self.problems.len() < VerifyReport::PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// A live chunk has no lexical entry, or several.
+    LexicalEntries {
+        /// The chunk's slot.
+        slot: u32,
+        /// Entries that were found; there must be one.
+        found: u32,
+    },
+    /// The lexical leg has entries of slots that were never committed.
+    ForeignEntries {
+        /// How many.
+        found: u32,
+    },
+    /// A slot does not lead to a readable document and text.
+    Unreadable {
+        /// The slot.
+        slot: u32,
+    },
+    /// Some chunks of the document are live and others are not.
+    HalfDocument {
+        /// The document's first slot.
+        slot: u32,
+    },
+    /// The document count that the engine reports is not the counted one.
+    DocumentCount {
+        /// What the engine reports.
+        reported: u32,
+        /// What was counted.
+        counted: u32,
+    },
+    /// The bytes of an append-only file are not those that were committed.
+    File {
+        /// The file's name in the folder.
+        name: &'static str,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::LexicalEntries { slot, found } => {
+                write!(f, "slot {slot} has {found} lexical entries instead of 1")
+            }
+            Problem::ForeignEntries { found } => {
+                write!(f, "{found} lexical entries belong to no committed slot")
+            }
+            Problem::Unreadable { slot } => write!(f, "slot {slot} does not lead to a document and its text"),
+            Problem::HalfDocument { slot } => write!(f, "the document at slot {slot} is live in part"),
+            Problem::DocumentCount { reported, counted } => {
+                write!(f, "{reported} documents are reported and {counted} are there")
+            }
+            Problem::File { name } => write!(f, "the bytes of `{name}` are not those that were committed"),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The embedded engine from outside: what it keeps, what it finds, and what it survives.
+
+#[cfg(test)]
+mod apply;
+#[cfg(test)]
+mod helpers;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod search;
