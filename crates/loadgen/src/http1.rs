@@ -275,6 +275,7 @@ mod tests {
             "HTTP/1.1 200 OK\nContent-Length: 1\nContent-Length: 2\n\n",
             "HTTP/1.1 200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n",
             "HTTP/1.1 200 OK\nTransfer-Encoding: gzip, chunked\n\n",
+            "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nTransfer-Encoding: chunked\n\n",
             "HTTP/1.1 200 OK\nContent-Length: +1\n\n",
             "HTTP/1.1 200 OK\nContent-Length: 99999999999999999999\n\n",
             "SMTP 220\n\n",

@@ -369,4 +369,21 @@ mod tests {
         assert!(used.pss_bytes_end.unwrap() <= used.rss_bytes_end, "{used:?}");
         assert_eq!(used.ended, Vec::<u32>::new());
     }
+
+    #[test]
+    fn what_a_process_used_before_the_run_is_not_counted() {
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read wait";
+        let mut command = std::process::Command::new("sh");
+        let pipe = std::process::Stdio::piped;
+        let mut child = command.args(["-c", script]).stdin(pipe()).stdout(pipe()).spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+        let mut watch = ServerWatch::open(&[child.id()], false).unwrap();
+        watch.begin();
+        let used = watch.end().unwrap();
+        let before = read_stat(child.id()).unwrap().cpu.as_secs_f64();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(before >= 0.05, "the loop took only {before} s");
+        assert!(used.cpu_s <= 0.02, "{} s of {before} s", used.cpu_s);
+    }
 }

@@ -304,3 +304,17 @@ fn the_schedule_is_kept_within_a_fraction_of_a_millisecond() {
     assert_between(report.lateness.as_ref().unwrap().late.ms_p50, 0.0, 0.5, "median delay", &report);
     assert_between(report.latency.ms_p50, 5.0, 6.5, "median response", &report);
 }
+
+#[test]
+fn the_null_server_answers_every_request_of_a_burst_and_then_closes_as_asked() {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let config = NullConfig { listen, threads: 1, body: b"{}".to_vec(), latency: Duration::ZERO };
+    let server = NullServer::start(&config).unwrap();
+    let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
+    let burst = "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabcGET / HTTP/1.1\r\nconnection: close\r\n\r\n";
+    stream.write_all(burst.as_bytes()).unwrap();
+    let mut answers = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answers).unwrap();
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    assert_eq!(answers, answer.repeat(2));
+}
