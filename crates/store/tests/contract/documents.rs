@@ -60,6 +60,7 @@ pub async fn every_part_of_the_content_counts_as_a_change(open: Open<'_>) {
         NewDocument { metadata: "{ }".to_owned(), ..plain.clone() },
         NewDocument { text: "text ".to_owned(), ..plain.clone() },
         NewDocument { title: Some("t".to_owned()), text: "ext".to_owned(), ..plain.clone() },
+        NewDocument { title: Some("te".to_owned()), text: "xt".to_owned(), ..plain.clone() },
         plain,
     ];
     for (version, document) in (1..).zip(versions) {
