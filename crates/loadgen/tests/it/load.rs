@@ -311,6 +311,7 @@ fn the_null_server_answers_every_request_of_a_burst_and_then_closes_as_asked() {
     let config = NullConfig { listen, threads: 1, body: b"{}".to_vec(), latency: Duration::ZERO };
     let server = NullServer::start(&config).unwrap();
     let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let burst = "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabcGET / HTTP/1.1\r\nconnection: close\r\n\r\n";
     stream.write_all(burst.as_bytes()).unwrap();
     let mut answers = String::new();
