@@ -167,14 +167,15 @@ impl Document {
     /// Checks the document against the limits.
     ///
     /// # Errors
-    /// The first thing that is wrong: an empty or too long id, an empty or too long text, a title that is longer
-    /// than a text may be, metadata with too many bytes or keys.
+    /// The first thing that is wrong: an empty or too long id, neither text nor title, a text that is too long, a
+    /// title that is longer than a text may be, metadata with too many bytes or keys.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         if let Some(id) = &self.id {
             check_document_id(id, limits)?;
         }
-        if self.text.trim().is_empty() {
-            let message = "the text is empty; leave the document out, or delete it by its id";
+        let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
+        if self.text.trim().is_empty() && !has_title {
+            let message = "text and title are empty; leave the document out, or delete it by its id";
             return Err(Invalid::at(Code::InvalidParameter, &["text"], message));
         }
         let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
@@ -236,6 +237,8 @@ mod tests {
         check(r#"{}"#, "invalid_parameter text");
         check(r#"{"text":""}"#, "invalid_parameter text");
         check(r#"{"text":" \n"}"#, "invalid_parameter text");
+        check(r#"{"text":"","title":" "}"#, "invalid_parameter text");
+        check(r#"{"text":"","title":"a"}"#, "ok");
         check(r#"{"text":7}"#, "invalid_parameter text");
         check(r#"7"#, "invalid_parameter ");
         check(r#"{"text":"a","body":"b"}"#, "unknown_field body");

@@ -21,3 +21,4 @@ pub use error::LoadError;
 pub use forward::Scratch;
 pub use model::{Model, ModelInfo, Precision};
 pub use tokenizer::{Encoded, Tokenizer};
+pub use weir_kernels::{Isa, Kernels};

@@ -1,5 +1,7 @@
 //! Embeddings of the real model against recordings made with sentence-transformers.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;

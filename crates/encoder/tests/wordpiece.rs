@@ -1,5 +1,7 @@
 //! Token ids against recordings of the reference, and the fast path against the slow one.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;

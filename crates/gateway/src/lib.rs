@@ -1,3 +1,12 @@
 //! The gateway: HTTP, configuration, the inference scheduler, the ingest worker, the binary weir.
 
+pub mod cli;
+mod clock;
+pub mod collections;
 pub mod config;
+pub mod http;
+pub mod inference;
+pub mod ingest;
+mod logging;
+pub mod metrics;
+pub mod serve;

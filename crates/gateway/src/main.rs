@@ -1,2 +1,33 @@
-//! The binary `weir`.
-fn main() {}
+//! The binary `weir`: parse, do the one thing that was asked for, answer with an exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use weir_gateway::cli::{Arguments, Command, Failure, config, ingest, jobs, model, search, serve};
+use weir_gateway::config::Environment;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let environment = Environment::of_process();
+    let mut out = std::io::stdout().lock();
+    match run(arguments, &environment, &mut out).and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print(&mut std::io::stderr().lock());
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> Result<(), Failure> {
+    let file = arguments.config;
+    match arguments.command {
+        Command::Serve(serve) => serve::run(&serve, file, environment),
+        Command::Ingest(ingest) => ingest::run(&ingest, file, environment, out),
+        Command::Search(search) => search::run(&search, file, environment, out),
+        Command::Jobs(jobs) => jobs::run(&jobs, file, environment, out),
+        Command::Config(config) => config::run(&config, file, environment, out),
+        Command::Model(model) => model::run(&model, file, environment, out),
+    }
+}

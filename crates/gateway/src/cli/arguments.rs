@@ -1,0 +1,202 @@
+//! What can be typed. `docs/cli.md` shows the help texts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::Flags;
+
+/// A retrieval gateway: ingest documents, embed them on the CPU, search them and cite.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+pub struct Arguments {
+    /// The configuration file (TOML); also WEIR_CONFIG.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the gateway.
+    Serve(ServeArguments),
+    /// Send files to a running gateway.
+    ///
+    /// Takes .txt, .md, .html, .htm and .jsonl files, and folders of them. Running it again is cheap: documents that
+    /// didn't change are recognised and left alone, so an interrupted run is continued by repeating it.
+    Ingest(IngestArguments),
+    /// Search in a running gateway.
+    Search(SearchArguments),
+    /// Show the jobs of a running gateway.
+    Jobs(JobsArguments),
+    /// Show or check the configuration.
+    Config(ConfigArguments),
+    /// Get a model, or describe one.
+    Model(ModelArguments),
+}
+
+/// The arguments of `weir serve`; `weir config` takes them too.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArguments {
+    /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// The folder of the store and the indexes; also WEIR_DATA_DIR [default: ./weir-data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// The folder of the default model, or `pseudo` for embeddings without a model; also WEIR_MODEL
+    /// [default: models/all-MiniLM-L6-v2].
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<String>,
+    /// Listen where others can reach the gateway although nobody has to show a key.
+    #[arg(long)]
+    pub insecure_no_auth: bool,
+}
+
+impl ServeArguments {
+    pub(super) fn flags(&self, config: Option<PathBuf>) -> Flags {
+        Flags {
+            config,
+            listen: self.listen.clone(),
+            data_dir: self.data_dir.clone(),
+            model: self.model.clone(),
+            insecure_no_auth: self.insecure_no_auth,
+            ..Flags::default()
+        }
+    }
+}
+
+/// The arguments of `weir ingest`.
+#[derive(Debug, Args)]
+pub struct IngestArguments {
+    /// Files, and folders to look for files in.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The collection that the documents go to.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Documents in one request, at most.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: u32,
+    /// Print the outcome as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir search`.
+#[derive(Debug, Args)]
+pub struct SearchArguments {
+    /// What to search: words or a sentence.
+    pub query: String,
+    /// How many results at most.
+    #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]
+    pub top_k: u64,
+    /// The collection to search in.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Which legs rank.
+    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
+    pub mode: SearchMode,
+    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the gateway's reply as it is.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which legs rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchMode {
+    /// Words and embeddings, fused.
+    Hybrid,
+    /// Words alone.
+    Lexical,
+    /// Embeddings alone.
+    Dense,
+}
+
+/// The arguments of `weir jobs`.
+#[derive(Debug, Args)]
+pub struct JobsArguments {
+    /// One job; all when absent.
+    pub id: Option<String>,
+    /// Show the table again and again, until every job is finished.
+    #[arg(long)]
+    pub watch: bool,
+    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the gateway's reply as it is.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir config`.
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    /// What to do with the configuration.
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// The commands under `weir config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print every setting in force and where it came from, as a file that can be used.
+    Show {
+        /// What `weir serve` would be given.
+        #[command(flatten)]
+        serve: ServeArguments,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell whether `weir serve` would start with this configuration; if not, everything that is wrong.
+    Check {
+        /// What `weir serve` would be given.
+        #[command(flatten)]
+        serve: ServeArguments,
+    },
+}
+
+/// The arguments of `weir model`.
+#[derive(Debug, Args)]
+pub struct ModelArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ModelCommand,
+}
+
+/// The commands under `weir model`.
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Fetch a model's files from a hub.
+    Pull {
+        /// The model's name on the hub; without an owner it is one of `sentence-transformers`.
+        name: String,
+        /// The folder to make [default: models/ and the last part of the name].
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+        /// The hub's address [default: https://huggingface.co].
+        #[arg(long, value_name = "URL")]
+        hub: Option<String>,
+        /// The branch, tag or commit.
+        #[arg(long, default_value = "main")]
+        revision: String,
+    },
+    /// Load a model and describe it.
+    Info {
+        /// The model's folder [default: that of the default model].
+        folder: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}

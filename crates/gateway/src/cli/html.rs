@@ -1,0 +1,247 @@
+//! The text of an HTML page: headings, paragraphs and list items as blocks, no scripts.
+
+use scraper::{Html, Node};
+
+/// What a page says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Page {
+    /// `<title>`, or else the first `<h1>`.
+    pub(super) title: Option<String>,
+    /// The text; blank lines between blocks.
+    pub(super) text: String,
+}
+
+/// Elements whose content nobody reads.
+const UNREAD: [&str; 9] =
+    ["script", "style", "noscript", "template", "head", "svg", "iframe", "object", "canvas"];
+
+/// Elements with a blank line around them.
+const BLOCKS: [&str; 31] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "ul",
+];
+
+/// Elements that begin a line.
+const LINES: [&str; 4] = ["br", "li", "tr", "summary"];
+
+/// Elements with a space around them.
+const CELLS: [&str; 2] = ["td", "th"];
+
+/// Reads a page. Anything is accepted, as browsers do.
+pub(super) fn read(source: &str) -> Page {
+    let html = Html::parse_document(source);
+    let mut writer = Writer::default();
+    let mut title = Capture::default();
+    let mut heading = Capture::default();
+    let mut preformatted = 0_usize;
+    let mut node = html.tree.root();
+    loop {
+        let name = node.value().as_element().map_or("", |element| element.name());
+        let is_read = !UNREAD.contains(&name) || name == "head";
+        if name == "pre" {
+            preformatted += 1;
+        }
+        writer.border(name);
+        title.enter(name == "title");
+        heading.enter(name == "h1");
+        if let Node::Text(text) = node.value() {
+            title.push(text);
+            heading.push(text);
+            if !title.is_inside() {
+                writer.push(text, preformatted > 0);
+            }
+        }
+        if let Some(child) = node.first_child().filter(|_| is_read) {
+            node = child;
+            continue;
+        }
+        // Up to the next node that has something after it; every element on the way is closed.
+        loop {
+            let name = node.value().as_element().map_or("", |element| element.name());
+            if name == "pre" {
+                preformatted -= 1;
+            }
+            writer.border(name);
+            title.leave(name == "title");
+            heading.leave(name == "h1");
+            if let Some(next) = node.next_sibling() {
+                node = next;
+                break;
+            }
+            match node.parent() {
+                Some(parent) => node = parent,
+                None => return Page { title: title.found().or(heading.found()), text: writer.text },
+            }
+        }
+    }
+}
+
+/// The text of the first element of a kind.
+#[derive(Default)]
+struct Capture {
+    depth: usize,
+    is_done: bool,
+    text: String,
+}
+
+impl Capture {
+    fn enter(&mut self, is_the_kind: bool) {
+        self.depth += usize::from(is_the_kind);
+    }
+
+    fn leave(&mut self, is_the_kind: bool) {
+        if is_the_kind {
+            self.depth -= 1;
+            self.is_done |= !self.text.trim().is_empty();
+        }
+    }
+
+    fn is_inside(&self) -> bool {
+        self.depth > 0
+    }
+
+    fn push(&mut self, text: &str) {
+        if self.is_inside() && !self.is_done {
+            self.text.push_str(text);
+        }
+    }
+
+    fn found(&self) -> Option<String> {
+        let words: Vec<&str> = self.text.split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
+}
+
+/// What stands between two pieces of text; the strongest wins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Gap {
+    #[default]
+    None,
+    Space,
+    Line,
+    Block,
+}
+
+#[derive(Default)]
+struct Writer {
+    text: String,
+    gap: Gap,
+}
+
+impl Writer {
+    /// An element called `name` begins or ends.
+    fn border(&mut self, name: &str) {
+        let gap = if BLOCKS.contains(&name) {
+            Gap::Block
+        } else if LINES.contains(&name) {
+            Gap::Line
+        } else if CELLS.contains(&name) {
+            Gap::Space
+        } else {
+            Gap::None
+        };
+        self.gap = self.gap.max(gap);
+    }
+
+    fn push(&mut self, text: &str, is_preformatted: bool) {
+        if is_preformatted {
+            if !text.trim().is_empty() {
+                self.fill_gap();
+                self.text.push_str(text.trim_end());
+                self.gap = if text.ends_with('\n') { Gap::Line } else { Gap::None };
+            }
+            return;
+        }
+        if text.starts_with(char::is_whitespace) {
+            self.gap = self.gap.max(Gap::Space);
+        }
+        for word in text.split_whitespace() {
+            self.fill_gap();
+            self.text.push_str(word);
+            self.gap = Gap::Space;
+        }
+        if !text.ends_with(char::is_whitespace) && self.gap == Gap::Space && !text.trim().is_empty() {
+            self.gap = Gap::None;
+        }
+    }
+
+    fn fill_gap(&mut self) {
+        let gap = std::mem::take(&mut self.gap);
+        if self.text.is_empty() {
+            return;
+        }
+        self.text.push_str(match gap {
+            Gap::None => "",
+            Gap::Space => " ",
+            Gap::Line => "\n",
+            Gap::Block => "\n\n",
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, title: Option<&str>, text: &str) {
+        assert_eq!(read(source), Page { title: title.map(str::to_owned), text: text.to_owned() }, "{source}");
+    }
+
+    #[test]
+    fn blocks_become_paragraphs_and_scripts_vanish() {
+        check(
+            "<html><head><title> A  page </title><style>p{}</style></head><body><h1>Head <b>ing</b></h1>\n\
+             <p>One\n two<em>three</em>.</p><script>let x = 1;</script><p>Four &amp; five<br>six</p>\n\
+             <ul><li>a</li><li>b</li></ul><table><tr><td>c</td><td>d</td></tr><tr><td>e</td></tr></table></body></html>",
+            Some("A page"),
+            "Head ing\n\nOne twothree.\n\nFour & five\nsix\n\na\nb\n\nc d\ne",
+        );
+    }
+
+    #[test]
+    fn a_page_without_a_title_takes_its_first_heading() {
+        check("<h1>First</h1><h1>Second</h1>text", Some("First"), "First\n\nSecond\n\ntext");
+        check("<p>text", None, "text");
+        check("", None, "");
+    }
+
+    #[test]
+    fn preformatted_text_keeps_its_lines() {
+        check("<p>a</p><pre>x = 1\n  y = 2\n</pre><p>b</p>", None, "a\n\nx = 1\n  y = 2\n\nb");
+    }
+
+    #[test]
+    fn deep_nesting_is_no_danger() {
+        let deep = format!("{}x{}", "<div>".repeat(20_000), "</div>".repeat(20_000));
+        check(&deep, None, "x");
+    }
+}

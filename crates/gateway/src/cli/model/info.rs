@@ -1,0 +1,97 @@
+//! `weir model info`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::json;
+use weir_encoder::{Kernels, LoadError, Model, Precision};
+
+use crate::cli::failure::Failure;
+use crate::config::{Config, ModelKind};
+
+/// Why a model can't be described.
+#[derive(Debug, thiserror::Error)]
+pub enum InfoError {
+    /// No folder was named and none is configured.
+    #[error("no model folder is named or configured")]
+    NoFolder,
+    /// The default model has no folder.
+    #[error("the default model `{0}` is a pseudo embedder: it has no folder")]
+    Pseudo(String),
+    /// The folder holds no model that can be run.
+    #[error("the model in {folder} can't be loaded: {source}")]
+    Load {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: LoadError,
+    },
+}
+
+impl InfoError {
+    pub(in crate::cli) fn hint(&self) -> Option<String> {
+        match self {
+            InfoError::NoFolder => {
+                Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
+            }
+            InfoError::Pseudo(_) => Some("name a folder: `weir model info DIR`".to_owned()),
+            InfoError::Load { .. } => {
+                Some("`weir model pull NAME` or `make setup` gets the files again".to_owned())
+            }
+        }
+    }
+}
+
+/// Loads the model in `folder`, or else the default one, and prints what it is.
+pub(super) fn run(
+    folder: Option<&Path>,
+    is_json: bool,
+    config: &Config,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let folder = match folder {
+        Some(folder) => folder.to_owned(),
+        None => default_folder(config)?,
+    };
+    let begun = Instant::now();
+    let model = Model::load(&folder, Precision::F32, Kernels::current())
+        .map_err(|source| InfoError::Load { folder: folder.clone(), source })?;
+    let load_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let info = model.info();
+    let rows = [
+        ("folder", json!(folder.display().to_string())),
+        ("architecture", json!(info.architecture)),
+        ("dimension", json!(info.dimension)),
+        ("layers", json!(info.layers)),
+        ("heads", json!(info.heads)),
+        ("vocabulary", json!(info.vocabulary)),
+        ("max_tokens", json!(info.max_tokens)),
+        ("pooling", json!(info.pooling.name())),
+        ("normalise", json!(info.normalise)),
+        ("precision", json!(info.precision.name())),
+        ("kernels", json!(model.kernels_name())),
+        ("weights_bytes", json!(info.weights_bytes)),
+        ("fingerprint", json!(info.fingerprint)),
+        ("load_ms", json!((load_ms * 10.0).round() / 10.0)),
+    ];
+    if is_json {
+        let object: serde_json::Map<_, _> =
+            rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        writeln!(out, "{:#}", serde_json::Value::Object(object))?;
+        return Ok(());
+    }
+    for (name, value) in rows {
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        writeln!(out, "{name:<14} {shown}")?;
+    }
+    Ok(())
+}
+
+fn default_folder(config: &Config) -> Result<PathBuf, InfoError> {
+    let model = config.models.first().ok_or(InfoError::NoFolder)?;
+    match &model.kind {
+        ModelKind::Local { folder, .. } => Ok(folder.clone()),
+        ModelKind::Pseudo { .. } => Err(InfoError::Pseudo(model.id.clone())),
+    }
+}

@@ -1,0 +1,21 @@
+//! `weir serve`.
+
+use std::path::PathBuf;
+
+use super::arguments::ServeArguments;
+use super::failure::Failure;
+use crate::config::{Environment, load};
+
+/// Runs the gateway until it is told to stop.
+///
+/// # Errors
+/// When the configuration is wrong, or the gateway can't start or go on.
+pub fn run(
+    arguments: &ServeArguments,
+    file: Option<PathBuf>,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let loaded = load(&arguments.flags(file), environment)?;
+    loaded.config.check_for_serving()?;
+    Ok(crate::serve::run(loaded.config)?)
+}

@@ -1,0 +1,444 @@
+//! The open collections: each with its index, its model and its ingest worker.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice};
+use weir_index::{Engine, EngineSettings, IndexError};
+use weir_policy::Caller;
+use weir_store::{Collection, CollectionId, OperationKind, Store};
+use weir_text::Language;
+
+use crate::clock::now;
+use crate::config::Config;
+use crate::inference::{LoadedModel, Models, Scheduler};
+use crate::ingest::Preparer;
+use crate::metrics::Metrics;
+
+/// A collection that is open: searchable, and kept up to date by its worker.
+pub struct OpenCollection {
+    /// Names it in the store.
+    pub id: CollectionId,
+    /// The name that callers use.
+    pub name: String,
+    /// The settings in force, none absent.
+    pub settings: CollectionSettings,
+    /// When it was created, in unix seconds.
+    pub created_at: f64,
+    /// Its index.
+    pub engine: Engine,
+    /// What prepares its documents; has the model as well.
+    pub preparer: Preparer,
+    /// How large a batch may be.
+    pub ingest: crate::config::table::Ingest,
+    /// Where the worker counts.
+    pub metrics: Metrics,
+    /// Wakes the worker.
+    pub work_came: Notify,
+    /// Ends the worker.
+    pub closing: CancellationToken,
+    /// The number of the newest operation that this process has seen acknowledged.
+    accepted: AtomicU64,
+    /// The operation that a lost index had reached: below it searches would miss what they found before.
+    rebuild_until: u64,
+    reached: watch::Sender<u64>,
+    failure: Mutex<Option<String>>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why a collection can't be opened or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] weir_store::Error),
+    /// The index failed.
+    #[error("collection `{collection}`: {source}")]
+    Index {
+        /// The collection.
+        collection: String,
+        /// What the index said.
+        source: IndexError,
+    },
+    /// The settings in the store make no sense to this version.
+    #[error("the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them")]
+    Settings {
+        /// The collection.
+        collection: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A collection names a model that is not configured.
+    #[error("collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`")]
+    NoModel {
+        /// The collection.
+        collection: String,
+        /// The model's id.
+        model: String,
+    },
+    /// The file system refused.
+    #[error("could not remove the index folder `{}`; check its permissions", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Collections are not opened or changed while the gateway stops.
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+impl OpenCollection {
+    /// The model that embeds its chunks; `None` for a text-only collection.
+    pub fn model(&self) -> Option<&Arc<LoadedModel>> {
+        self.preparer.model.as_ref()
+    }
+
+    /// Tells the worker that operations up to `number` are in the store.
+    pub fn wake(&self, number: u64) {
+        self.accepted.fetch_max(number, Ordering::Relaxed);
+        self.work_came.notify_one();
+    }
+
+    /// Acknowledged operations that are not searchable yet.
+    pub fn pending_operations(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed).saturating_sub(self.engine.reached())
+    }
+
+    /// Waits until everything up to operation `number` is searchable, or the collection is closed.
+    pub async fn wait_until_searchable(&self, number: u64) {
+        let mut reached = self.reached.subscribe();
+        tokio::select! {
+            _ = reached.wait_for(|reached| *reached >= number) => {}
+            () = self.closing.cancelled() => {}
+        }
+    }
+
+    /// Whether searches would miss what they found before the index was lost.
+    pub fn is_rebuilding(&self) -> bool {
+        self.engine.reached() < self.rebuild_until
+    }
+
+    /// Why the last batch could not be applied, while that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_failure(&self, failure: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(crate) fn publish_reached(&self, number: u64) {
+        self.reached.send_replace(number);
+    }
+
+    /// The collection as the API shows it.
+    pub fn reply(&self) -> CollectionReply {
+        let counts = self.engine.counts();
+        CollectionReply {
+            name: self.name.clone(),
+            document_count: counts.documents,
+            chunk_count: counts.chunks,
+            model: self.model().map(|model| model.id.clone()),
+            settings: self.settings.clone(),
+            status: if self.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            created_at: self.created_at,
+        }
+    }
+
+    async fn close(&self) {
+        self.closing.cancel();
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(worker) = worker
+            && worker.await.is_err()
+        {
+            tracing::error!(collection = self.name, "the ingest worker ended by a panic");
+        }
+        if let Err(error) = self.engine.close().await {
+            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
+        }
+    }
+}
+
+/// Every open collection, by name. Cloning gives another handle to the same collections.
+#[derive(Clone)]
+pub struct Collections(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    models: Models,
+    scheduler: Scheduler,
+    config: Config,
+    metrics: Metrics,
+    open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
+    /// Creating and deleting go one after the other.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Collections {
+    /// Opens every collection of the store, and makes the default one when it isn't there.
+    ///
+    /// # Errors
+    /// The first collection that can't be opened: the gateway does not start half.
+    pub async fn open(
+        store: Store,
+        models: Models,
+        scheduler: Scheduler,
+        config: Config,
+        metrics: Metrics,
+    ) -> Result<Collections, CollectionError> {
+        let collections = Collections(Arc::new(Inner {
+            store,
+            models,
+            scheduler,
+            config,
+            metrics,
+            open: RwLock::default(),
+            changing: tokio::sync::Mutex::default(),
+        }));
+        for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
+            collections.open_stored(collection).await?;
+        }
+        let settings = CollectionSettings::default();
+        collections.create(weir_api::DEFAULT_COLLECTION, &settings).await?;
+        Ok(collections)
+    }
+
+    /// The open collection called `name`, if `caller` sees it.
+    pub fn get(&self, caller: &Caller, name: &str) -> Option<Arc<OpenCollection>> {
+        if !caller.sees(name) {
+            return None;
+        }
+        self.0.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Every collection that `caller` sees, by name.
+    pub fn all(&self, caller: &Caller) -> Vec<Arc<OpenCollection>> {
+        let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.values().filter(|collection| caller.sees(&collection.name)).cloned().collect()
+    }
+
+    /// The model that `settings` mean; `None` for a text-only collection.
+    ///
+    /// # Errors
+    /// The name of a model that is not configured.
+    pub fn model_for(&self, settings: &CollectionSettings) -> Result<Option<Arc<LoadedModel>>, String> {
+        if settings.embedding == Some(EmbeddingChoice::None) {
+            return Ok(None);
+        }
+        let models = &self.0.models;
+        match &settings.model {
+            None => Ok(models.default_model().cloned()),
+            Some(name) => models.get(name).cloned().map(Some).ok_or_else(|| name.clone()),
+        }
+    }
+
+    /// Opens the collection called `name`, which is created with `settings` when it isn't there; says whether it was.
+    ///
+    /// # Errors
+    /// [`CollectionError`].
+    pub async fn create(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<(Arc<OpenCollection>, bool), CollectionError> {
+        let _changing = self.0.changing.lock().await;
+        if let Some(open) = self.get(&Caller::all_powerful(), name) {
+            return Ok((open, false));
+        }
+        let settings = self.pinned(settings);
+        let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
+        let fingerprint = model.map(|model| model.fingerprint()).unwrap_or_default();
+        let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
+        let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
+        Ok((self.open_stored(collection).await?, created))
+    }
+
+    /// Deletes a collection from the store and then its index; `false` when it isn't there.
+    ///
+    /// # Errors
+    /// [`CollectionError`]; after an error of the file system the collection is gone all the same.
+    pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
+        let _changing = self.0.changing.lock().await;
+        let Some(collection) = self.get(caller, name) else { return Ok(false) };
+        let deleted = self.0.store.delete_collection(collection.id, now()).await?;
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        collection.close().await;
+        remove_folder(&self.folder(collection.id))?;
+        Ok(deleted)
+    }
+
+    /// Ends all workers and closes all indexes. What is acknowledged stays in the store.
+    pub async fn close(&self) {
+        let _changing = self.0.changing.lock().await;
+        let open = std::mem::take(&mut *self.0.open.write().unwrap_or_else(PoisonError::into_inner));
+        for collection in open.values() {
+            collection.closing.cancel();
+        }
+        for collection in open.values() {
+            collection.close().await;
+        }
+    }
+
+    /// The settings with everything filled in that must not change with the configuration later on.
+    fn pinned(&self, settings: &CollectionSettings) -> CollectionSettings {
+        let config = &self.0.config;
+        let chunking = settings.chunking.unwrap_or_default();
+        CollectionSettings {
+            model: settings.model.clone(),
+            embedding: settings.embedding,
+            language: Some(
+                settings.language.clone().unwrap_or_else(|| config.collections.language.name().to_owned()),
+            ),
+            chunking: Some(Chunking {
+                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens)),
+                overlap_tokens: Some(chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens)),
+            }),
+        }
+    }
+
+    /// Whether `settings`, as a caller sent them, mean what the collection has.
+    pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
+        let same_model = match self.model_for(settings) {
+            Ok(model) => model.map(|model| model.fingerprint()).unwrap_or_default() == collection.preparer.fingerprint,
+            Err(_) => false,
+        };
+        let sent = self.pinned(settings);
+        same_model && sent.language == collection.settings.language && sent.chunking == collection.settings.chunking
+    }
+
+    fn folder(&self, id: CollectionId) -> PathBuf {
+        self.0.config.server.data_dir.join("index").join(id.to_string())
+    }
+
+    async fn open_stored(&self, stored: Collection) -> Result<Arc<OpenCollection>, CollectionError> {
+        let name = stored.name.clone();
+        let mut settings: CollectionSettings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
+        let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
+        let fingerprint = model.as_ref().map(|model| model.fingerprint()).unwrap_or_default();
+        let stored = self.matching_generation(stored, &fingerprint).await?;
+        let language = settings.language.as_deref().and_then(Language::parse);
+        let language = language.unwrap_or(self.0.config.collections.language);
+        let chunking = settings.chunking.unwrap_or_default();
+        let engine_settings = EngineSettings {
+            dimension: model.as_ref().map_or(0, |model| model.dimension()),
+            language,
+            fingerprint: fingerprint.clone(),
+            writer_memory_bytes: self.0.config.index.writer_memory_bytes,
+        };
+        let folder = self.folder(stored.id).join(stored.generation.id.to_string());
+        let index_error = |source| CollectionError::Index { collection: name.clone(), source };
+        let opened = Engine::open_embedded(folder, engine_settings, stored.last_operation).await.map_err(index_error)?;
+        if let Some(reason) = &opened.rebuilt
+            && stored.generation.indexed > 0
+        {
+            tracing::warn!(collection = name, %reason, "the index is rebuilt from the store");
+        }
+        let engine = opened.engine;
+        hide_deleted(&self.0.store, stored.id, &engine).await.map_err(|error| match error {
+            HideError::Store(error) => CollectionError::Store(error),
+            HideError::Index(error) => index_error(error),
+        })?;
+        settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
+        let open = Arc::new(OpenCollection {
+            id: stored.id,
+            name: name.clone(),
+            settings,
+            created_at: stored.created_at,
+            preparer: Preparer {
+                store: self.0.store.clone(),
+                scheduler: self.0.scheduler.clone(),
+                model,
+                fingerprint,
+                generation: stored.generation.id,
+                chunking: weir_text::Chunking {
+                    max_tokens: chunking.max_tokens.unwrap_or(self.0.config.chunking.max_tokens) as usize,
+                    overlap_tokens: chunking.overlap_tokens.unwrap_or(self.0.config.chunking.overlap_tokens) as usize,
+                    ..weir_text::Chunking::default()
+                },
+            },
+            ingest: self.0.config.ingest.clone(),
+            metrics: self.0.metrics.clone(),
+            work_came: Notify::new(),
+            closing: CancellationToken::new(),
+            accepted: AtomicU64::new(stored.last_operation),
+            rebuild_until: stored.generation.indexed,
+            reached: watch::Sender::new(engine.reached()),
+            failure: Mutex::default(),
+            worker: Mutex::default(),
+            engine,
+        });
+        let worker = tokio::spawn(crate::ingest::run(open.clone()));
+        *open.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
+        Ok(open)
+    }
+
+    /// The collection with a generation for `fingerprint`: vectors of two models never meet.
+    async fn matching_generation(
+        &self,
+        stored: Collection,
+        fingerprint: &str,
+    ) -> Result<Collection, CollectionError> {
+        if stored.generation.fingerprint == fingerprint {
+            return Ok(stored);
+        }
+        tracing::warn!(
+            collection = stored.name,
+            from = stored.generation.fingerprint,
+            to = fingerprint,
+            "the model has changed: a new generation is embedded"
+        );
+        let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
+        remove_folder(&self.folder(stored.id))?;
+        Ok(started.unwrap_or(stored))
+    }
+}
+
+enum HideError {
+    Store(weir_store::Error),
+    Index(IndexError),
+}
+
+/// Hides what was deleted after the index's last batch: a deletion was acknowledged as done, so that it must hold
+/// before the first search.
+async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Result<(), HideError> {
+    let mut after = engine.reached();
+    if after == 0 {
+        return Ok(());
+    }
+    loop {
+        let operations = store.operations_after(id, after, 1000).await.map_err(HideError::Store)?;
+        let Some(last) = operations.last() else { return Ok(()) };
+        after = last.number;
+        for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
+            engine
+                .remove_now(&operation.document_id, operation.number)
+                .await
+                .map_err(HideError::Index)?;
+        }
+    }
+}
+
+fn no_model(collection: &str, model: String) -> CollectionError {
+    CollectionError::NoModel { collection: collection.to_owned(), model }
+}
+
+fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
+    CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
+}
+
+fn remove_folder(path: &Path) -> Result<(), CollectionError> {
+    match std::fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(CollectionError::Folder { path: path.to_owned(), source }),
+    }
+}

@@ -1,0 +1,156 @@
+//! How a failure becomes a reply.
+//!
+//! A handler returns an [`ApiError`]. It is rendered in one place, [`render`], which knows the request: its id and
+//! what the caller accepts.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use weir_api::{Code, Invalid, Problem};
+
+use super::layers::RequestId;
+use crate::collections::CollectionError;
+use crate::inference::InferenceError;
+
+/// A request that is not answered as asked.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    invalid: Invalid,
+    retry_after: Option<u32>,
+    others: Vec<Invalid>,
+}
+
+/// Seconds after which a refused caller may come again; the queues drain in less.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+impl ApiError {
+    /// An error of the request as a whole. Retryable codes say when to come again.
+    pub fn new(code: Code, message: impl Into<String>) -> ApiError {
+        ApiError::from(Invalid::whole(code, message))
+    }
+
+    /// The same, with more places that are wrong.
+    pub fn with_others(mut self, others: Vec<Invalid>) -> ApiError {
+        self.others = others;
+        self
+    }
+
+    /// No such collection, for this caller.
+    pub fn no_collection(name: &str) -> ApiError {
+        ApiError::new(Code::CollectionNotFound, format!("there is no collection `{}`", name.escape_debug()))
+    }
+
+    /// A fault of ours: the caller hears only that, the log has it all.
+    pub fn internal(error: &dyn std::error::Error) -> ApiError {
+        tracing::error!(error = %chain(error), "request failed");
+        ApiError::new(Code::Internal, "the gateway could not do this")
+    }
+}
+
+/// An error and its sources, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> ApiError {
+        let retry_after = invalid.code.is_retryable().then_some(RETRY_AFTER_SECONDS);
+        ApiError { invalid, retry_after, others: Vec::new() }
+    }
+}
+
+impl From<weir_store::Error> for ApiError {
+    fn from(error: weir_store::Error) -> ApiError {
+        use weir_store::Error;
+        let code = match &error {
+            Error::Full => Code::InsufficientStorage,
+            Error::UnknownCursor { .. } => {
+                return Invalid::at(Code::InvalidParameter, &["cursor"], error.to_string()).into();
+            }
+            Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. } | Error::Sqlite { .. } | Error::Closed => {
+                Code::StoreUnavailable
+            }
+            Error::Damaged { .. } | Error::NewerFormat { .. } => Code::Internal,
+        };
+        tracing::error!(error = %chain(&error), "the store failed");
+        ApiError::new(code, error.to_string())
+    }
+}
+
+impl From<InferenceError> for ApiError {
+    fn from(error: InferenceError) -> ApiError {
+        match error {
+            InferenceError::Overloaded { .. } | InferenceError::Stopping => {
+                ApiError::new(Code::Overloaded, error.to_string())
+            }
+            InferenceError::Failed => ApiError::internal(&error),
+        }
+    }
+}
+
+impl From<CollectionError> for ApiError {
+    fn from(error: CollectionError) -> ApiError {
+        match error {
+            CollectionError::Store(error) => error.into(),
+            CollectionError::Stopping => ApiError::new(Code::Overloaded, error.to_string()),
+            CollectionError::NoModel { model, .. } => no_model(&model),
+            CollectionError::Index { .. } | CollectionError::Settings { .. } | CollectionError::Folder { .. } => {
+                ApiError::internal(&error)
+            }
+        }
+    }
+}
+
+/// No model is configured under this name.
+pub fn no_model(name: &str) -> ApiError {
+    Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug())).into()
+}
+
+impl IntoResponse for ApiError {
+    /// The status alone; [`render`] writes the body.
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.invalid.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The layer that writes the bodies of errors.
+pub async fn render(request: Request, next: Next) -> Response {
+    let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
+    let wants_plain_json = accepts_only_json(&request);
+    let mut response = next.run(request).await;
+    let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
+    let mut problem = Problem::from_invalid(&error.invalid, id);
+    for other in &error.others {
+        problem.errors.push(weir_api::ProblemItem {
+            detail: other.message.clone(),
+            pointer: other.pointer.clone().unwrap_or_else(|| "#".to_owned()),
+        });
+    }
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    let media = if wants_plain_json { "application/json" } else { "application/problem+json" };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    if let Some(seconds) = error.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    *response.body_mut() = Body::from(serde_json::to_vec(&problem).unwrap_or_default());
+    response
+}
+
+/// Whether the caller names `application/json` and not the media type of problems.
+fn accepts_only_json(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accept.contains("application/json") && !accept.contains("application/problem+json")
+}

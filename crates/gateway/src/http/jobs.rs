@@ -1,0 +1,80 @@
+//! `GET /v1/jobs` and `GET /v1/jobs/{id}`.
+
+use axum::extract::{RawQuery, State};
+use weir_api::{Code, Invalid, JobDocumentError, JobReply, JobStatus, List};
+use weir_store::Job;
+
+use super::Gateway;
+use super::body::{CallerOf, Json, Segments, query_pairs, unknown_parameter};
+use super::error::ApiError;
+
+/// Jobs on a page when the caller doesn't say, and at most.
+const PAGE: (usize, usize) = (20, 100);
+
+/// One job.
+pub async fn get(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+    Segments([id]): Segments<1>,
+) -> Result<Json<JobReply>, ApiError> {
+    let job = gateway.store.job(&caller, &id).await?;
+    let missing = || ApiError::new(Code::JobNotFound, format!("there is no job `{}`", id.escape_debug()));
+    job.map(|job| Json(reply(job))).ok_or_else(missing)
+}
+
+/// All jobs, newest first.
+pub async fn list(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<JobReply>>, ApiError> {
+    let (mut limit, mut cursor) = (PAGE.0, None);
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "cursor" => cursor = Some(value),
+            "limit" => limit = page_limit(&value)?,
+            _ => return Err(unknown_parameter(&key, "`limit` or `cursor`")),
+        }
+    }
+    let (jobs, next_cursor) = gateway.store.jobs(&caller, limit, cursor.as_deref()).await?;
+    Ok(Json(List { data: jobs.into_iter().map(reply).collect(), next_cursor }))
+}
+
+fn page_limit(text: &str) -> Result<usize, ApiError> {
+    let (_, most) = PAGE;
+    text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
+        let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
+        Invalid::at(Code::InvalidParameter, &["limit"], message).into()
+    })
+}
+
+/// A job as the API shows it.
+pub fn reply(job: Job) -> JobReply {
+    use weir_store::JobStatus as Stored;
+    let code_of = |name: &str| weir_api::TABLE.iter().find(|row| row.name == name).map_or(Code::Internal, |r| r.code);
+    JobReply {
+        job_id: job.id,
+        status: match job.status {
+            Stored::Pending => JobStatus::Pending,
+            Stored::Running => JobStatus::Running,
+            Stored::Completed => JobStatus::Completed,
+            Stored::Failed => JobStatus::Failed,
+            Stored::Cancelled => JobStatus::Cancelled,
+        },
+        total_documents: job.total,
+        processed_documents: job.processed.saturating_sub(job.failed),
+        failed_documents: job.failed,
+        error: job.error,
+        started_at: job.created_at,
+        finished_at: job.finished_at,
+        errors: job
+            .errors
+            .into_iter()
+            .map(|error| JobDocumentError {
+                document_id: error.document_id,
+                code: code_of(&error.code),
+                message: error.message,
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens to every request around its handler, outermost first as listed in [`super::router`].
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
+use weir_api::Code;
+use weir_policy::Caller;
+
+use super::Gateway;
+use super::error::ApiError;
+
+/// The name of a request in reply, error body and log.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub Arc<str>);
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longer ids of callers are replaced.
+const REQUEST_ID_BYTES_MAX: usize = 512;
+
+/// Takes the caller's request id or makes one, answers it, and opens the log's span.
+pub async fn request_id(mut request: Request, next: Next) -> Response {
+    let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let usable = |id: &&str| {
+        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
+    };
+    let id: Arc<str> = match sent.filter(usable) {
+        Some(id) => id.into(),
+        None => format!("req_{}", uuid::Uuid::new_v4().simple()).into(),
+    };
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = tracing::info_span!("request", id = %id);
+    let mut response = next.run(request).instrument(span).await;
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// Counts and logs the request, by the route's pattern and never by its path.
+pub async fn observe(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
+    let method = method_label(request.method());
+    let response = next.run(request).await;
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    gateway.metrics.request(&route, method, status, took.as_secs_f64());
+    tracing::debug!(%route, method, status, ?took, "answered");
+    response
+}
+
+/// A method that we know; callers can invent any other.
+fn method_label(method: &axum::http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// Says who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
+pub async fn caller(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Arc::new(Caller::all_powerful()));
+    next.run(request).await
+}
+
+/// Ends a request that takes longer than its deadline; what its handler was doing is dropped.
+pub async fn deadline(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    let limit = gateway.deadline();
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let message = format!("there was no answer within {} ms", limit.as_millis());
+            ApiError::new(Code::DeadlineExceeded, message).into_response()
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `/openapi.json`, made from the table of routes and the wire types, and the page that renders it.
+
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use weir_api::{
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, HealthReply, IngestRequest, JobReply, List,
+    Problem, ReadyReply, SearchReply, SearchRequest,
+};
+
+/// One route and method, as documented.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The method, in lower case.
+    pub method: &'static str,
+    /// The pattern of the path.
+    pub path: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// The status of success.
+    pub status: u16,
+    /// Query parameters: name and what they do.
+    pub query: &'static [(&'static str, &'static str)],
+    /// The type of the body, if it has one.
+    request: Option<Body>,
+    /// The type of the reply.
+    reply: Body,
+    /// The codes that this route can answer beside those that all can.
+    pub codes: &'static [Code],
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    Schema(fn(&mut SchemaGenerator) -> Value),
+    Text,
+}
+
+const fn route(method: &'static str, path: &'static str, summary: &'static str, reply: Body) -> Route {
+    Route { method, path, summary, status: 200, query: &[], request: None, reply, codes: &[] }
+}
+
+const fn schema<T: JsonSchema>() -> Body {
+    Body::Schema(|generator| generator.subschema_for::<T>().to_value())
+}
+
+const SEARCH: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::CollectionNotFound,
+    Code::CollectionNotReady,
+    Code::Overloaded,
+];
+const INGEST: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::BatchTooLarge,
+    Code::Overloaded,
+    Code::InsufficientStorage,
+    Code::StoreUnavailable,
+];
+const PUT_COLLECTION: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::ModelNotFound,
+    Code::CollectionConflict,
+    Code::InsufficientStorage,
+    Code::StoreUnavailable,
+];
+const ONE_COLLECTION: &[Code] = &[Code::CollectionNotFound];
+const ONE_DOCUMENT: &[Code] =
+    &[Code::InvalidUtf8, Code::CollectionNotFound, Code::DocumentNotFound, Code::StoreUnavailable];
+
+/// Every documented route, in the order of [`super::router`].
+pub const ROUTES: &[Route] = &[
+    Route {
+        status: 202,
+        query: &[("wait", "`true` answers when the documents are searchable, or at the deadline")],
+        request: Some(schema::<IngestRequest<'static>>()),
+        codes: INGEST,
+        ..route("post", "/v1/ingest", "Take documents in; they are on disk when this answers.", schema::<JobReply>())
+    },
+    Route {
+        request: Some(schema::<SearchRequest>()),
+        codes: SEARCH,
+        ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
+    },
+    Route {
+        query: &[("limit", "jobs on a page, 1 to 100 (20)"), ("cursor", "the page's start, from `next_cursor`")],
+        codes: &[Code::InvalidParameter, Code::UnknownField, Code::StoreUnavailable],
+        ..route("get", "/v1/jobs", "All jobs, newest first.", schema::<List<JobReply>>())
+    },
+    Route {
+        codes: &[Code::JobNotFound, Code::StoreUnavailable],
+        ..route("get", "/v1/jobs/{id}", "One job.", schema::<JobReply>())
+    },
+    route("get", "/v1/collections", "All collections, by name.", schema::<List<CollectionReply>>()),
+    Route {
+        codes: ONE_COLLECTION,
+        ..route("get", "/v1/collections/{name}", "One collection.", schema::<CollectionReply>())
+    },
+    Route {
+        request: Some(schema::<CollectionSettings>()),
+        codes: PUT_COLLECTION,
+        ..route("put", "/v1/collections/{name}", "Create a collection (201), or check that it has these settings (200).", schema::<CollectionReply>())
+    },
+    Route {
+        codes: ONE_COLLECTION,
+        ..route("delete", "/v1/collections/{name}", "Delete a collection with everything in it.", schema::<DeletedReply>())
+    },
+    Route {
+        codes: ONE_DOCUMENT,
+        ..route("get", "/v1/collections/{name}/documents/{id}", "One document; its id is percent-encoded.", schema::<DocumentReply>())
+    },
+    Route {
+        codes: ONE_DOCUMENT,
+        ..route("delete", "/v1/collections/{name}/documents/{id}", "Delete a document; it is gone from search when this answers.", schema::<DeletedReply>())
+    },
+    route("get", "/healthz", "Whether the gateway answers, and how many documents can be found.", schema::<HealthReply>()),
+    route("get", "/livez", "200 while the process runs.", Body::Text),
+    route("get", "/readyz", "200 when models and indexes are ready, else 503 with the parts that are not.", schema::<ReadyReply>()),
+    route("get", "/metrics", "Counters and gauges for Prometheus.", Body::Text),
+    route("get", "/openapi.json", "This description.", Body::Text),
+    route("get", "/docs", "This description as a page.", Body::Text),
+];
+
+/// The OpenAPI 3.1 description.
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
+    let mut generator = settings.into_generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES {
+        let operation = operation(route, &mut generator);
+        let methods = paths.entry(route.path).or_insert_with(|| json!({}));
+        methods[route.method] = operation;
+    }
+    let problem = generator.subschema_for::<Problem>().to_value();
+    let mut responses = Map::new();
+    responses.insert(
+        "Problem".to_owned(),
+        json!({"description": "What went wrong and what to do.", "content": {"application/problem+json": {"schema": problem}}}),
+    );
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Weir",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "The retrieval gateway: ingest, hybrid search with citations.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": generator.take_definitions(true), "responses": responses},
+    })
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let mut responses = Map::new();
+    responses.insert(route.status.to_string(), reply(route, generator));
+    for code in route.codes.iter().chain(&[Code::Internal, Code::DeadlineExceeded]) {
+        let row = code.row();
+        let entry = responses
+            .entry(row.status.to_string())
+            .or_insert_with(|| json!({"$ref": "#/components/responses/Problem", "description": ""}));
+        let known = entry["description"].as_str().unwrap_or_default();
+        let text = if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };
+        entry["description"] = json!(text);
+    }
+    let path_parameters = route.path.split('{').skip(1).filter_map(|part| part.split('}').next()).map(|name| {
+        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
+    });
+    let query_parameters = route.query.iter().map(|(name, about)| {
+        json!({"name": name, "in": "query", "required": false, "description": about, "schema": {"type": "string"}})
+    });
+    let mut operation = json!({
+        "summary": route.summary,
+        "parameters": path_parameters.chain(query_parameters).collect::<Vec<_>>(),
+        "responses": responses,
+    });
+    if let Some(Body::Schema(schema)) = route.request {
+        operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema(generator)}}});
+    }
+    operation
+}
+
+fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    match route.reply {
+        Body::Schema(schema) => {
+            json!({"description": "Done.", "content": {"application/json": {"schema": schema(generator)}}})
+        }
+        Body::Text => json!({"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}),
+    }
+}
+
+/// `GET /openapi.json`.
+pub async fn json() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document().to_string()).into_response()
+}
+
+/// `GET /docs`.
+pub async fn page() -> Html<&'static str> {
+    Html(include_str!("docs.html"))
+}

@@ -1,0 +1,9 @@
+//! Where embeddings are made: the models that are served, and the scheduler that owns the cores.
+
+mod models;
+mod pseudo;
+mod scheduler;
+
+pub use models::{Embedder, LoadedModel, Models};
+pub use pseudo::Pseudo;
+pub use scheduler::{InferenceError, Lane, Scheduler};

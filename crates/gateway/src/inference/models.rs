@@ -1,0 +1,129 @@
+//! The models that this gateway serves, by id and alias.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_encoder::{LoadError, Model, Precision};
+use weir_encoder::Kernels;
+
+use super::pseudo::Pseudo;
+use crate::config::{self, ModelConfig, ModelKind};
+
+/// Where a model's embeddings are made. Remote APIs and ONNX files will be further variants.
+#[derive(Clone)]
+pub enum Embedder {
+    /// In this process, by our encoder.
+    Local(Arc<Model>),
+    /// By a hash: no model at all.
+    Pseudo(Pseudo),
+}
+
+/// A model that is ready, with the names that callers use for it.
+pub struct LoadedModel {
+    /// The id.
+    pub id: String,
+    /// Other names for it.
+    pub alias: Vec<String>,
+    /// Where its embeddings are made.
+    pub embedder: Embedder,
+    /// What is put before queries.
+    pub query_prompt: String,
+    /// What is put before documents.
+    pub document_prompt: String,
+}
+
+/// All models, the default one first.
+#[derive(Clone)]
+pub struct Models(Arc<[Arc<LoadedModel>]>);
+
+impl Models {
+    /// Loads every configured model.
+    ///
+    /// # Errors
+    /// The first model that can't be loaded.
+    pub fn load(configured: &[ModelConfig], kernels: &'static Kernels) -> Result<Models, LoadError> {
+        let load = |config: &ModelConfig| LoadedModel::load(config, kernels).map(Arc::new);
+        Ok(Models(configured.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
+    }
+
+    /// The model that is meant when none is named.
+    pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
+        self.0.first()
+    }
+
+    /// The model with this id or alias.
+    pub fn get(&self, name: &str) -> Option<&Arc<LoadedModel>> {
+        self.0.iter().find(|model| model.id == name || model.alias.iter().any(|alias| alias == name))
+    }
+
+    /// Every model.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<LoadedModel>> {
+        self.0.iter()
+    }
+}
+
+impl LoadedModel {
+    fn load(config: &ModelConfig, kernels: &'static Kernels) -> Result<LoadedModel, LoadError> {
+        let embedder = match &config.kind {
+            ModelKind::Local { folder, precision } => {
+                let precision = match precision {
+                    config::Precision::F32 => Precision::F32,
+                };
+                Embedder::Local(Arc::new(Model::load(&PathBuf::from(folder), precision, kernels)?))
+            }
+            ModelKind::Pseudo { dimension } => Embedder::Pseudo(Pseudo { dimension: *dimension }),
+        };
+        let own = match &embedder {
+            Embedder::Local(model) => model.info().prompts.clone(),
+            Embedder::Pseudo(_) => weir_encoder::Prompts::default(),
+        };
+        // what the configuration says wins over the model's own files
+        let choose = |said: &String, own: String| if said.is_empty() { own } else { said.clone() };
+        Ok(LoadedModel {
+            id: config.id.clone(),
+            alias: config.alias.clone(),
+            query_prompt: choose(&config.prompts.query, own.query),
+            document_prompt: choose(&config.prompts.document, own.document),
+            embedder,
+        })
+    }
+
+    /// Floats of an embedding.
+    pub fn dimension(&self) -> usize {
+        match &self.embedder {
+            Embedder::Local(model) => model.info().dimension,
+            Embedder::Pseudo(pseudo) => pseudo.dimension,
+        }
+    }
+
+    /// What every generation of a collection pins: the embedder's fingerprint and the prompts of documents.
+    pub fn fingerprint(&self) -> String {
+        let own = match &self.embedder {
+            Embedder::Local(model) => model.info().fingerprint.clone(),
+            Embedder::Pseudo(pseudo) => pseudo.fingerprint(),
+        };
+        if self.document_prompt.is_empty() {
+            return own;
+        }
+        let prompt = weir_text::text_hash(&self.document_prompt);
+        let prompt: String = prompt[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{own}-{prompt}")
+    }
+
+    /// Tokens of a text that count, without special ones.
+    pub fn max_tokens(&self) -> usize {
+        match &self.embedder {
+            Embedder::Local(model) => model.info().max_tokens.saturating_sub(2),
+            Embedder::Pseudo(_) => usize::MAX,
+        }
+    }
+
+    /// The byte span of each token of `text`.
+    pub fn token_spans(&self, text: &str) -> Vec<Range<usize>> {
+        match &self.embedder {
+            Embedder::Local(model) => model.tokenizer().token_spans(text),
+            Embedder::Pseudo(pseudo) => pseudo.token_spans(text),
+        }
+    }
+}

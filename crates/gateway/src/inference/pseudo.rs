@@ -1,0 +1,83 @@
+//! Deterministic embeddings without a model, for development and load tests.
+
+use std::ops::Range;
+
+/// Makes embeddings out of words: each word has a fixed random direction, a text is the sum of its words' directions
+/// scaled to length one. Texts that share words lie near each other; beyond that there is no meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pseudo {
+    /// Floats of an embedding.
+    pub dimension: usize,
+}
+
+impl Pseudo {
+    /// The embedding of `text`: `dimension` floats, length one (all in the first float for a text without words).
+    pub fn embed(self, text: &str) -> Vec<f32> {
+        let mut sum = vec![0.0f32; self.dimension];
+        for span in word_spans(text) {
+            let mut state = hash(&text[span].to_lowercase());
+            for x in &mut sum {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *x += (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
+            }
+        }
+        let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if length > 0.0 {
+            sum.iter_mut().for_each(|x| *x /= length);
+        } else if let Some(first) = sum.first_mut() {
+            *first = 1.0;
+        }
+        sum
+    }
+
+    /// One token a word.
+    pub fn token_spans(self, text: &str) -> Vec<Range<usize>> {
+        word_spans(text).collect()
+    }
+
+    /// Two pseudo models of one dimension make equal embeddings.
+    pub fn fingerprint(self) -> String {
+        format!("pseudo-1-{}", self.dimension)
+    }
+}
+
+fn word_spans(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let start_of = move |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(move |word| start_of(word)..start_of(word) + word.len())
+}
+
+/// FNV-1a.
+fn hash(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cosine(a: &str, b: &str) -> f32 {
+        let pseudo = Pseudo { dimension: 64 };
+        pseudo.embed(a).iter().zip(pseudo.embed(b)).map(|(x, y)| x * y).sum()
+    }
+
+    #[test]
+    fn texts_that_share_words_lie_near_each_other() {
+        assert!((cosine("red apple", "Apple, red!") - 1.0).abs() < 1e-6);
+        assert!(cosine("red apple pie", "red apple cake") > 0.4);
+        assert!(cosine("red apple", "green pear").abs() < 0.4);
+    }
+
+    #[test]
+    fn every_embedding_has_length_one() {
+        for text in ["", "?!", "one", "zwei drei 東京"] {
+            assert!((cosine(text, text) - 1.0).abs() < 1e-5, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_the_words() {
+        assert_eq!(Pseudo { dimension: 4 }.token_spans(" a bc, é"), [1..2, 3..5, 7..9]);
+    }
+}

@@ -1,0 +1,262 @@
+//! Every metric, in one table: `/metrics` and `docs/metrics.md` come from it.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use weir_api::Timings;
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts observations in buckets.
+    Histogram,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The name as it stands on `/metrics`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it tells, in a sentence.
+    pub help: &'static str,
+}
+
+const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], help: &'static str) -> Row {
+    Row { name, kind, labels, help }
+}
+
+/// Every metric.
+pub const TABLE: [Row; 12] = [
+    row("weir_http_requests_total", Kind::Counter, &["route", "method", "status"], "Requests that were answered."),
+    row("weir_http_request_duration_seconds", Kind::Histogram, &["route"], "From the request's head to the reply's head."),
+    row("weir_search_stage_seconds", Kind::Histogram, &["stage"], "Time of each stage of a search."),
+    row("weir_embed_queue_tokens", Kind::Gauge, &[], "Tokens that wait in the interactive lane."),
+    row("weir_ingest_documents_total", Kind::Counter, &["result"], "Documents that were accepted, refused or made searchable."),
+    row("weir_collections", Kind::Gauge, &[], "Open collections."),
+    row("weir_documents", Kind::Gauge, &["collection"], "Searchable documents."),
+    row("weir_chunks", Kind::Gauge, &["collection"], "Searchable chunks."),
+    row("weir_pending_operations", Kind::Gauge, &["collection"], "Acknowledged operations that are not searchable yet."),
+    row("weir_index_bytes", Kind::Gauge, &["collection"], "Bytes of the index on disk."),
+    row("weir_connections", Kind::Gauge, &[], "Open connections."),
+    row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
+];
+
+/// A route's pattern, a method and a status: bounded whatever callers send.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    route: Text,
+    method: Text,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stage {
+    stage: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InCollection {
+    collection: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: Text,
+    isa: Text,
+}
+
+/// A label's value that is cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Text(Arc<str>);
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text(text.into())
+    }
+}
+
+impl EncodeLabelValue for Text {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        encoder.write_str(&self.0)
+    }
+}
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// The metrics of this process. Cloning gives another handle to the same numbers.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    requests: Family<Request, Counter>,
+    durations: Histograms<Route>,
+    stages: Histograms<Stage>,
+    queue_tokens: Gauge,
+    ingested: Family<Outcome, Counter>,
+    collections: Gauge,
+    documents: Family<InCollection, Gauge>,
+    chunks: Family<InCollection, Gauge>,
+    pending: Family<InCollection, Gauge>,
+    index_bytes: Family<InCollection, Gauge>,
+    connections: Gauge,
+}
+
+/// What is read at the moment of a scrape.
+#[derive(Debug, Clone)]
+pub struct CollectionGauges {
+    /// The name.
+    pub name: String,
+    /// Searchable documents.
+    pub documents: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// Operations on their way.
+    pub pending: u64,
+    /// Bytes on disk.
+    pub index_bytes: u64,
+}
+
+/// 50 microseconds to 52 seconds, each bucket twice the one before.
+fn seconds() -> Histogram {
+    Histogram::new((0..21).map(|i| 50e-6 * f64::from(1u32 << i)))
+}
+
+impl Metrics {
+    /// All metrics at zero.
+    pub fn new(isa: &str) -> Metrics {
+        let mut registry = Registry::default();
+        let metrics = Metrics {
+            registry: Arc::default(),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(seconds),
+            stages: Family::new_with_constructor(seconds),
+            queue_tokens: Gauge::default(),
+            ingested: Family::default(),
+            collections: Gauge::default(),
+            documents: Family::default(),
+            chunks: Family::default(),
+            pending: Family::default(),
+            index_bytes: Family::default(),
+            connections: Gauge::default(),
+        };
+        let build: Family<Build, Gauge> = Family::default();
+        build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() }).set(1);
+        // the rows of the table, in its order; the encoder puts units and `_total` behind the names
+        let help = |i: usize| TABLE[i].help.trim_end_matches('.');
+        registry.register("weir_http_requests", help(0), metrics.requests.clone());
+        registry.register_with_unit("weir_http_request_duration", help(1), Unit::Seconds, metrics.durations.clone());
+        registry.register_with_unit("weir_search_stage", help(2), Unit::Seconds, metrics.stages.clone());
+        registry.register("weir_embed_queue_tokens", help(3), metrics.queue_tokens.clone());
+        registry.register("weir_ingest_documents", help(4), metrics.ingested.clone());
+        registry.register("weir_collections", help(5), metrics.collections.clone());
+        registry.register("weir_documents", help(6), metrics.documents.clone());
+        registry.register("weir_chunks", help(7), metrics.chunks.clone());
+        registry.register("weir_pending_operations", help(8), metrics.pending.clone());
+        registry.register_with_unit("weir_index", help(9), Unit::Bytes, metrics.index_bytes.clone());
+        registry.register("weir_connections", help(10), metrics.connections.clone());
+        registry.register("weir_build_info", help(11), build);
+        Metrics { registry: Arc::new(registry), ..metrics }
+    }
+
+    /// Counts a request that was answered.
+    pub fn request(&self, route: &str, method: &str, status: u16, seconds: f64) {
+        let labels = Request { route: route.into(), method: method.into(), status };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&Route { route: route.into() }).observe(seconds);
+    }
+
+    /// Records the stages of a search.
+    pub fn search(&self, timings: &Timings) {
+        let stages = [
+            ("parse", timings.parse),
+            ("embed", timings.embed),
+            ("lexical", timings.lexical),
+            ("dense", timings.dense),
+            ("fuse", timings.fuse),
+            ("fetch", timings.fetch),
+        ];
+        for (stage, ms) in stages {
+            self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);
+        }
+    }
+
+    /// Counts documents that a request brought.
+    pub fn documents_received(&self, accepted: u64, refused: u64) {
+        self.count_documents("accepted", accepted);
+        self.count_documents("refused", refused);
+    }
+
+    /// Counts documents whose change became searchable.
+    pub fn documents_indexed(&self, count: u64) {
+        self.count_documents("indexed", count);
+    }
+
+    fn count_documents(&self, result: &str, count: u64) {
+        self.ingested.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+    }
+
+    /// A connection came; it counts until the returned value is dropped.
+    pub fn connection(&self) -> OpenConnection {
+        self.connections.inc();
+        OpenConnection(self.connections.clone())
+    }
+
+    /// Everything in Prometheus' text format, with the gauges as they are now.
+    pub fn render(&self, queued_tokens: usize, collections: &[CollectionGauges]) -> String {
+        self.queue_tokens.set(to_i64(queued_tokens as u64));
+        self.collections.set(to_i64(collections.len() as u64));
+        for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes] {
+            family.clear(); // what was deleted must not stay
+        }
+        for collection in collections {
+            let labels = InCollection { collection: collection.name.as_str().into() };
+            self.documents.get_or_create(&labels).set(to_i64(collection.documents));
+            self.chunks.get_or_create(&labels).set(to_i64(collection.chunks));
+            self.pending.get_or_create(&labels).set(to_i64(collection.pending));
+            self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
+        }
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            let _ = write!(text, "# the metrics could not be written\n");
+        }
+        text
+    }
+}
+
+/// One open connection.
+pub struct OpenConnection(Gauge<i64, std::sync::atomic::AtomicI64>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn to_i64(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+

@@ -1,0 +1,198 @@
+//! `weir serve`: opens everything, listens, and closes everything again.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use weir_encoder::Kernels;
+use weir_store::Store;
+
+use crate::collections::{CollectionError, Collections};
+use crate::config::Config;
+use crate::http::{self, Gateway};
+use crate::inference::{Models, Scheduler};
+use crate::metrics::Metrics;
+
+/// A caller has this long to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why the gateway can't serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// `WEIR_ISA` can't be had.
+    #[error("{0}")]
+    Kernels(String),
+    /// A model can't be loaded.
+    #[error(transparent)]
+    Model(#[from] weir_encoder::LoadError),
+    /// The store can't be opened.
+    #[error(transparent)]
+    Store(#[from] weir_store::Error),
+    /// A collection can't be opened.
+    #[error(transparent)]
+    Collection(#[from] CollectionError),
+    /// The address is taken or can't be had.
+    #[error("can't listen on {address}; is another program there? choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Anybody could reach a gateway that asks nobody for a key.
+    #[error(
+        "refusing to listen on {address}: it is not a loopback address and nobody has to show a key; \
+         listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
+    )]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system gives no threads or signals.
+    #[error("can't start")]
+    Start(#[source] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT, then drains, flushes and returns.
+///
+/// # Errors
+/// [`ServeError`]: everything that keeps the gateway from starting.
+pub fn run(config: Config) -> Result<(), ServeError> {
+    crate::logging::start(&config.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> Result<(), ServeError> {
+    let started = Instant::now();
+    let address = config.server.listen;
+    if !address.ip().is_loopback() && !config.server.insecure_no_auth {
+        return Err(ServeError::Exposed { address });
+    }
+    let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
+    // before anything slow: a second start shall fail at once
+    let store = open_store(&config).await?;
+    let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+    let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
+    let models = Models::load(&config.models, kernels)?;
+    let scheduler = Scheduler::start(config.inference.threads, config.inference.queue_tokens_max)
+        .map_err(ServeError::Start)?;
+    let metrics = Metrics::new(kernels.isa.name());
+    let collections =
+        Collections::open(store.clone(), models.clone(), scheduler.clone(), config.clone(), metrics.clone()).await?;
+    for model in models.iter() {
+        tracing::info!(model = model.id, dimension = model.dimension(), fingerprint = model.fingerprint(), "model loaded");
+    }
+    tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
+        collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
+        took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
+
+    let grace = Duration::from_millis(config.server.shutdown_grace_ms);
+    let connections_max = config.limits.connections_max;
+    let gateway =
+        Gateway::new(config, store.clone(), models, scheduler.clone(), collections.clone(), metrics.clone());
+    accept_until_stopped(listener, http::router(gateway), connections_max, &metrics, grace).await?;
+
+    collections.close().await;
+    scheduler.stop();
+    store.close().await;
+    tracing::info!("stopped; everything acknowledged is on disk");
+    Ok(())
+}
+
+/// Opening reads and may migrate: it belongs on a thread that may wait.
+async fn open_store(config: &Config) -> Result<Store, ServeError> {
+    let folder = config.server.data_dir.clone();
+    let opened = tokio::task::spawn_blocking(move || Store::open_sqlite(&folder)).await;
+    Ok(opened.map_err(|error| ServeError::Start(io::Error::other(error)))??)
+}
+
+/// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
+async fn accept_until_stopped(
+    listener: TcpListener,
+    router: Router,
+    connections_max: usize,
+    metrics: &Metrics,
+    grace: Duration,
+) -> Result<(), ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Start)?;
+    let places = Arc::new(Semaphore::new(connections_max));
+    let draining = GracefulShutdown::new();
+    loop {
+        // a place first: who finds none waits in the system's own queue
+        let Ok(place) = places.clone().acquire_owned().await else { break };
+        let stream = tokio::select! {
+            signal = signals.next() => {
+                tracing::info!(signal, "stopping: requests on their way are finished");
+                break;
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        serve_connection(stream, router.clone(), &draining, (place, metrics.connection()));
+    }
+    drop(listener);
+    tokio::select! {
+        () = draining.shutdown() => {}
+        () = tokio::time::sleep(grace) => tracing::warn!(?grace, "some requests did not finish in time and were cut off"),
+        _ = signals.next() => tracing::warn!("stopped at once by a second signal"),
+    }
+    Ok(())
+}
+
+/// Serves one connection; `held` is dropped at its end.
+fn serve_connection(
+    stream: TcpStream,
+    router: Router,
+    draining: &GracefulShutdown,
+    held: impl Send + 'static,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.http2().timer(TokioTimer::new());
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = draining.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+        drop(held);
+    });
+}
+
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

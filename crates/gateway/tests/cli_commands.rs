@@ -1,0 +1,324 @@
+//! The binary as a person meets it: exit codes, messages, and what a scripted gateway hears from it.
+
+mod cli_support;
+
+use std::time::{Duration, Instant};
+
+use cli_support::{Answer, Script, Weir, folder_with, job};
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let seen = Weir::new().run(&["search"]);
+    assert_eq!(seen.code, 2);
+    assert!(seen.err.contains("Usage: weir search"), "{}", seen.err);
+}
+
+#[test]
+fn the_version_is_printed() {
+    let seen = Weir::new().run(&["--version"]);
+    assert_eq!((seen.code, seen.out.as_str()), (0, concat!("weir ", env!("CARGO_PKG_VERSION"), "\n")));
+}
+
+#[test]
+fn config_check_reports_every_problem_with_its_remedy() {
+    let folder = folder_with(&[("weir.toml", "[server]\nlisen = 1\n[limits]\ntop_k_max = 0\n")]);
+    let seen = Weir::new().in_folder(&folder).run(&["config", "check", "--config", "weir.toml"]);
+    assert_eq!((seen.code, seen.out.as_str()), (1, ""));
+    assert_eq!(
+        seen.err,
+        "error: the configuration has 2 problems\n  weir.toml:2: unknown setting in `[server]` `lisen`\n  \
+         weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0\n\
+         hint: did you mean `listen`? Accepted: listen, data_dir, insecure_no_auth, request_deadline_ms, \
+         shutdown_grace_ms\n"
+    );
+}
+
+#[test]
+fn a_good_configuration_is_called_good() {
+    let folder = folder_with(&[]);
+    let seen = Weir::new().in_folder(&folder).run(&["config", "check", "--model", "pseudo"]);
+    assert_eq!(
+        (seen.code, seen.out.as_str()),
+        (0, "the configuration is good: `weir serve` would listen on 127.0.0.1:8000\n")
+    );
+}
+
+#[test]
+fn config_show_names_the_source_of_each_value() {
+    let folder = folder_with(&[("weir.toml", "[search]\ndepth = 50\n")]);
+    let weir =
+        Weir::new().in_folder(&folder).env("WEIR_CONFIG", "weir.toml").env("WEIR_LIMITS_TOP_K_MAX", "9");
+    let seen = weir.run(&["config", "show", "--json", "--listen", "127.0.0.1:1", "--model", "pseudo"]);
+    let shown: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    let of = |name: &str| {
+        let settings = shown["settings"].as_array().unwrap();
+        let setting = settings.iter().find(|setting| setting["name"] == name).unwrap();
+        format!("{} {} {}", setting["value"], setting["source"], setting["place"])
+    };
+    assert_eq!(of("search.depth"), r#"50 "file" "weir.toml:2""#);
+    assert_eq!(of("limits.top_k_max"), r#"9 "env" "WEIR_LIMITS_TOP_K_MAX""#);
+    assert_eq!(of("server.listen"), r#""127.0.0.1:1" "flag" "--listen""#);
+    assert_eq!(of("search.rrf_k"), r#"60.0 "default" "default""#);
+    assert_eq!(shown["models"][0]["id"], "pseudo");
+}
+
+#[test]
+fn serve_refuses_an_address_that_others_reach_and_a_model_that_is_not_there() {
+    let folder = folder_with(&[]);
+    let seen =
+        Weir::new().in_folder(&folder).run(&["serve", "--listen", "0.0.0.0:0", "--model", "no/such/model"]);
+    assert_eq!(seen.code, 1);
+    assert!(seen.err.contains("listening on 0.0.0.0:0 would let anybody"), "{}", seen.err);
+    assert!(seen.err.contains("--insecure-no-auth"), "{}", seen.err);
+    assert!(
+        seen.err.contains("the model `model` can't be loaded: no/such/model is not a folder"),
+        "{}",
+        seen.err
+    );
+    assert!(seen.err.contains("make setup"), "{}", seen.err);
+}
+
+#[test]
+fn a_gateway_that_is_not_there_is_an_error_with_a_hint() {
+    let seen = Weir::new().run(&["search", "x", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(seen.code, 1);
+    assert!(
+        seen.err.starts_with("error: the gateway at http://127.0.0.1:9 can't be reached: "),
+        "{}",
+        seen.err
+    );
+    assert!(
+        seen.err.ends_with(
+            "hint: start the gateway with `weir serve`, or say where it is with --url or WEIR_URL\n"
+        )
+    );
+}
+
+#[test]
+fn a_search_is_sent_and_shown() {
+    let reply = r#"{"results":[{"id":"a.md","score":0.75,"text":"Keys rotate weekly.","title":"Keys","metadata":{},
+        "citation":{"document_id":"a.md","chunk":0,"start":0,"end":19,"quote":"Keys rotate weekly."},
+        "ranks":{"lexical":1,"dense":2}}],"took_ms":1.5,
+        "timings_ms":{"parse":0,"embed":1,"lexical":0,"dense":0,"fuse":0,"fetch":0},"new_field":1}"#;
+    let gateway = Script::serve(vec![Answer::json(200, reply), Answer::json(200, reply)]);
+    let arguments = ["search", "rotate", "--url", &gateway.url, "--mode", "lexical", "--top-k", "2"];
+    let seen = Weir::new().run(&arguments);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    assert_eq!(
+        seen.out,
+        "1. Keys  (score 0.7500, lexical 1, dense 2)\n   a.md#0 [0..19]\n   Keys rotate weekly.\n\n1 result in 1.5 ms\n"
+    );
+    let seen = Weir::new().run(&[arguments.as_slice(), &["--json"]].concat());
+    assert_eq!(seen.out, format!("{reply}\n"));
+    let heard = gateway.heard();
+    assert_eq!(heard[0].0, "POST /v1/search");
+    assert_eq!(heard[0].1, r#"{"query":"rotate","top_k":2,"collection":"default","mode":"lexical"}"#);
+}
+
+#[test]
+fn a_refusal_is_shown_with_its_remedy() {
+    let problem =
+        weir_api::Problem::new(weir_api::Code::CollectionNotFound, "there is no collection `x`", None);
+    let gateway = Script::serve(vec![Answer::json(404, &serde_json::to_string(&problem).unwrap())]);
+    let seen = Weir::new().run(&["search", "a", "--collection", "x", "--url", &gateway.url]);
+    assert_eq!(seen.code, 1);
+    assert_eq!(
+        seen.err,
+        "error: there is no collection `x`\nhint: List the collections with `GET /v1/collections`, or create this one \
+         with `PUT /v1/collections/{name}`.\n"
+    );
+}
+
+#[test]
+fn what_is_no_gateway_is_told_so() {
+    let gateway = Script::serve(vec![Answer::json(404, "<html>")]);
+    let seen = Weir::new().run(&["jobs", "--url", &gateway.url]);
+    assert_eq!(seen.code, 1);
+    assert!(seen.err.contains("answered with status 404, and not like a gateway"), "{}", seen.err);
+}
+
+#[test]
+fn good_documents_go_in_and_bad_ones_are_named() {
+    let folder = folder_with(&[
+        ("in/a.txt", "alpha"),
+        ("in/b.md", "# Beta\ntext"),
+        ("in/c.jsonl", "{\"id\":\"c1\",\"text\":\"gamma\"}\nbroken\n{\"id\":\"c3\",\"text\":\"delta\"}\n"),
+        ("in/d.png", ""),
+    ]);
+    let failed = r#"[{"document_id":"c3","code":"invalid_parameter","message":"refused for the test"}]"#;
+    let gateway = Script::serve(vec![
+        Answer::json(202, &job("job_1", "pending", 2, "[]")),
+        Answer::json(202, &job("job_2", "pending", 2, "[]")),
+        Answer::json(200, &job("job_1", "running", 2, "[]")),
+        Answer::json(200, &job("job_1", "completed", 2, "[]")),
+        Answer::json(200, &job("job_2", "completed", 2, failed)),
+    ]);
+    let weir = Weir::new().in_folder(&folder);
+    let seen =
+        weir.run(&["ingest", "in", "--url", &gateway.url, "--batch", "2", "--collection", "k", "--json"]);
+    assert_eq!(seen.code, 1);
+    assert_eq!(
+        seen.err,
+        "failed: in/c.jsonl#2: is not a JSON object: expected value at line 1 column 1\n\
+         failed: c3: refused for the test (invalid_parameter)\nerror: 2 of 5 documents did not go in\n"
+    );
+    let shown: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    assert_eq!((&shown["documents"], &shown["other_files"]), (&3.into(), &1.into()));
+    assert_eq!(shown["jobs"], serde_json::json!(["job_1", "job_2"]));
+    let heard = gateway.heard();
+    let calls: Vec<&str> = heard.iter().map(|(call, _)| call.as_str()).collect();
+    assert_eq!(
+        calls,
+        [
+            "POST /v1/ingest",
+            "POST /v1/ingest",
+            "GET /v1/jobs/job_1",
+            "GET /v1/jobs/job_1",
+            "GET /v1/jobs/job_2"
+        ]
+    );
+    assert_eq!(
+        heard[0].1,
+        "{\"collection\":\"k\",\"documents\":[{\"id\":\"a.txt\",\"title\":\"a\",\"text\":\"alpha\",\
+         \"metadata\":{\"path\":\"a.txt\"}},{\"id\":\"b.md\",\"title\":\"Beta\",\"text\":\"# Beta\\ntext\",\
+         \"metadata\":{\"path\":\"b.md\"}}]}"
+    );
+}
+
+#[test]
+fn a_busy_gateway_is_asked_again_after_the_time_it_names() {
+    let folder = folder_with(&[("a.txt", "alpha")]);
+    let busy = weir_api::Problem::new(weir_api::Code::Overloaded, "the queue is full", None);
+    let gateway = Script::serve(vec![
+        Answer::json(503, &serde_json::to_string(&busy).unwrap()).retry_after(1),
+        Answer::json(202, &job("job_1", "pending", 1, "[]")),
+        Answer::json(200, &job("job_1", "completed", 1, "[]")),
+    ]);
+    let begun = Instant::now();
+    let seen = Weir::new().in_folder(&folder).run(&["ingest", "a.txt", "--url", &gateway.url]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(seen.err, "the queue is full; trying again in 1 s\n");
+    assert!(seen.out.starts_with("1 documents are in `default` after "), "{}", seen.out);
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_cut_and_the_document_that_is_too_large_is_named() {
+    let folder = folder_with(&[("in/a.txt", "alpha"), ("in/b.txt", "beta")]);
+    let large = weir_api::Problem::new(weir_api::Code::PayloadTooLarge, "the body has too many bytes", None);
+    let large = || Answer::json(413, &serde_json::to_string(&large).unwrap());
+    let gateway = Script::serve(vec![
+        large(),
+        Answer::json(202, &job("job_1", "pending", 1, "[]")),
+        large(),
+        Answer::json(200, &job("job_1", "completed", 1, "[]")),
+    ]);
+    let seen = Weir::new().in_folder(&folder).run(&["ingest", "in", "--url", &gateway.url]);
+    assert_eq!(seen.code, 1);
+    assert_eq!(
+        seen.err,
+        "failed: b.txt: the body has too many bytes\nerror: 1 of 2 documents did not go in\n"
+    );
+}
+
+#[test]
+fn a_folder_without_documents_is_an_error() {
+    let folder = folder_with(&[("in/a.png", "")]);
+    let seen = Weir::new().in_folder(&folder).run(&["ingest", "in"]);
+    assert_eq!(
+        (seen.code, seen.err.as_str()),
+        (
+            1,
+            "error: there is nothing to ingest in in\nhint: accepted are .txt, .md, .html, .htm and .jsonl files\n"
+        )
+    );
+}
+
+#[test]
+fn ctrl_c_says_how_to_continue() {
+    let folder = folder_with(&[("a.txt", "alpha")]);
+    let pending = || Answer::json(200, &job("job_1", "running", 1, "[]"));
+    let answers = std::iter::once(Answer::json(202, &job("job_1", "pending", 1, "[]")));
+    let gateway = Script::serve(answers.chain((0..1000).map(|_| pending())).collect());
+    let weir = Weir::new().in_folder(&folder);
+    let child = weir.start(&["ingest", "a.txt", "--url", &gateway.url]);
+    gateway.wait_for_calls(3);
+    child.interrupt();
+    let seen = child.finish();
+    assert_eq!(seen.code, 130);
+    assert_eq!(
+        seen.err,
+        "error: interrupted: 0 documents are in\n\
+         hint: run the same command again to continue: unchanged documents cost nothing\n"
+    );
+}
+
+#[test]
+fn jobs_are_shown_until_they_are_finished() {
+    let gateway = Script::serve(vec![
+        Answer::json(200, &job("job_1", "running", 5, "[]")),
+        Answer::json(200, &job("job_1", "completed", 5, "[]")),
+    ]);
+    let seen = Weir::new().run(&["jobs", "job_1", "--watch", "--json", "--url", &gateway.url]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    let states: Vec<bool> = seen.out.lines().map(|line| line.contains("completed")).collect();
+    assert_eq!(states, [false, true]);
+}
+
+#[test]
+fn a_model_is_pulled_whole_and_its_checksums_are_printed() {
+    let folder = folder_with(&[]);
+    let gateway = Script::serve(vec![
+        Answer::json(200, "abc"),
+        Answer::json(200, "{}"),
+        Answer::json(200, "weights"),
+        Answer::json(404, ""),
+        Answer::json(404, ""),
+        Answer::json(404, ""),
+        Answer::json(404, ""),
+        Answer::json(404, ""),
+        Answer::json(200, "pooling"),
+    ]);
+    let seen = Weir::new().in_folder(&folder).run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    // sha256 of "abc", from FIPS 180-2.
+    let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad            3  config.json\n";
+    assert!(seen.out.starts_with(abc), "{}", seen.out);
+    assert!(seen.out.ends_with("own/tiny is in models/tiny\n"), "{}", seen.out);
+    assert_eq!(gateway.heard()[8].0, "GET /own/tiny/resolve/main/1_Pooling/config.json");
+    let pooling = folder.path().join("models/tiny/1_Pooling/config.json");
+    assert_eq!(std::fs::read_to_string(pooling).unwrap(), "pooling");
+    assert_eq!(std::fs::read_dir(folder.path().join("models")).unwrap().count(), 1);
+    let again = Weir::new().in_folder(&folder).run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
+    assert!(again.err.starts_with("error: models/tiny is already there\n"), "{}", again.err);
+}
+
+#[test]
+fn a_pull_that_fails_leaves_nothing_behind() {
+    let folder = folder_with(&[]);
+    let gateway = Script::serve(vec![Answer::json(200, "abc"), Answer::json(404, "")]);
+    let weir = Weir::new().in_folder(&folder);
+    let seen = weir.run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
+    assert_eq!(seen.code, 1);
+    assert!(
+        seen.err.contains("/own/tiny/resolve/main/tokenizer.json answered with status 404\n"),
+        "{}",
+        seen.err
+    );
+    assert_eq!(std::fs::read_dir(folder.path().join("models")).unwrap().count(), 0);
+    let seen = weir.run(&["model", "pull", "own/tiny", "--hub", "http://127.0.0.1:9"]);
+    assert_eq!(seen.code, 1);
+    assert!(
+        seen.err.contains("hint: without a way to the hub, `make setup` gets the default model"),
+        "{}",
+        seen.err
+    );
+}
+
+#[test]
+fn a_folder_that_holds_no_model_is_an_error() {
+    let folder = folder_with(&[]);
+    let seen = Weir::new().in_folder(&folder).run(&["model", "info", "none"]);
+    assert_eq!(seen.code, 1);
+    assert!(seen.err.starts_with("error: the model in none can't be loaded: "), "{}", seen.err);
+}

@@ -1,0 +1,182 @@
+//! The binary in an empty environment, and a gateway that answers from a script.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A folder with these files.
+pub(crate) fn folder_with(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+/// A job as the gateway would describe it.
+pub(crate) fn job(id: &str, status: &str, documents: u64, errors: &str) -> String {
+    format!(
+        "{{\"job_id\":\"{id}\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":0,\
+         \"failed_documents\":0,\"error\":null,\"started_at\":1.0,\"finished_at\":null,\"errors\":{errors}}}"
+    )
+}
+
+/// The binary, with nothing of this process's environment.
+pub(crate) struct Weir {
+    variables: Vec<(String, String)>,
+    folder: Option<std::path::PathBuf>,
+}
+
+/// What a run left.
+pub(crate) struct Seen {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Weir {
+    pub(crate) fn new() -> Weir {
+        Weir { variables: Vec::new(), folder: None }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Weir {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn in_folder(mut self, folder: &TempDir) -> Weir {
+        self.folder = Some(folder.path().to_owned());
+        self
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Seen {
+        self.start(arguments).finish()
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).env_clear().envs(self.variables.iter().cloned());
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { child: command.spawn().unwrap() }
+    }
+}
+
+/// The binary while it runs.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    pub(crate) fn finish(self) -> Seen {
+        let output = self.child.wait_with_output().unwrap();
+        Seen {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// One reply of the scripted gateway.
+pub(crate) struct Answer {
+    status: u16,
+    retry_after: Option<u64>,
+    body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(status: u16, body: &str) -> Answer {
+        Answer { status, retry_after: None, body: body.to_owned() }
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Answer {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    fn render(&self) -> String {
+        let retry_after =
+            self.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+        let length = self.body.len();
+        format!(
+            "HTTP/1.1 {} x\r\ncontent-type: application/json\r\n{retry_after}content-length: {length}\r\n\
+             connection: close\r\n\r\n{}",
+            self.status, self.body
+        )
+    }
+}
+
+/// A gateway that gives its answers one after the other and remembers what it heard.
+pub(crate) struct Script {
+    pub(crate) url: String,
+    heard: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Script {
+    pub(crate) fn serve(answers: Vec<Answer>) -> Script {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for answer in answers {
+                let Ok((mut stream, _)) = listener.accept() else { return };
+                let request = read_request(&mut stream);
+                shared.lock().unwrap().push(request);
+                let _ = stream.write_all(answer.render().as_bytes());
+            }
+        });
+        Script { url, heard }
+    }
+
+    /// Method with path, and body, of every call.
+    pub(crate) fn heard(&self) -> Vec<(String, String)> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    pub(crate) fn wait_for_calls(&self, count: usize) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.heard().len() < count {
+            assert!(Instant::now() < end, "the gateway was not called {count} times");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> (String, String) {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let call: Vec<&str> = first.split(' ').take(2).collect();
+    (call.join(" "), String::from_utf8(body).unwrap())
+}
