@@ -9,7 +9,7 @@ use crate::config::table::Log;
 use crate::config::{LogFormat, LogLevel};
 
 /// Starts the log on the standard error stream. A second call does nothing.
-pub fn start(settings: &Log) {
+pub(crate) fn start(settings: &Log) {
     let is_terminal = std::io::stderr().is_terminal();
     let json = match settings.format {
         LogFormat::Json => true,

@@ -241,7 +241,7 @@ impl Metrics {
         }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
-            let _ = write!(text, "# the metrics could not be written\n");
+            let _ = writeln!(text, "# the metrics could not be written");
         }
         text
     }

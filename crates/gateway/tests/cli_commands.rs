@@ -320,5 +320,5 @@ fn a_folder_that_holds_no_model_is_an_error() {
     let folder = folder_with(&[]);
     let seen = Weir::new().in_folder(&folder).run(&["model", "info", "none"]);
     assert_eq!(seen.code, 1);
-    assert!(seen.err.starts_with("error: the model in none can't be loaded: "), "{}", seen.err);
+    assert!(seen.err.starts_with("error: model file none/config.json is missing; "), "{}", seen.err);
 }

@@ -46,7 +46,7 @@ pub enum Failure {
     #[error(transparent)]
     Pull(#[from] PullError),
     /// A model could not be described.
-    #[error(transparent)]
+    #[error("{}", with_causes(.0))]
     Info(#[from] InfoError),
     /// The server could not start, or stopped.
     #[error("{}", with_causes(.0))]

@@ -18,7 +18,7 @@ use super::error::ApiError;
 ///
 /// # Errors
 /// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke off.
-pub async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes, ApiError> {
+pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes, ApiError> {
     check_media_type(request.headers())?;
     let too_large = || {
         let message = format!("the body has more bytes than the limit `limits.{setting}`, which is {limit}");
@@ -41,7 +41,7 @@ pub async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes
 }
 
 /// The length that the caller announced.
-pub fn content_length(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -59,9 +59,9 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Who calls, put there by [`super::layers::caller`].
-pub struct CallerOf(pub Arc<Caller>);
+pub(super) struct CallerOf(pub Arc<Caller>);
 
-impl<S: Sync> FromRequestParts<S> for CallerOf {
+impl<S: Send + Sync> FromRequestParts<S> for CallerOf {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CallerOf, ApiError> {
@@ -71,9 +71,9 @@ impl<S: Sync> FromRequestParts<S> for CallerOf {
 }
 
 /// The parts of the path behind the route's placeholders, percent-decoded.
-pub struct Segments<const N: usize>(pub [String; N]);
+pub(super) struct Segments<const N: usize>(pub [String; N]);
 
-impl<S: Sync, const N: usize> FromRequestParts<S> for Segments<N> {
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>, ApiError> {
@@ -88,7 +88,7 @@ impl<S: Sync, const N: usize> FromRequestParts<S> for Segments<N> {
 ///
 /// # Errors
 /// `invalid_parameter` for any other value or an unknown parameter.
-pub fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
+pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
     let mut value = false;
     for (key, text) in query_pairs(query) {
         if key != name {
@@ -107,18 +107,18 @@ pub fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
 }
 
 /// An error for a query parameter that the route doesn't know.
-pub fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
+pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
     let message = format!("unknown query parameter `{}`, expected {accepted}", key.escape_debug());
     Invalid::at(Code::UnknownField, &[key], message).into()
 }
 
 /// The pairs of a query string, decoded.
-pub fn query_pairs(query: Option<&str>) -> Vec<(String, String)> {
+pub(super) fn query_pairs(query: Option<&str>) -> Vec<(String, String)> {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
 }
 
 /// A JSON reply.
-pub struct Json<T>(pub T);
+pub(super) struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {

@@ -13,13 +13,13 @@ use super::body::{self, CallerOf, Json, Segments};
 use super::error::{ApiError, no_model};
 
 /// All collections, by name.
-pub async fn list(State(gateway): State<Gateway>, CallerOf(caller): CallerOf) -> Json<List<CollectionReply>> {
+pub(super) async fn list(State(gateway): State<Gateway>, CallerOf(caller): CallerOf) -> Json<List<CollectionReply>> {
     let all = gateway.collections.all(&caller);
     Json(List::whole(all.iter().map(|collection| collection.reply()).collect()))
 }
 
 /// One collection.
-pub async fn get(
+pub(super) async fn get(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([name]): Segments<1>,
@@ -29,7 +29,7 @@ pub async fn get(
 }
 
 /// Creates a collection; the same settings again answer 200, others 409.
-pub async fn put(
+pub(super) async fn put(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([name]): Segments<1>,
@@ -70,7 +70,7 @@ fn check_settings(gateway: &Gateway, settings: &CollectionSettings) -> Result<()
 }
 
 /// Deletes a collection with everything in it.
-pub async fn delete(
+pub(super) async fn delete(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([name]): Segments<1>,
@@ -82,7 +82,7 @@ pub async fn delete(
 }
 
 /// One document as it is stored.
-pub async fn get_document(
+pub(super) async fn get_document(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([name, id]): Segments<2>,
@@ -101,7 +101,7 @@ pub async fn get_document(
 }
 
 /// Deletes a document: when this answers, it is gone from the disk and from both legs of search.
-pub async fn delete_document(
+pub(super) async fn delete_document(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([name, id]): Segments<2>,

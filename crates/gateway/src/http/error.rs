@@ -16,7 +16,7 @@ use crate::inference::InferenceError;
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
-pub struct ApiError {
+pub(super) struct ApiError {
     invalid: Invalid,
     retry_after: Option<u32>,
     others: Vec<Invalid>,
@@ -27,23 +27,23 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 
 impl ApiError {
     /// An error of the request as a whole. Retryable codes say when to come again.
-    pub fn new(code: Code, message: impl Into<String>) -> ApiError {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> ApiError {
         ApiError::from(Invalid::whole(code, message))
     }
 
     /// The same, with more places that are wrong.
-    pub fn with_others(mut self, others: Vec<Invalid>) -> ApiError {
+    pub(super) fn with_others(mut self, others: Vec<Invalid>) -> ApiError {
         self.others = others;
         self
     }
 
     /// No such collection, for this caller.
-    pub fn no_collection(name: &str) -> ApiError {
+    pub(super) fn no_collection(name: &str) -> ApiError {
         ApiError::new(Code::CollectionNotFound, format!("there is no collection `{}`", name.escape_debug()))
     }
 
     /// A fault of ours: the caller hears only that, the log has it all.
-    pub fn internal(error: &dyn std::error::Error) -> ApiError {
+    pub(super) fn internal(error: &dyn std::error::Error) -> ApiError {
         tracing::error!(error = %chain(error), "request failed");
         ApiError::new(Code::Internal, "the gateway could not do this")
     }
@@ -111,7 +111,7 @@ impl From<CollectionError> for ApiError {
 }
 
 /// No model is configured under this name.
-pub fn no_model(name: &str) -> ApiError {
+pub(super) fn no_model(name: &str) -> ApiError {
     Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug())).into()
 }
 
@@ -126,7 +126,7 @@ impl IntoResponse for ApiError {
 }
 
 /// The layer that writes the bodies of errors.
-pub async fn render(request: Request, next: Next) -> Response {
+pub(super) async fn render(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
     let wants_plain_json = accepts_only_json(&request);
     let mut response = next.run(request).await;

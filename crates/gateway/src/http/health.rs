@@ -11,7 +11,7 @@ use super::body::Json;
 use crate::metrics::CollectionGauges;
 
 /// Alive, and how much there is to search.
-pub async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
+pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
     let all = gateway.collections.all(&Caller::all_powerful());
     Json(HealthReply {
         status: "ok".to_owned(),
@@ -21,12 +21,12 @@ pub async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
 }
 
 /// Alive.
-pub async fn livez() -> &'static str {
+pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
 /// Whether every part is there: otherwise 503 with the parts that are not.
-pub async fn readyz(State(gateway): State<Gateway>) -> Response {
+pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
     let all = gateway.collections.all(&Caller::all_powerful());
     let mut failing = Vec::new();
     for collection in &all {
@@ -43,7 +43,7 @@ pub async fn readyz(State(gateway): State<Gateway>) -> Response {
 }
 
 /// Everything that is counted, for Prometheus.
-pub async fn metrics(State(gateway): State<Gateway>) -> Response {
+pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
     let mut gauges = Vec::new();
     for collection in gateway.collections.all(&Caller::all_powerful()) {
         let counts = collection.engine.counts();

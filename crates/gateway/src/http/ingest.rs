@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::collections::OpenCollection;
 
 /// Accepts documents: when this answers 202 they are on disk, and become searchable soon.
-pub async fn ingest(
+pub(super) async fn ingest(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     RawQuery(query): RawQuery,

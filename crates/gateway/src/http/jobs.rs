@@ -12,7 +12,7 @@ use super::error::ApiError;
 const PAGE: (usize, usize) = (20, 100);
 
 /// One job.
-pub async fn get(
+pub(super) async fn get(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     Segments([id]): Segments<1>,
@@ -23,7 +23,7 @@ pub async fn get(
 }
 
 /// All jobs, newest first.
-pub async fn list(
+pub(super) async fn list(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     RawQuery(query): RawQuery,
@@ -49,7 +49,7 @@ fn page_limit(text: &str) -> Result<usize, ApiError> {
 }
 
 /// A job as the API shows it.
-pub fn reply(job: Job) -> JobReply {
+pub(super) fn reply(job: Job) -> JobReply {
     use weir_store::JobStatus as Stored;
     let code_of = |name: &str| weir_api::TABLE.iter().find(|row| row.name == name).map_or(Code::Internal, |r| r.code);
     JobReply {

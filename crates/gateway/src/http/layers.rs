@@ -16,7 +16,7 @@ use super::error::ApiError;
 
 /// The name of a request in reply, error body and log.
 #[derive(Debug, Clone)]
-pub struct RequestId(pub Arc<str>);
+pub(super) struct RequestId(pub Arc<str>);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -24,7 +24,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_BYTES_MAX: usize = 512;
 
 /// Takes the caller's request id or makes one, answers it, and opens the log's span.
-pub async fn request_id(mut request: Request, next: Next) -> Response {
+pub(super) async fn request_id(mut request: Request, next: Next) -> Response {
     let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let usable = |id: &&str| {
         !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
@@ -43,7 +43,7 @@ pub async fn request_id(mut request: Request, next: Next) -> Response {
 }
 
 /// Counts and logs the request, by the route's pattern and never by its path.
-pub async fn observe(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
     let method = method_label(request.method());
@@ -68,13 +68,13 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 }
 
 /// Says who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
-pub async fn caller(mut request: Request, next: Next) -> Response {
+pub(super) async fn caller(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(Arc::new(Caller::all_powerful()));
     next.run(request).await
 }
 
 /// Ends a request that takes longer than its deadline; what its handler was doing is dropped.
-pub async fn deadline(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+pub(super) async fn deadline(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let limit = gateway.deadline();
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,

@@ -205,11 +205,11 @@ fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
 }
 
 /// `GET /openapi.json`.
-pub async fn json() -> Response {
+pub(super) async fn json() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], document().to_string()).into_response()
 }
 
 /// `GET /docs`.
-pub async fn page() -> Html<&'static str> {
+pub(super) async fn page() -> Html<&'static str> {
     Html(include_str!("docs.html"))
 }

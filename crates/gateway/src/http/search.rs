@@ -14,7 +14,7 @@ use crate::config::table::Search;
 use crate::inference::Lane;
 
 /// Searches one collection.
-pub async fn search(
+pub(super) async fn search(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     request: Request,

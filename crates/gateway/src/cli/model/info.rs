@@ -20,13 +20,8 @@ pub enum InfoError {
     #[error("the default model `{0}` is a pseudo embedder: it has no folder")]
     Pseudo(String),
     /// The folder holds no model that can be run.
-    #[error("the model in {folder} can't be loaded: {source}")]
-    Load {
-        /// The folder.
-        folder: PathBuf,
-        /// Why.
-        source: LoadError,
-    },
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }
 
 impl InfoError {
@@ -36,9 +31,8 @@ impl InfoError {
                 Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
             }
             InfoError::Pseudo(_) => Some("name a folder: `weir model info DIR`".to_owned()),
-            InfoError::Load { .. } => {
-                Some("`weir model pull NAME` or `make setup` gets the files again".to_owned())
-            }
+            // The message has the remedy already.
+            InfoError::Load(_) => None,
         }
     }
 }
@@ -55,8 +49,7 @@ pub(super) fn run(
         None => default_folder(config)?,
     };
     let begun = Instant::now();
-    let model = Model::load(&folder, Precision::F32, Kernels::current())
-        .map_err(|source| InfoError::Load { folder: folder.clone(), source })?;
+    let model = Model::load(&folder, Precision::F32, Kernels::current()).map_err(InfoError::Load)?;
     let load_ms = begun.elapsed().as_secs_f64() * 1e3;
     let info = model.info();
     let rows = [
