@@ -15,7 +15,7 @@ use crate::IndexError;
 /// Rows that one call of the kernel scores; their results stay in the first-level cache.
 const BLOCK_ROWS: usize = 256;
 /// For every chunk that is asked for, so many are scored again in half precision.
-const RESCORED_PER_RESULT: usize = 4;
+const RESCORED_PER_RESULT: usize = 2;
 /// At least so many are.
 const RESCORED_MIN: usize = 40;
 /// The largest size of a value in an embedding: that of an IEEE half.
