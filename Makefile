@@ -53,10 +53,11 @@ bench: ## measure at real size: every script of bench/, or BENCH=name
 	@scripts/bench.sh $(BENCH)
 
 .PHONY: quality
-quality: ## retrieval quality against its targets; DATA=folder, SETS="scifact cranfield"
+quality: ## retrieval quality and STS-B against their targets; DATA=folder, SETS="scifact cranfield"
 	@scripts/setup.sh
 	cargo build --release --locked -p weir-gateway
 	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS)
+	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
 
 .PHONY: deny
 deny: ## licences, bans and advisories by cargo-deny; builds it the first time (minutes)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_index::{Change, Embedded, Engine, IndexError, RebuildReason};
 use weir_policy::Caller;
 
-use crate::helpers::*;
+use crate::sample::*;
 
 #[test]
 fn what_was_put_is_found_by_both_legs_and_after_reopening() {

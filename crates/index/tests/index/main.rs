@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
-mod helpers;
-#[cfg(test)]
 mod recovery;
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod search;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weir_index::{Embedded, EngineSettings, IndexError, RebuildReason};
 use weir_text::Language;
 
-use crate::helpers::*;
+use crate::sample::*;
 
 /// Two batches; returns the engine and what the folder was before the second.
 fn two_batches() -> (Index, tempfile::TempDir) {

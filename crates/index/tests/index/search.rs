@@ -3,7 +3,7 @@
 use weir_index::{Change, Fusion, IndexError, LegRank, Mode};
 use weir_policy::Caller;
 
-use crate::helpers::*;
+use crate::sample::*;
 
 /// Numbers that look random and are the same on every machine (SplitMix64).
 struct Random(u64);
