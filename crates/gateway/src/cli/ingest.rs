@@ -181,7 +181,8 @@ impl Ingest<'_> {
             collection: Some(self.collection.into()),
             documents: documents.iter().map(|document| &*document.json).collect(),
         };
-        let body = json!(request).to_string();
+        // Texts, and JSON that was checked before, always have a JSON form.
+        let body = serde_json::to_string(&request).unwrap_or_default();
         let note = |message: &str| self.progress.note(message);
         let text = self.client.post_text("/v1/ingest", &body, Patience::LONG, &note)?;
         self.client.read(&text)
