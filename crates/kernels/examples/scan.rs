@@ -1,0 +1,42 @@
+//! Speed of the int8 scan at several sizes, for each instruction set of this machine.
+//! `cargo run --release -p weir-kernels --example scan`
+
+#![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
+
+use std::time::Instant;
+
+use weir_kernels::Kernels;
+
+/// Values per row, as all-MiniLM-L6-v2 has them.
+const DIMENSION: usize = 384;
+
+fn main() {
+    for rows in [1_000, 5_000, 20_000, 50_000, 200_000] {
+        let data: Vec<i8> =
+            (0..rows * DIMENSION).map(|i| (i * 7919 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
+        let query: Vec<i8> =
+            (0..DIMENSION).map(|i| (i * 31 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
+        let mut out = vec![0; 256];
+        for kernels in Kernels::available() {
+            let mut times: Vec<f64> = (0..40)
+                .map(|_| {
+                    let started = Instant::now();
+                    for block in data.chunks(256 * DIMENSION) {
+                        (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
+                    }
+                    started.elapsed().as_secs_f64()
+                })
+                .collect();
+            times.sort_by(f64::total_cmp);
+            let (least, median) = (times[0], times[times.len() / 2]);
+            let gigabytes = (rows * DIMENSION) as f64 / 1e9;
+            println!(
+                "{rows:7} rows, {:7}: median {:8.1} us, least {:8.1} us, {:5.1} GB/s",
+                kernels.isa.name(),
+                median * 1e6,
+                least * 1e6,
+                gigabytes / least
+            );
+        }
+    }
+}
