@@ -53,7 +53,13 @@ pub(crate) fn open_weights(folder: &Path) -> Result<Mapped, LoadError> {
     if !path.exists() {
         return Err(LoadError::Missing { path });
     }
-    Mapped::open(&path).map_err(|error| LoadError::Unreadable { path, source: std::io::Error::other(error) })
+    map(&path)
+}
+
+fn map(path: &Path) -> Result<Mapped, LoadError> {
+    let unreadable =
+        |error| LoadError::Unreadable { path: path.to_owned(), source: std::io::Error::other(error) };
+    Mapped::open(path).map_err(unreadable)
 }
 
 impl Weights {
@@ -85,7 +91,16 @@ impl Weights {
         drop(tensors);
         let words = match words {
             Ok(copied) => Words::Copied(copied),
-            Err((start, len)) => Words::Mapped { file, start, len },
+            Err((start, len)) => {
+                // a fresh view, because packing has touched every page of the old one
+                let expected = file.len();
+                drop(file);
+                let file = map(path)?;
+                if file.len() != expected {
+                    return Err(damaged("it was replaced while it was read".to_owned()));
+                }
+                Words::Mapped { file, start, len }
+            }
         };
         Ok(Weights { words, positions, embedding_norm, layers })
     }

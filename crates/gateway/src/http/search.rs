@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
-use weir_api::{Citation, Code, FusionMethod, Invalid, Metadata, Mode, Ranks, SearchReply, SearchRequest, SearchResult, Timings};
+use weir_api::{
+    Citation, Code, FusionMethod, Invalid, Metadata, Mode, Ranks, SearchReply, SearchRequest, SearchResult,
+    Timings,
+};
 use weir_index::{Fusion, Hit, IndexError};
 
 use super::Gateway;
@@ -127,10 +130,10 @@ fn result(hit: Hit) -> Result<SearchResult, ApiError> {
 }
 
 fn refusal(error: &IndexError) -> ApiError {
-    match error {
-        IndexError::Closed | IndexError::Interrupted => ApiError::new(Code::Overloaded, "the collection is closing"),
-        other => ApiError::internal(other),
+    if matches!(error, IndexError::Closed | IndexError::Interrupted) {
+        return ApiError::new(Code::Overloaded, "the collection is closing");
     }
+    ApiError::internal(error)
 }
 
 fn ms(duration: Duration) -> f64 {

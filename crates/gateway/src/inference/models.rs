@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use weir_encoder::{LoadError, Model, Precision};
 use weir_encoder::Kernels;
+use weir_encoder::{LoadError, Model, Precision};
 
 use super::pseudo::Pseudo;
 use crate::config::{self, ModelConfig, ModelKind};

@@ -1,8 +1,8 @@
 //! The threads that embed, and the two lanes before them.
 //!
 //! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each thread takes the next micro-batch of the
-//! interactive lane and, when there is none, of the bulk lane; so a query waits for at most one micro-batch of bulk
-//! work. Micro-batches whose caller has left are dropped unopened. Both lanes are bounded in tokens: the interactive
+//! interactive lane, together with others that wait there, and, when there is none, of the bulk lane; so a query waits
+//! for at most one micro-batch of bulk work. Micro-batches whose caller has left are dropped unopened. Both lanes are bounded in tokens: the interactive
 //! one refuses, the bulk one lets its callers wait.
 
 use std::collections::VecDeque;
@@ -58,6 +58,7 @@ struct Shared {
     lanes: Mutex<Lanes>,
     work_came: Condvar,
     queue_tokens_max: usize,
+    threads: usize,
 }
 
 #[derive(Default)]
@@ -85,8 +86,12 @@ impl Scheduler {
     pub fn start(threads: usize, queue_tokens_max: usize) -> std::io::Result<Scheduler> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if threads == 0 { cores } else { threads };
-        let shared =
-            Arc::new(Shared { lanes: Mutex::default(), work_came: Condvar::new(), queue_tokens_max });
+        let shared = Arc::new(Shared {
+            lanes: Mutex::default(),
+            work_came: Condvar::new(),
+            queue_tokens_max,
+            threads: count,
+        });
         let start = |number: usize| {
             let shared = shared.clone();
             std::thread::Builder::new().name(format!("embed-{number}")).spawn(move || work(&shared))
@@ -166,11 +171,11 @@ impl Scheduler {
     }
 }
 
+/// The embeddings of one micro-batch, when they come.
+type Reply = oneshot::Receiver<Vec<Vec<f32>>>;
+
 /// Cuts sequences into micro-batches, in order, each with the end of its reply channel.
-fn cut(
-    model: &Arc<Model>,
-    sequences: Vec<Vec<u32>>,
-) -> (Vec<MicroBatch>, Vec<oneshot::Receiver<Vec<Vec<f32>>>>) {
+fn cut(model: &Arc<Model>, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Reply>) {
     let (mut batches, mut replies) = (Vec::new(), Vec::new());
     let mut open: Option<MicroBatch> = None;
     for sequence in sequences {
@@ -227,23 +232,41 @@ impl Shared {
         Ok(())
     }
 
-    /// The next micro-batch whose caller still waits; `None` when the threads shall end.
-    fn next(&self) -> Option<MicroBatch> {
+    /// The next micro-batches, all of one model and all with callers who still wait; `None` when the threads shall end.
+    ///
+    /// Queries that wait together are computed together, a fair share of them by each thread: they then share the reading
+    /// of the weights, which is most of a short query's time.
+    fn next(&self) -> Option<Vec<MicroBatch>> {
         let mut lanes = self.lock();
         loop {
             if lanes.is_stopping {
                 return None;
             }
+            let share = lanes.interactive.len().div_ceil(self.threads);
+            let mut batches: Vec<MicroBatch> = Vec::new();
+            let mut tokens = 0;
             while let Some(batch) = lanes.interactive.pop_front() {
+                let fits = batches.first().is_none_or(|first| {
+                    Arc::ptr_eq(&first.model, &batch.model) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
+                });
+                if batches.len() >= share || !fits {
+                    lanes.interactive.push_front(batch);
+                    break;
+                }
                 lanes.interactive_tokens -= batch.tokens;
                 if !batch.reply.is_closed() {
-                    return Some(batch);
+                    tokens += batch.tokens;
+                    batches.push(batch);
                 }
             }
-            while let Some(batch) = lanes.bulk.pop_front() {
+            while batches.is_empty() {
+                let Some(batch) = lanes.bulk.pop_front() else { break };
                 if !batch.reply.is_closed() {
-                    return Some(batch);
+                    batches.push(batch);
                 }
+            }
+            if !batches.is_empty() {
+                return Some(batches);
             }
             lanes = self.work_came.wait(lanes).unwrap_or_else(PoisonError::into_inner);
         }
@@ -253,21 +276,31 @@ impl Shared {
 /// What each thread does.
 fn work(shared: &Shared) {
     let mut scratch = Scratch::new();
-    while let Some(batch) = shared.next() {
-        let run = || {
-            let sequences: Vec<&[u32]> = batch.sequences.iter().map(Vec::as_slice).collect();
-            let dimension = batch.model.info().dimension;
-            let mut out = vec![0.0; sequences.len() * dimension];
-            batch.model.embed(&sequences, &mut scratch, &mut out);
-            out.chunks_exact(dimension).map(<[f32]>::to_vec).collect::<Vec<_>>()
-        };
+    while let Some(batches) = shared.next() {
+        let run = || embed(&batches, &mut scratch);
         match catch_unwind(AssertUnwindSafe(run)) {
-            // a caller who has left is no concern of ours
-            Ok(embeddings) => drop(batch.reply.send(embeddings)),
+            Ok(embeddings) => {
+                let mut embeddings = embeddings.into_iter();
+                for batch in batches {
+                    // a caller who has left is no concern of ours
+                    drop(batch.reply.send(embeddings.by_ref().take(batch.sequences.len()).collect()));
+                }
+            }
             Err(_) => {
-                tracing::error!(tokens = batch.tokens, "a micro-batch panicked; its callers hear `internal`");
+                tracing::error!("a micro-batch panicked; its callers hear `internal`");
                 scratch = Scratch::new();
             }
         }
     }
+}
+
+/// The embeddings of all sequences of all micro-batches, in order. They are of one model.
+fn embed(batches: &[MicroBatch], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+    let Some(first) = batches.first() else { return Vec::new() };
+    let sequences: Vec<&[u32]> =
+        batches.iter().flat_map(|batch| &batch.sequences).map(Vec::as_slice).collect();
+    let dimension = first.model.info().dimension;
+    let mut out = vec![0.0; sequences.len() * dimension];
+    first.model.embed(&sequences, scratch, &mut out);
+    out.chunks_exact(dimension).map(<[f32]>::to_vec).collect()
 }
