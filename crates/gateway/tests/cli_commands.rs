@@ -199,7 +199,7 @@ fn a_busy_gateway_is_asked_again_after_the_time_it_names() {
     assert_eq!(seen.code, 0, "{}", seen.err);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(seen.err, "the queue is full; trying again in 1 s\n");
-    assert!(seen.out.starts_with("1 documents are in `default` after "), "{}", seen.out);
+    assert!(seen.out.starts_with("1 document is in `default` after "), "{}", seen.out);
 }
 
 #[test]

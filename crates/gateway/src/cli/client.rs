@@ -60,6 +60,8 @@ impl ClientError {
             ClientError::Unreachable { .. } => Some(
                 "start the gateway with `weir serve`, or say where it is with --url or WEIR_URL".to_owned(),
             ),
+            // These messages say all there is to say.
+            ClientError::Refused { code: Code::InvalidParameter | Code::UnknownField, .. } => None,
             ClientError::Refused { code, .. } => Some(code.row().remedy.to_owned()),
             ClientError::NotAGateway { .. } => {
                 Some("check the address: --url, WEIR_URL or client.url".to_owned())
