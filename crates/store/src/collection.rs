@@ -38,6 +38,9 @@ pub struct Generation {
     pub fingerprint: String,
     /// The highest operation number that the index is known to hold. Advisory: the index itself knows better.
     pub indexed: u64,
+    /// The collection's last operation when this generation was started: before the index has reached it, searches would
+    /// miss what the generation before found.
+    pub complete_from: u64,
     /// When it was started.
     pub created_at: Now,
 }

@@ -15,7 +15,7 @@ pub(super) struct Current {
 
 pub(super) fn current(connection: &Connection, collection: CollectionId) -> Result<Option<Generation>> {
     let mut statement = connection.prepare_cached(
-        "SELECT g.id, f.fingerprint, g.indexed, g.created_at, g.checksum
+        "SELECT g.id, f.fingerprint, g.indexed, g.created_at, g.complete_from, g.checksum
          FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
          WHERE g.collection_id = ?1 AND g.current = 1",
     )?;
@@ -38,11 +38,12 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<(Generation, u32)> {
         fingerprint: row.get(1)?,
         indexed: row.get(2)?,
         created_at: row.get(3)?,
+        complete_from: row.get(4)?,
     };
-    Ok((found, row.get(4)?))
+    Ok((found, row.get(5)?))
 }
 
-/// Over what never changes; `indexed` is advisory.
+/// Over what names the generation; the operation numbers are advisory.
 fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Now) -> u32 {
     Checksum::of("generations")
         .number(collection.0.cast_unsigned())
@@ -88,8 +89,10 @@ pub(super) fn insert_current(
         .execute([fingerprint])?;
     connection
         .prepare_cached(
-            "INSERT INTO generations (collection_id, fingerprint_id, indexed, current, created_at, checksum)
-             SELECT ?1, id, 0, 1, ?3, ?4 FROM fingerprints WHERE fingerprint = ?2",
+            "INSERT INTO generations
+                 (collection_id, fingerprint_id, indexed, current, complete_from, created_at, checksum)
+             SELECT ?1, id, 0, 1, (SELECT next_operation - 1 FROM collections WHERE id = ?1), ?3, ?4
+             FROM fingerprints WHERE fingerprint = ?2",
         )?
         .execute(params![collection.0, fingerprint, now, checksum_of(collection, fingerprint, now)])?;
     Ok(())

@@ -30,6 +30,7 @@ CREATE TABLE generations (
     fingerprint_id INTEGER NOT NULL REFERENCES fingerprints (id),
     indexed        INTEGER NOT NULL,
     current        INTEGER NOT NULL,
+    complete_from  INTEGER NOT NULL,
     created_at     REAL NOT NULL,
     checksum       INTEGER NOT NULL
 ) STRICT;

@@ -8,8 +8,13 @@ pub async fn a_collection_is_created_once_and_then_found_as_it_is(open: Open<'_>
     let store = open();
     let (made, is_new) = store.create_collection("ä/b c", r#"{"a":1}"#, "model", 1.25).await.unwrap();
     assert!(is_new);
-    let generation =
-        Generation { id: made.generation.id, fingerprint: "model".to_owned(), indexed: 0, created_at: 1.25 };
+    let generation = Generation {
+        id: made.generation.id,
+        fingerprint: "model".to_owned(),
+        indexed: 0,
+        complete_from: 0,
+        created_at: 1.25,
+    };
     let expected = Collection {
         id: made.id,
         name: "ä/b c".to_owned(),
@@ -113,7 +118,13 @@ pub async fn a_new_generation_starts_with_nothing_prepared(open: Open<'_>) {
     assert_ne!(next.generation.id, made.generation.id);
     assert_eq!(
         next.generation,
-        Generation { id: next.generation.id, fingerprint: "m2".to_owned(), indexed: 0, created_at: 4.0 }
+        Generation {
+            id: next.generation.id,
+            fingerprint: "m2".to_owned(),
+            indexed: 0,
+            complete_from: 1,
+            created_at: 4.0
+        }
     );
     assert_eq!((next.id, next.last_operation), (made.id, 1));
     assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 1, chunks: 0 });
