@@ -66,7 +66,9 @@ pub enum CollectionError {
         source: IndexError,
     },
     /// The settings in the store make no sense to this version.
-    #[error("the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them")]
+    #[error(
+        "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
+    )]
     Settings {
         /// The collection.
         collection: String,
@@ -74,7 +76,9 @@ pub enum CollectionError {
         reason: String,
     },
     /// A collection names a model that is not configured.
-    #[error("collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`")]
+    #[error(
+        "collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`"
+    )]
     NoModel {
         /// The collection.
         collection: String,
@@ -306,11 +310,15 @@ impl Collections {
     /// Whether `settings`, as a caller sent them, mean what the collection has.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
         let same_model = match self.model_for(settings) {
-            Ok(model) => model.map(|model| model.fingerprint()).unwrap_or_default() == collection.preparer.fingerprint,
+            Ok(model) => {
+                model.map(|model| model.fingerprint()).unwrap_or_default() == collection.preparer.fingerprint
+            }
             Err(_) => false,
         };
         let sent = self.pinned(settings);
-        same_model && sent.language == collection.settings.language && sent.chunking == collection.settings.chunking
+        same_model
+            && sent.language == collection.settings.language
+            && sent.chunking == collection.settings.chunking
     }
 
     fn folder(&self, id: CollectionId) -> PathBuf {
@@ -335,7 +343,9 @@ impl Collections {
         };
         let folder = self.folder(stored.id).join(stored.generation.id.to_string());
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
-        let opened = Engine::open_embedded(folder, engine_settings, stored.last_operation).await.map_err(index_error)?;
+        let opened = Engine::open_embedded(folder, engine_settings, stored.last_operation)
+            .await
+            .map_err(index_error)?;
         if let Some(reason) = &opened.rebuilt
             && stored.generation.indexed > 0
         {
@@ -360,7 +370,8 @@ impl Collections {
                 generation: stored.generation.id,
                 chunking: weir_text::Chunking {
                     max_tokens: chunking.max_tokens.unwrap_or(self.0.config.chunking.max_tokens) as usize,
-                    overlap_tokens: chunking.overlap_tokens.unwrap_or(self.0.config.chunking.overlap_tokens) as usize,
+                    overlap_tokens: chunking.overlap_tokens.unwrap_or(self.0.config.chunking.overlap_tokens)
+                        as usize,
                     ..weir_text::Chunking::default()
                 },
             },
@@ -369,7 +380,7 @@ impl Collections {
             work_came: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
-            rebuild_until: stored.generation.indexed,
+            rebuild_until: stored.generation.indexed.max(stored.generation.complete_from),
             reached: watch::Sender::new(engine.reached()),
             failure: Mutex::default(),
             worker: Mutex::default(),
@@ -419,10 +430,7 @@ async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Resul
         let Some(last) = operations.last() else { return Ok(()) };
         after = last.number;
         for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
-            engine
-                .remove_now(&operation.document_id, operation.number)
-                .await
-                .map_err(HideError::Index)?;
+            engine.remove_now(&operation.document_id, operation.number).await.map_err(HideError::Index)?;
         }
     }
 }

@@ -42,15 +42,35 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 
 /// Every metric.
 pub const TABLE: [Row; 12] = [
-    row("weir_http_requests_total", Kind::Counter, &["route", "method", "status"], "Requests that were answered."),
-    row("weir_http_request_duration_seconds", Kind::Histogram, &["route"], "From the request's head to the reply's head."),
+    row(
+        "weir_http_requests_total",
+        Kind::Counter,
+        &["route", "method", "status"],
+        "Requests that were answered.",
+    ),
+    row(
+        "weir_http_request_duration_seconds",
+        Kind::Histogram,
+        &["route"],
+        "From the request's head to the reply's head.",
+    ),
     row("weir_search_stage_seconds", Kind::Histogram, &["stage"], "Time of each stage of a search."),
     row("weir_embed_queue_tokens", Kind::Gauge, &[], "Tokens that wait in the interactive lane."),
-    row("weir_ingest_documents_total", Kind::Counter, &["result"], "Documents that were accepted, refused or made searchable."),
+    row(
+        "weir_ingest_documents_total",
+        Kind::Counter,
+        &["result"],
+        "Documents that were accepted, refused or made searchable.",
+    ),
     row("weir_collections", Kind::Gauge, &[], "Open collections."),
     row("weir_documents", Kind::Gauge, &["collection"], "Searchable documents."),
     row("weir_chunks", Kind::Gauge, &["collection"], "Searchable chunks."),
-    row("weir_pending_operations", Kind::Gauge, &["collection"], "Acknowledged operations that are not searchable yet."),
+    row(
+        "weir_pending_operations",
+        Kind::Gauge,
+        &["collection"],
+        "Acknowledged operations that are not searchable yet.",
+    ),
     row("weir_index_bytes", Kind::Gauge, &["collection"], "Bytes of the index on disk."),
     row("weir_connections", Kind::Gauge, &[], "Open connections."),
     row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
@@ -168,7 +188,12 @@ impl Metrics {
         // the rows of the table, in its order; the encoder puts units and `_total` behind the names
         let help = |i: usize| TABLE[i].help.trim_end_matches('.');
         registry.register("weir_http_requests", help(0), metrics.requests.clone());
-        registry.register_with_unit("weir_http_request_duration", help(1), Unit::Seconds, metrics.durations.clone());
+        registry.register_with_unit(
+            "weir_http_request_duration",
+            help(1),
+            Unit::Seconds,
+            metrics.durations.clone(),
+        );
         registry.register_with_unit("weir_search_stage", help(2), Unit::Seconds, metrics.stages.clone());
         registry.register("weir_embed_queue_tokens", help(3), metrics.queue_tokens.clone());
         registry.register("weir_ingest_documents", help(4), metrics.ingested.clone());
@@ -259,4 +284,3 @@ impl Drop for OpenConnection {
 fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
-

@@ -67,7 +67,8 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     crate::logging::start(&config.log);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     runtime.block_on(serve(config))
 }
 
@@ -80,16 +81,23 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
-    let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let models = Models::load(&config.models, kernels)?;
     let scheduler = Scheduler::start(config.inference.threads, config.inference.queue_tokens_max)
         .map_err(ServeError::Start)?;
     let metrics = Metrics::new(kernels.isa.name());
     let collections =
-        Collections::open(store.clone(), models.clone(), scheduler.clone(), config.clone(), metrics.clone()).await?;
+        Collections::open(store.clone(), models.clone(), scheduler.clone(), config.clone(), metrics.clone())
+            .await?;
     for model in models.iter() {
-        tracing::info!(model = model.id, dimension = model.dimension(), fingerprint = model.fingerprint(), "model loaded");
+        tracing::info!(
+            model = model.id,
+            dimension = model.dimension(),
+            fingerprint = model.fingerprint(),
+            "model loaded"
+        );
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
         collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
@@ -186,7 +194,10 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn next(&mut self) -> &'static str {

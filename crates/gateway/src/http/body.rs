@@ -31,7 +31,8 @@ pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Resul
     let mut body = Vec::with_capacity(announced.map_or(0, |bytes| bytes as usize));
     let mut parts = request.into_body().into_data_stream();
     while let Some(part) = parts.next().await {
-        let part = part.map_err(|error| ApiError::new(Code::InvalidParameter, format!("the body broke off: {error}")))?;
+        let part = part
+            .map_err(|error| ApiError::new(Code::InvalidParameter, format!("the body broke off: {error}")))?;
         if body.len() + part.len() > limit {
             return Err(too_large());
         }
@@ -51,7 +52,10 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let media = value.to_str().unwrap_or_default();
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     // what curl sends with -d when it is told nothing
-    if essence == "application/json" || essence.ends_with("+json") || essence == "application/x-www-form-urlencoded" {
+    if essence == "application/json"
+        || essence.ends_with("+json")
+        || essence == "application/x-www-form-urlencoded"
+    {
         return Ok(());
     }
     let message = format!("the body's media type is `{}`", media.escape_debug());
@@ -78,7 +82,8 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>, ApiError> {
         let bad = || ApiError::new(Code::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
-        let params = axum::extract::RawPathParams::from_request_parts(parts, state).await.map_err(|_| bad())?;
+        let params =
+            axum::extract::RawPathParams::from_request_parts(parts, state).await.map_err(|_| bad())?;
         let all: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
         <[String; N]>::try_from(all).map(Segments).map_err(|_| bad())
     }

@@ -4,7 +4,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, Invalid, List, Metadata, check_collection_name,
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, Invalid, List, Metadata,
+    check_collection_name,
 };
 use weir_text::Language;
 
@@ -13,7 +14,10 @@ use super::body::{self, CallerOf, Json, Segments};
 use super::error::{ApiError, no_model};
 
 /// All collections, by name.
-pub(super) async fn list(State(gateway): State<Gateway>, CallerOf(caller): CallerOf) -> Json<List<CollectionReply>> {
+pub(super) async fn list(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+) -> Json<List<CollectionReply>> {
     let all = gateway.collections.all(&caller);
     Json(List::whole(all.iter().map(|collection| collection.reply()).collect()))
 }
@@ -88,7 +92,8 @@ pub(super) async fn get_document(
     Segments([name, id]): Segments<2>,
 ) -> Result<Json<DocumentReply>, ApiError> {
     let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
-    let document = gateway.store.document(collection.id, &id).await?.ok_or_else(|| no_document(&name, &id))?;
+    let document =
+        gateway.store.document(collection.id, &id).await?.ok_or_else(|| no_document(&name, &id))?;
     let metadata = Metadata::from_json(document.metadata).map_err(|error| ApiError::internal(&error))?;
     Ok(Json(DocumentReply {
         id: document.id,

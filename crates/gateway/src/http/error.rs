@@ -76,9 +76,11 @@ impl From<weir_store::Error> for ApiError {
             Error::UnknownCursor { .. } => {
                 return Invalid::at(Code::InvalidParameter, &["cursor"], error.to_string()).into();
             }
-            Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. } | Error::Sqlite { .. } | Error::Closed => {
-                Code::StoreUnavailable
-            }
+            Error::Locked { .. }
+            | Error::ReadOnly { .. }
+            | Error::Io { .. }
+            | Error::Sqlite { .. }
+            | Error::Closed => Code::StoreUnavailable,
             Error::Damaged { .. } | Error::NewerFormat { .. } => Code::Internal,
         };
         tracing::error!(error = %chain(&error), "the store failed");
@@ -103,22 +105,24 @@ impl From<CollectionError> for ApiError {
             CollectionError::Store(error) => error.into(),
             CollectionError::Stopping => ApiError::new(Code::Overloaded, error.to_string()),
             CollectionError::NoModel { model, .. } => no_model(&model),
-            CollectionError::Index { .. } | CollectionError::Settings { .. } | CollectionError::Folder { .. } => {
-                ApiError::internal(&error)
-            }
+            CollectionError::Index { .. }
+            | CollectionError::Settings { .. }
+            | CollectionError::Folder { .. } => ApiError::internal(&error),
         }
     }
 }
 
 /// No model is configured under this name.
 pub(super) fn no_model(name: &str) -> ApiError {
-    Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug())).into()
+    Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug()))
+        .into()
 }
 
 impl IntoResponse for ApiError {
     /// The status alone; [`render`] writes the body.
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.invalid.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.invalid.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
         response.extensions_mut().insert(self);
         response
@@ -151,6 +155,7 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
 
 /// Whether the caller names `application/json` and not the media type of problems.
 fn accepts_only_json(request: &Request) -> bool {
-    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept =
+        request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept.contains("application/json") && !accept.contains("application/problem+json")
 }

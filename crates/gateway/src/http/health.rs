@@ -56,5 +56,6 @@ pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
         });
     }
     let text = gateway.metrics.render(gateway.scheduler.queued_tokens(), &gauges);
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+        .into_response()
 }

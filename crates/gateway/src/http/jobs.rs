@@ -51,7 +51,8 @@ fn page_limit(text: &str) -> Result<usize, ApiError> {
 /// A job as the API shows it.
 pub(super) fn reply(job: Job) -> JobReply {
     use weir_store::JobStatus as Stored;
-    let code_of = |name: &str| weir_api::TABLE.iter().find(|row| row.name == name).map_or(Code::Internal, |r| r.code);
+    let code_of =
+        |name: &str| weir_api::TABLE.iter().find(|row| row.name == name).map_or(Code::Internal, |r| r.code);
     JobReply {
         job_id: job.id,
         status: match job.status {

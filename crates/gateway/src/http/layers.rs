@@ -45,7 +45,8 @@ pub(super) async fn request_id(mut request: Request, next: Next) -> Response {
 /// Counts and logs the request, by the route's pattern and never by its path.
 pub(super) async fn observe(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
+    let route =
+        request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
     let method = method_label(request.method());
     let response = next.run(request).await;
     let (status, took) = (response.status().as_u16(), started.elapsed());

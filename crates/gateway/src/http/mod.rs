@@ -26,8 +26,8 @@ use crate::collections::Collections;
 use crate::config::Config;
 use crate::inference::{Models, Scheduler};
 use crate::metrics::Metrics;
-pub use error::chain;
 use error::ApiError;
+pub use error::chain;
 pub use openapi::{ROUTES, Route, document as openapi_document};
 
 /// What handlers work with. Cloning gives another handle to the same gateway.
@@ -72,7 +72,16 @@ impl Gateway {
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
-        Gateway(Arc::new(Parts { config, store, models, scheduler, collections, metrics, searches, ingest_kib }))
+        Gateway(Arc::new(Parts {
+            config,
+            store,
+            models,
+            scheduler,
+            collections,
+            metrics,
+            searches,
+            ingest_kib,
+        }))
     }
 
     fn deadline(&self) -> Duration {

@@ -6,8 +6,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, HealthReply, IngestRequest, JobReply, List,
-    Problem, ReadyReply, SearchReply, SearchRequest,
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, HealthReply, IngestRequest,
+    JobReply, List, Problem, ReadyReply, SearchReply, SearchRequest,
 };
 
 /// One route and method, as documented.
@@ -91,7 +91,12 @@ pub const ROUTES: &[Route] = &[
         query: &[("wait", "`true` answers when the documents are searchable, or at the deadline")],
         request: Some(schema::<IngestRequest<'static>>()),
         codes: INGEST,
-        ..route("post", "/v1/ingest", "Take documents in; they are on disk when this answers.", schema::<JobReply>())
+        ..route(
+            "post",
+            "/v1/ingest",
+            "Take documents in; they are on disk when this answers.",
+            schema::<JobReply>(),
+        )
     },
     Route {
         request: Some(schema::<SearchRequest>()),
@@ -99,7 +104,10 @@ pub const ROUTES: &[Route] = &[
         ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
     },
     Route {
-        query: &[("limit", "jobs on a page, 1 to 100 (20)"), ("cursor", "the page's start, from `next_cursor`")],
+        query: &[
+            ("limit", "jobs on a page, 1 to 100 (20)"),
+            ("cursor", "the page's start, from `next_cursor`"),
+        ],
         codes: &[Code::InvalidParameter, Code::UnknownField, Code::StoreUnavailable],
         ..route("get", "/v1/jobs", "All jobs, newest first.", schema::<List<JobReply>>())
     },
@@ -115,23 +123,53 @@ pub const ROUTES: &[Route] = &[
     Route {
         request: Some(schema::<CollectionSettings>()),
         codes: PUT_COLLECTION,
-        ..route("put", "/v1/collections/{name}", "Create a collection (201), or check that it has these settings (200).", schema::<CollectionReply>())
+        ..route(
+            "put",
+            "/v1/collections/{name}",
+            "Create a collection (201), or check that it has these settings (200).",
+            schema::<CollectionReply>(),
+        )
     },
     Route {
         codes: ONE_COLLECTION,
-        ..route("delete", "/v1/collections/{name}", "Delete a collection with everything in it.", schema::<DeletedReply>())
+        ..route(
+            "delete",
+            "/v1/collections/{name}",
+            "Delete a collection with everything in it.",
+            schema::<DeletedReply>(),
+        )
     },
     Route {
         codes: ONE_DOCUMENT,
-        ..route("get", "/v1/collections/{name}/documents/{id}", "One document; its id is percent-encoded.", schema::<DocumentReply>())
+        ..route(
+            "get",
+            "/v1/collections/{name}/documents/{id}",
+            "One document; its id is percent-encoded.",
+            schema::<DocumentReply>(),
+        )
     },
     Route {
         codes: ONE_DOCUMENT,
-        ..route("delete", "/v1/collections/{name}/documents/{id}", "Delete a document; it is gone from search when this answers.", schema::<DeletedReply>())
+        ..route(
+            "delete",
+            "/v1/collections/{name}/documents/{id}",
+            "Delete a document; it is gone from search when this answers.",
+            schema::<DeletedReply>(),
+        )
     },
-    route("get", "/healthz", "Whether the gateway answers, and how many documents can be found.", schema::<HealthReply>()),
+    route(
+        "get",
+        "/healthz",
+        "Whether the gateway answers, and how many documents can be found.",
+        schema::<HealthReply>(),
+    ),
     route("get", "/livez", "200 while the process runs.", Body::Text),
-    route("get", "/readyz", "200 when models and indexes are ready, else 503 with the parts that are not.", schema::<ReadyReply>()),
+    route(
+        "get",
+        "/readyz",
+        "200 when models and indexes are ready, else 503 with the parts that are not.",
+        schema::<ReadyReply>(),
+    ),
     route("get", "/metrics", "Counters and gauges for Prometheus.", Body::Text),
     route("get", "/openapi.json", "This description.", Body::Text),
     route("get", "/docs", "This description as a page.", Body::Text),
@@ -175,12 +213,16 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
             .entry(row.status.to_string())
             .or_insert_with(|| json!({"$ref": "#/components/responses/Problem", "description": ""}));
         let known = entry["description"].as_str().unwrap_or_default();
-        let text = if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };
+        let text =
+            if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };
         entry["description"] = json!(text);
     }
-    let path_parameters = route.path.split('{').skip(1).filter_map(|part| part.split('}').next()).map(|name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
-    });
+    let path_parameters = route
+        .path
+        .split('{')
+        .skip(1)
+        .filter_map(|part| part.split('}').next())
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
     let query_parameters = route.query.iter().map(|(name, about)| {
         json!({"name": name, "in": "query", "required": false, "description": about, "schema": {"type": "string"}})
     });
@@ -190,7 +232,8 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         "responses": responses,
     });
     if let Some(Body::Schema(schema)) = route.request {
-        operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema(generator)}}});
+        operation["requestBody"] =
+            json!({"required": true, "content": {"application/json": {"schema": schema(generator)}}});
     }
     operation
 }
@@ -200,7 +243,9 @@ fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
         Body::Schema(schema) => {
             json!({"description": "Done.", "content": {"application/json": {"schema": schema(generator)}}})
         }
-        Body::Text => json!({"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}),
+        Body::Text => {
+            json!({"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}})
+        }
     }
 }
 

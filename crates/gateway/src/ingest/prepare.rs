@@ -68,7 +68,8 @@ impl Preparer {
         let cuts = tokio::task::spawn_blocking(cut).await.map_err(|_| IngestError::Interrupted)?;
         let (known, new) = self.embeddings(&cuts).await?;
         // while an index is rebuilt the store has these chunks already
-        let prepared = cuts.iter().filter(|cut| cut.spans != cut.document.chunks).map(Cut::prepared).collect();
+        let prepared =
+            cuts.iter().filter(|cut| cut.spans != cut.document.chunks).map(Cut::prepared).collect();
         self.store.save_prepared(self.generation, prepared, new).await?;
         Ok(cuts.into_iter().map(|cut| cut.into_indexed(&known)).collect())
     }
