@@ -16,7 +16,7 @@ pub struct DocumentReply {
     pub text: String,
     /// The metadata as it was sent; `{}` when none was.
     pub metadata: Metadata,
-    /// Counts the changes of this id's content, from 1.
+    /// The number of the operation that made this version: it grows with every change.
     pub version: u64,
     /// Into how many chunks the text was cut.
     pub chunks: u64,
