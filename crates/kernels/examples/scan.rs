@@ -1,4 +1,4 @@
-//! Speed of the int8 scan at several sizes, for each instruction set of this machine.
+//! Speed of the int8 and the four-bit scan at several sizes, for each instruction set of this machine.
 //! `cargo run --release -p weir-kernels --example scan`
 
 #![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
@@ -17,26 +17,33 @@ fn main() {
         let query: Vec<i8> =
             (0..DIMENSION).map(|i| (i * 31 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
         let mut out = vec![0; 256];
+        let halves: Vec<u8> = (0..rows * DIMENSION / 2).map(|i| (i * 7919 % 251) as u8).collect();
         for kernels in Kernels::available() {
-            let mut times: Vec<f64> = (0..40)
-                .map(|_| {
-                    let started = Instant::now();
-                    for block in data.chunks(256 * DIMENSION) {
-                        (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
-                    }
-                    started.elapsed().as_secs_f64()
-                })
-                .collect();
-            times.sort_by(f64::total_cmp);
-            let (least, median) = (times[0], times[times.len() / 2]);
-            let gigabytes = (rows * DIMENSION) as f64 / 1e9;
-            println!(
-                "{rows:7} rows, {:7}: median {:8.1} us, least {:8.1} us, {:5.1} GB/s",
-                kernels.isa.name(),
-                median * 1e6,
-                least * 1e6,
-                gigabytes / least
-            );
+            let name = kernels.isa.name();
+            report(&format!("{rows:7} rows, {name:7} int8    "), data.len(), || {
+                for block in data.chunks(256 * DIMENSION) {
+                    (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
+                }
+            });
+            report(&format!("{rows:7} rows, {name:7} four-bit"), halves.len(), || {
+                for block in halves.chunks(128 * DIMENSION) {
+                    (kernels.dot_u4_rows)(&query, block, &mut out[..2 * block.len() / DIMENSION]);
+                }
+            });
         }
     }
+}
+
+fn report(what: &str, bytes: usize, mut run: impl FnMut()) {
+    let mut times: Vec<f64> = (0..40)
+        .map(|_| {
+            let started = Instant::now();
+            run();
+            started.elapsed().as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let (least, median) = (times[0], times[times.len() / 2]);
+    let speed = bytes as f64 / 1e9 / least;
+    println!("{what}: median {:8.1} us, least {:8.1} us, {speed:5.1} GB/s", median * 1e6, least * 1e6);
 }

@@ -80,6 +80,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         dot: |a, b| unsafe { crate::generic::dot::<Emulated<W, R>>(a, b) },
         dot_f16: |a, b| (Kernels::scalar().dot_f16)(a, b),
         dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
+        dot_u4_rows: |query, rows, out| (Kernels::scalar().dot_u4_rows)(query, rows, out),
     }
 }
 
@@ -258,6 +259,34 @@ fn every_int8_scan_is_exact() {
                     out
                 };
                 assert_eq!(run(kernels), run(Kernels::scalar()), "{name} {rows}x{dim}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_four_bit_scan_is_exact() {
+    for (name, kernels) in tables() {
+        for dim in [64, 128, 384, 512, 576, 1024, 1088] {
+            for rows in [0, 1, 3, 8] {
+                let mut query = bytes(13, dim);
+                let mut values: Vec<u8> =
+                    bytes(14, dim * rows).into_iter().map(|x| (x.cast_unsigned()) & 15).collect();
+                // the largest sums of all, where 16 bits would overflow
+                query[..dim / 2].fill(127);
+                values.iter_mut().step_by(3).for_each(|x| *x = 15);
+                if rows > 1 {
+                    query.fill(-127);
+                    values[..dim].fill(15);
+                }
+                let expected: Vec<i32> = values
+                    .chunks_exact(dim)
+                    .map(|row| row.iter().zip(&query).map(|(x, q)| i32::from(*x) * i32::from(*q)).sum())
+                    .collect();
+                let packed: Vec<u8> = values.chunks_exact(dim).flat_map(crate::pack_u4).collect();
+                let mut out = vec![0; rows];
+                (kernels.dot_u4_rows)(&query, &packed, &mut out);
+                assert_eq!(out, expected, "{name} {rows}x{dim}");
             }
         }
     }

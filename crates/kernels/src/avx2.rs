@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::lanes::Lanes;
+use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
@@ -147,6 +148,38 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
         let row = &rows[r * dim..][..dim];
         let tail: i32 = (whole..dim).map(|j| i32::from(query[j]) * i32::from(row[j])).sum();
         *out = sum_i32(sum) + tail;
+    }
+}
+
+/// The four-bit values are the unsigned operand of `vpmaddubsw` as they are. A sum of 16 bits holds eight groups of two
+/// products of at most 15 * 127; longer rows are summed in parts.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
+    check_u4(query, rows, out);
+    let (low_bits, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
+    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
+        let mut sum = _mm256_setzero_si256();
+        for (query, row) in query.chunks(8 * 64).zip(row.chunks(8 * 32)) {
+            let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+            for (query, bytes) in query.chunks_exact(64).zip(row.chunks_exact(32)) {
+                // SAFETY: the chunks have 64 and 32 bytes.
+                let (q, p, x) = unsafe {
+                    let q = query.as_ptr().cast::<__m256i>();
+                    (
+                        _mm256_loadu_si256(q),
+                        _mm256_loadu_si256(q.add(1)),
+                        _mm256_loadu_si256(bytes.as_ptr().cast()),
+                    )
+                };
+                let first = _mm256_and_si256(x, low_bits);
+                let second = _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits);
+                low = _mm256_add_epi16(low, _mm256_maddubs_epi16(first, q));
+                high = _mm256_add_epi16(high, _mm256_maddubs_epi16(second, p));
+            }
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(low, ones));
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high, ones));
+        }
+        *out = sum_i32(sum);
     }
 }
 

@@ -31,7 +31,7 @@ mod agreement;
 
 use std::sync::OnceLock;
 
-pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PackedMatrix};
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PackedMatrix, U4_GROUP, pack_u4};
 pub use scalar::half_to_f32;
 
 /// An instruction set that a kernel table is written for.
@@ -95,6 +95,11 @@ pub struct Kernels {
     ///
     /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
     pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
+    /// Dot products of one int8 query with many rows of unsigned four-bit values, packed as by [`pack_u4`].
+    ///
+    /// Exact in i32. The query's values lie in -127..=127; its length is a multiple of [`U4_GROUP`], and `rows` has
+    /// `out.len() * query.len() / 2` bytes.
+    pub dot_u4_rows: fn(query: &[i8], rows: &[u8], out: &mut [i32]),
 }
 
 impl Kernels {

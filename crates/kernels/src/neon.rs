@@ -5,6 +5,7 @@ use std::arch::aarch64::*;
 
 use crate::Isa;
 use crate::lanes::Lanes;
+use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
 
@@ -103,5 +104,32 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
         }
         let tail: i32 = (whole..dim).map(|j| i32::from(query[j]) * i32::from(row[j])).sum();
         *out = vaddvq_s32(sum) + tail;
+    }
+}
+
+/// Four-bit values fit signed bytes, so that the widening product of the int8 scan serves here too.
+#[target_feature(enable = "neon")]
+fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
+    check_u4(query, rows, out);
+    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
+        let mut sum = vdupq_n_s32(0);
+        for (query, bytes) in query.chunks_exact(64).zip(row.chunks_exact(32)) {
+            for half in [0, 16] {
+                // SAFETY: the chunks have 64 and 32 bytes.
+                let (q, p, x) = unsafe {
+                    (
+                        vld1q_s8(query.as_ptr().add(half)),
+                        vld1q_s8(query.as_ptr().add(32 + half)),
+                        vld1q_u8(bytes.as_ptr().add(half)),
+                    )
+                };
+                for (q, x) in [(q, vandq_u8(x, vdupq_n_u8(15))), (p, vshrq_n_u8::<4>(x))] {
+                    let x = vreinterpretq_s8_u8(x);
+                    sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(q), vget_low_s8(x)));
+                    sum = vpadalq_s16(sum, vmull_high_s8(q, x));
+                }
+            }
+        }
+        *out = vaddvq_s32(sum);
     }
 }

@@ -1,10 +1,19 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
-use crate::layout::{AttentionShape, Epilogue, Matmul, span};
+use crate::layout::{AttentionShape, Epilogue, Matmul, U4_GROUP, check_u4, span};
 use crate::{Isa, Kernels};
 
-pub(crate) static TABLE: Kernels =
-    Kernels { isa: Isa::Scalar, panel: PANEL, matmul, attention, layer_norm, dot, dot_f16, dot_i8_rows };
+pub(crate) static TABLE: Kernels = Kernels {
+    isa: Isa::Scalar,
+    panel: PANEL,
+    matmul,
+    attention,
+    layer_norm,
+    dot,
+    dot_f16,
+    dot_i8_rows,
+    dot_u4_rows,
+};
 
 const PANEL: usize = 16;
 
@@ -118,5 +127,18 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     assert_eq!(rows.len(), out.len() * query.len(), "dot_i8_rows: shapes differ");
     for (row, out) in rows.chunks_exact(query.len()).zip(out) {
         *out = query.iter().zip(row).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();
+    }
+}
+
+fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
+    check_u4(query, rows, out);
+    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
+        *out = 0;
+        for (query, bytes) in query.chunks_exact(U4_GROUP).zip(row.chunks_exact(U4_GROUP / 2)) {
+            let (first, second) = query.split_at(U4_GROUP / 2);
+            for ((byte, q), p) in bytes.iter().zip(first).zip(second) {
+                *out += i32::from(*q) * i32::from(byte & 15) + i32::from(*p) * i32::from(byte >> 4);
+            }
+        }
     }
 }
