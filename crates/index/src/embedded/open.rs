@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_mapped::Mapped;
 
+use super::dense;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
@@ -117,7 +118,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
 fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
     let names = files::names(dimension);
     let rows = u64::from(head.tombstones.slots());
-    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
+    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension, dense::u4_bytes(dimension)];
     let lengths = head.files.iter().skip(2).map(|state| state.len);
     let expected = row_bytes.iter().map(|&bytes| rows * bytes as u64).take(names.len() - 2);
     if head.files.len() != names.len() || !lengths.eq(expected) {

@@ -94,7 +94,7 @@ fn a_crash_before_the_head_leaves_the_state_before_the_batch() {
 #[test]
 fn a_crash_after_the_files_and_before_the_lexical_commit_leaves_the_state_before_the_batch() {
     let (index, before) = two_batches();
-    for name in ["documents", "texts", "slots", "vectors.i8", "vectors.scale", "vectors.f16"] {
+    for name in ["documents", "texts", "slots", "vectors.i8", "vectors.scale", "vectors.f16", "vectors.u4"] {
         fs::copy(index.folder.path().join(name), before.path().join(name)).unwrap();
     }
     fs::write(before.path().join("head.new"), b"half a he").unwrap();
@@ -243,8 +243,9 @@ fn another_format_starts_empty() {
     let Index { folder, engine, .. } = index;
     drop(engine);
     let path = folder.path().join("FORMAT");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 0");
-    fs::write(&path, text).unwrap();
+    let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    text["format"] = 0.into();
+    fs::write(&path, text.to_string()).unwrap();
     let (engine, rebuilt) = open(folder.path(), settings());
     assert_eq!(rebuilt, Some(RebuildReason::Format { found: 0 }));
     assert_eq!(engine.reached(), 0);
