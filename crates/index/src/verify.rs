@@ -11,6 +11,8 @@ pub struct VerifyReport {
     pub chunks: u32,
     /// Chunks of removed and replaced documents that still take room.
     pub dead_chunks: u32,
+    /// Lexical entries of dead chunks, which the next batches delete.
+    pub dead_entries: u32,
     /// What is wrong, at most [`VerifyReport::PROBLEMS_MAX`].
     pub problems: Vec<Problem>,
 }

@@ -23,14 +23,9 @@ pub(crate) struct Gone {
 }
 
 impl Batch {
-    /// Goes through the changes in order. A `Put` that is not newer than what is there changes nothing; documents
-    /// without chunks, and those for which `is_hidden` says so, do not come.
-    pub(crate) fn plan(
-        changes: Vec<Change>,
-        table: &DocumentTable,
-        documents: &[u8],
-        is_hidden: impl Fn(&str) -> bool,
-    ) -> Batch {
+    /// Goes through the changes in order. A `Put` that is not newer than what is there changes nothing, and documents
+    /// without chunks do not come.
+    pub(crate) fn plan(changes: Vec<Change>, table: &DocumentTable, documents: &[u8]) -> Batch {
         let mut plan = Plan { table, documents, coming: Vec::new(), last: HashMap::new() };
         for change in changes {
             match change {
@@ -38,7 +33,7 @@ impl Batch {
                 Change::Remove { id } => plan.remove(id),
             }
         }
-        plan.finish(is_hidden)
+        plan.finish()
     }
 }
 
@@ -80,7 +75,7 @@ impl Plan<'_> {
         }
     }
 
-    fn finish(self, is_hidden: impl Fn(&str) -> bool) -> Batch {
+    fn finish(self) -> Batch {
         let mut gone: Vec<Gone> = self
             .last
             .into_keys()
@@ -91,8 +86,7 @@ impl Plan<'_> {
             .collect();
         gone.sort_unstable_by_key(|gone| gone.first_slot);
         let coming = self.coming.into_iter().flatten();
-        let puts =
-            coming.filter(|document| !document.chunks.is_empty() && !is_hidden(&document.id)).collect();
+        let puts = coming.filter(|document| !document.chunks.is_empty()).collect();
         Batch { gone, puts }
     }
 }
@@ -119,7 +113,7 @@ mod tests {
         Change::Remove { id: id.to_owned() }
     }
 
-    /// Live before: `a` in version 5 at slots 0 and 1, `b` in version 1 at slot 2. `h` is hidden.
+    /// Live before: `a` in version 5 at slots 0 and 1, `b` in version 1 at slot 2.
     fn check(changes: Vec<Change>, gone: &[(&str, u32, u32)], puts: &[(&str, u64)]) {
         let mut documents = Vec::new();
         let mut table = DocumentTable::default();
@@ -130,7 +124,7 @@ mod tests {
                 .unwrap();
             table.insert(offset, &documents).unwrap();
         }
-        let batch = Batch::plan(changes, &table, &documents, |id| id == "h");
+        let batch = Batch::plan(changes, &table, &documents);
         let found_gone: Vec<_> =
             batch.gone.iter().map(|gone| (gone.id.as_str(), gone.first_slot, gone.chunks)).collect();
         let found_puts: Vec<_> = batch.puts.iter().map(|put| (put.id.as_str(), put.version)).collect();
@@ -158,10 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_empty_or_hidden_do_not_come_but_replace() {
+    fn a_document_without_chunks_does_not_come_but_replaces() {
         let Change::Put(mut document) = put("b", 2) else { unreachable!() };
         document.chunks.clear();
         check(vec![Change::Put(document)], &[("b", 2, 1)], &[]);
-        check(vec![put("h", 1)], &[], &[]);
     }
 }

@@ -94,7 +94,7 @@ impl Embedded {
         if writer.unpublished {
             self.publish_all(writer)?;
         }
-        let (batch, before) = self.plan(changes, reached);
+        let (batch, before) = self.plan(changes);
         let offsets = writer.commit(&batch, before, reached)?;
         self.publish_batch(writer, &batch, &offsets)
     }
@@ -217,11 +217,10 @@ impl Embedded {
     }
 
     /// What the changes come to, and the state that this was decided against.
-    fn plan(&self, changes: Vec<Change>, reached: u64) -> (Batch, Before) {
+    fn plan(&self, changes: Vec<Change>) -> (Batch, Before) {
         let live = lock(&self.inner.live);
         let snapshot = self.snapshot();
-        let is_hidden = |id: &str| live.hidden.get(id).is_some_and(|&removal| removal > reached);
-        let batch = Batch::plan(changes, &live.table, &snapshot.files.documents, is_hidden);
+        let batch = Batch::plan(changes, &live.table, &snapshot.files.documents);
         let before =
             Before { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
         (batch, before)
@@ -314,4 +313,74 @@ fn folder_bytes(folder: &Path) -> std::io::Result<u64> {
         bytes += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IndexedChunk;
+
+    fn put(id: &str, version: u64) -> Change {
+        let chunk = IndexedChunk { start: 0, end: 5, text: "apple".to_owned(), embedding: None };
+        let (id, metadata) = (id.to_owned(), String::new());
+        Change::Put(IndexedDocument { id, version, title: None, metadata, chunks: vec![chunk] })
+    }
+
+    fn text_only() -> (tempfile::TempDir, Embedded) {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = EngineSettings {
+            dimension: 0,
+            language: weir_text::Language::English,
+            fingerprint: String::new(),
+            writer_memory_bytes: 0,
+        };
+        let (engine, _) = Embedded::open(folder.path(), settings, 0).unwrap();
+        (folder, engine)
+    }
+
+    fn found(engine: &Embedded) -> Vec<u32> {
+        let snapshot = engine.snapshot();
+        snapshot
+            .lexical
+            .search("apple", &snapshot.tombstones, 10)
+            .unwrap()
+            .iter()
+            .map(|one| one.slot)
+            .collect()
+    }
+
+    /// The steps of `apply` with removals between writing and publishing, where no test could place them from outside.
+    #[test]
+    fn what_is_removed_while_a_batch_is_written_stays_removed() {
+        let (_folder, engine) = text_only();
+        engine.apply(vec![put("old", 1), put("kept", 1)], 1).unwrap();
+
+        let mut writer = lock(&engine.inner.writer);
+        let writer = writer.as_mut().unwrap();
+        let (batch, before) = engine.plan(vec![put("new", 1), put("kept", 2)]);
+        let offsets = writer.commit(&batch, before, 2).unwrap();
+        assert!(engine.remove_now("old", 3).unwrap());
+        assert!(!engine.remove_now("new", 4).unwrap(), "it is not visible yet");
+        assert_eq!(found(&engine), [1]);
+        engine.publish_batch(writer, &batch, &offsets).unwrap();
+
+        assert_eq!(found(&engine), [3], "the new version of `kept` alone");
+        assert_eq!(engine.counts().documents, 1);
+        assert_eq!(engine.reached(), 2);
+    }
+
+    #[test]
+    fn a_batch_that_was_committed_and_not_shown_is_shown_by_the_next() {
+        let (_folder, engine) = text_only();
+        engine.apply(vec![put("a", 1)], 1).unwrap();
+        {
+            let mut writer = lock(&engine.inner.writer);
+            let (batch, before) = engine.plan(vec![put("a", 2), put("b", 1)]);
+            writer.as_mut().unwrap().commit(&batch, before, 2).unwrap();
+        }
+        assert_eq!((found(&engine), engine.reached()), (vec![0], 1));
+        engine.apply(vec![put("a", 2), put("b", 1), put("c", 1)], 3).unwrap();
+        assert_eq!((found(&engine), engine.reached()), (vec![1, 2, 3], 3));
+        assert!(engine.verify().unwrap().is_sound());
+    }
 }

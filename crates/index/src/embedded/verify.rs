@@ -12,6 +12,7 @@ impl Snapshot {
             documents: 0,
             chunks: self.chunks(),
             dead_chunks: self.tombstones.dead(),
+            dead_entries: 0,
             problems: Vec::new(),
         };
         self.verify_chunks(&mut report);
@@ -52,7 +53,9 @@ impl Snapshot {
             }
         });
         for (slot, found) in (0..).zip(entries) {
-            if self.tombstones.is_live(slot) && found != 1 {
+            if !self.tombstones.is_live(slot) {
+                report.dead_entries += found;
+            } else if found != 1 {
                 report.note(Problem::LexicalEntries { slot, found });
             }
         }

@@ -68,6 +68,21 @@ fn a_removed_document_is_gone_from_both_legs_and_may_come_back() {
 }
 
 #[test]
+fn lexical_entries_of_the_dead_are_deleted_one_batch_later_also_across_a_restart() {
+    let dead_entries = |index: &Index| index.engine.verify().unwrap().dead_entries;
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "apples", 0), put("b", 1, "apples", 1), put("c", 1, "apples", 2)], 1);
+    index.apply(vec![remove("a")], 2);
+    assert_eq!(dead_entries(&index), 1);
+    index.apply(vec![remove("b")], 3);
+    assert_eq!(dead_entries(&index), 1);
+    let (index, _) = index.reopen();
+    assert_eq!(dead_entries(&index), 1);
+    index.apply(vec![], 4);
+    assert_eq!(dead_entries(&index), 0);
+}
+
+#[test]
 fn remove_now_hides_at_once_and_earlier_operations_do_not_bring_it_back() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red apples", 1)], 1);

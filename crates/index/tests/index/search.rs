@@ -118,6 +118,17 @@ fn equal_scores_keep_the_order_of_arrival() {
 }
 
 #[test]
+fn equal_scores_keep_the_order_of_arrival_also_where_a_larger_segment_is_searched_first() {
+    let index = Index::new(settings());
+    index.apply(vec![put("first", 1, "apples", 0)], 1);
+    index.apply((0..9).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 2);
+    let mut request = lexical("apples");
+    request.limit = 2;
+    request.depth = 2;
+    assert_eq!(names(&index.search(&request).hits), "first.0 d0.0");
+}
+
+#[test]
 fn hybrid_scores_are_those_of_the_formula() {
     let index = Index::new(settings());
     let between = vec![0.8, 0.6, 0.0, 0.0];
