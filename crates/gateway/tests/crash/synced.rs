@@ -1,6 +1,6 @@
 //! SIGKILL can't see a missing fsync: the system keeps what was written. A trace of system calls can.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -20,9 +20,9 @@ fn the_store_is_synced_before_each_acknowledgement() {
         "-D",
         "-f",
         "-s",
-        "64",
+        "4096", // a page of the store
         "-e",
-        "trace=openat,write,pwrite64,writev,sendto,fsync,fdatasync",
+        "trace=openat,read,recvfrom,write,pwrite64,writev,sendto,fsync,fdatasync",
         "-o",
     ]);
     strace.arg(&trace).arg(env!("CARGO_BIN_EXE_weir"));
@@ -31,14 +31,15 @@ fn the_store_is_synced_before_each_acknowledgement() {
     client.wait_until_ready();
     const DOCUMENTS: usize = 8;
     for i in 0..DOCUMENTS {
-        let body = json!({"documents": [{"id": format!("d{i}"), "text": format!("text {i}")}]});
+        let body = json!({"documents": [{"id": format!("marked-{i}"), "text": format!("text {i}")}]});
         assert_eq!(client.try_post("/v1/ingest", &body).unwrap().0, 202);
         client.wait_until_searchable();
     }
-    assert_eq!(client.try_delete("d0").unwrap().0, 200);
+    assert_eq!(client.try_delete("marked-0").unwrap().0, 200);
     weir.kill();
     let text = whole(&trace);
-    let replies = check(&text);
+    let markers = (0..DOCUMENTS).map(|i| format!("marked-{i}")).chain(["marked-0".to_owned()]);
+    let replies = check(&text, &markers.collect::<Vec<_>>());
     println!("fsync trace: {replies} acknowledgements, each after a sync of the store");
     assert_eq!(replies, DOCUMENTS + 1);
 }
@@ -55,12 +56,26 @@ fn whole(trace: &Path) -> String {
     panic!("strace did not end");
 }
 
-/// Walks through the trace: an acknowledgement needs a write to the store's log since the one before, and a sync of
-/// that file after its last write. Returns the number of acknowledgements.
-fn check(trace: &str) -> usize {
-    let mut files: BTreeMap<String, bool> = BTreeMap::new(); // descriptors of the log; whether what it got is synced
+/// How far a request has come on its way to the disk.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Progress {
+    /// It is read.
+    Arrived,
+    /// The store's log was handed its document, and not yet synced.
+    Written,
+    /// The store's log was synced after that; what the ingest worker writes later does not matter.
+    Synced,
+}
+
+/// Walks through the trace: an acknowledgement needs a write of its document's id, one of `markers` in the order of the
+/// requests, to the store's log since the request came, and a sync of the log after that write. Returns the number of
+/// acknowledgements.
+fn check(trace: &str, markers: &[String]) -> usize {
+    let mut logs: BTreeSet<String> = BTreeSet::new(); // descriptors of the store's log
     let mut unfinished: BTreeMap<&str, String> = BTreeMap::new();
-    let (mut has_written, mut replies) = (false, 0);
+    let mut requests = markers.iter();
+    let mut request: Option<(&String, Progress)> = None;
+    let mut replies = 0;
     for line in trace.lines() {
         let (thread, call) = line.split_once(' ').unwrap_or_default();
         let call = call.trim_start();
@@ -73,26 +88,33 @@ fn check(trace: &str) -> usize {
         } else {
             call.to_owned()
         };
-        let descriptor =
-            call.split_once('(').map_or("", |(_, rest)| rest.split([',', ')']).next().unwrap_or(""));
-        if call.starts_with("openat(") && call.contains("store.sqlite3-wal") {
-            let opened = call.rsplit("= ").next().unwrap_or("").trim().to_owned();
-            files.insert(opened, true);
-        } else if call.starts_with("pwrite64(") && files.contains_key(descriptor) {
-            files.insert(descriptor.to_owned(), false);
-            has_written = true;
-        } else if (call.starts_with("fdatasync(") || call.starts_with("fsync("))
-            && call.trim_end().ends_with("= 0")
-        {
-            files.entry(descriptor.to_owned()).and_modify(|is_synced| *is_synced = true);
-        } else if is_acknowledgement(&call) {
-            assert!(has_written, "acknowledged without a write to the store: {call}");
-            assert!(
-                files.values().all(|is_synced| *is_synced),
-                "acknowledged before the store was synced: {call}"
-            );
-            has_written = false;
-            replies += 1;
+        let (name, rest) = call.split_once('(').unwrap_or_default();
+        let descriptor = rest.split([',', ')']).next().unwrap_or("");
+        match name {
+            "openat" if call.contains("store.sqlite3-wal") => {
+                logs.insert(call.rsplit("= ").next().unwrap_or("").trim().to_owned());
+            }
+            "read" | "recvfrom" if call.contains("\"POST /v1/ingest") || call.contains("\"DELETE /v1/") => {
+                request = requests.next().map(|marker| (marker, Progress::Arrived));
+            }
+            "pwrite64" if logs.contains(descriptor) => {
+                if let Some((marker, progress @ Progress::Arrived)) = &mut request
+                    && call.contains(marker.as_str())
+                {
+                    *progress = Progress::Written;
+                }
+            }
+            "fsync" | "fdatasync" if logs.contains(descriptor) && call.trim_end().ends_with("= 0") => {
+                if let Some((_, progress @ Progress::Written)) = &mut request {
+                    *progress = Progress::Synced;
+                }
+            }
+            "write" | "writev" | "sendto" if is_acknowledgement(&call) => {
+                let progress = request.take().map(|(_, progress)| progress);
+                assert_eq!(progress, Some(Progress::Synced), "acknowledged too early: {call}");
+                replies += 1;
+            }
+            _ => {}
         }
     }
     replies
@@ -100,6 +122,5 @@ fn check(trace: &str) -> usize {
 
 /// The reply of an ingest, or of the one deletion.
 fn is_acknowledgement(call: &str) -> bool {
-    let is_reply = ["write(", "writev(", "sendto("].iter().any(|name| call.starts_with(name));
-    is_reply && (call.contains("HTTP/1.1 202") || call.contains("deleted"))
+    call.contains("HTTP/1.1 202") || call.contains("deleted")
 }
