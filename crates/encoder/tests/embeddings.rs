@@ -1,6 +1,7 @@
 //! Embeddings of the real model against recordings made with sentence-transformers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#![allow(clippy::print_stdout, reason = "how near the embeddings come is worth seeing")]
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,10 @@ fn cosines(precision: Precision) -> (f64, f64) {
     let least = cosines.iter().copied().fold(1.0, f64::min);
     let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
     let (precision, kernels) = (precision.name(), model.kernels_name());
-    println!("{precision} embeddings: {} texts on {kernels}, cosine mean {mean:.7}, least {least:.7}", texts.len());
+    println!(
+        "{precision} embeddings: {} texts on {kernels}, cosine mean {mean:.7}, least {least:.7}",
+        texts.len()
+    );
     (least, mean)
 }
 
@@ -106,7 +110,10 @@ fn a_missing_or_damaged_file_is_named() {
     let source = repository().join("models/all-MiniLM-L6-v2");
     let folder = tempfile::tempdir().unwrap();
     let load = || {
-        Model::load(folder.path(), Precision::F32, Kernels::current(), None).map(|_| ()).unwrap_err().to_string()
+        Model::load(folder.path(), Precision::F32, Kernels::current(), None)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
     };
     let copy = |name: &str, edit: &dyn Fn(Vec<u8>) -> Vec<u8>| {
         let to = folder.path().join(name);

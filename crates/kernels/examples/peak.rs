@@ -1,11 +1,17 @@
 //! What the processor can do at most, by loops that touch registers alone, and what share of it the products reach.
 //! `cargo run --release -p weir-kernels --example peak`
 
-#![allow(unsafe_code, clippy::print_stdout, reason = "a program for people at a terminal; its loops are intrinsics")]
+#![allow(
+    unsafe_code,
+    clippy::print_stdout,
+    reason = "a program for people at a terminal; its loops are intrinsics"
+)]
 
 use std::time::Instant;
 
-use weir_kernels::{AlignedVec, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight};
+use weir_kernels::{
+    AlignedVec, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight,
+};
 
 /// Multiply-adds of one turn, and the turns.
 type Loop = (f64, fn(u64));
@@ -13,16 +19,23 @@ type Loop = (f64, fn(u64));
 fn main() {
     let kernels = Kernels::current();
     let (float, int8) = peaks(kernels.isa);
-    println!("{}: peak {float:.1} G f32 multiply-adds/s, {int8:.1} G int8 multiply-adds/s on one core", kernels.isa.name());
+    println!(
+        "{}: peak {float:.1} G f32 multiply-adds/s, {int8:.1} G int8 multiply-adds/s on one core",
+        kernels.isa.name()
+    );
     #[cfg(target_arch = "x86_64")]
     if kernels.isa == Isa::Avx2 {
         let bytes = best(6.0 * 32.0, x86::multiply_bytes_ymm);
         println!("byte products that saturate: {bytes:.1} G multiply-adds/s");
     }
-    println!("{:>6} {:>6} {:>6} {:>10} {:>6} {:>10} {:>6}", "rows", "depth", "cols", "int8 G/s", "share", "f32 G/s", "share");
+    println!(
+        "{:>6} {:>6} {:>6} {:>10} {:>6} {:>10} {:>6}",
+        "rows", "depth", "cols", "int8 G/s", "share", "f32 G/s", "share"
+    );
     for (depth, columns) in [(384, 1152), (384, 384), (384, 1536), (1536, 384)] {
         for rows in [4, 6, 8, 12, 16, 32, 48, 128, 256] {
-            let (i, f) = (product_int8(kernels, rows, depth, columns), product_f32(kernels, rows, depth, columns));
+            let (i, f) =
+                (product_int8(kernels, rows, depth, columns), product_f32(kernels, rows, depth, columns));
             println!(
                 "{rows:6} {depth:6} {columns:6} {i:10.1} {:5.0}% {f:10.1} {:5.0}%",
                 100.0 * i / int8,
@@ -55,7 +68,11 @@ fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) ->
     let weight = QuantisedWeight::new(&numbers(columns * depth), depth);
     let packing = kernels.packing_int8;
     let data = packing.pack(&weight.codes, columns, depth);
-    let b = Int8Matrix { panels: Panels { depth, columns, packing, data: &data }, scale: &weight.scale, sum: &weight.sum };
+    let b = Int8Matrix {
+        panels: Panels { depth, columns, packing, data: &data },
+        scale: &weight.scale,
+        sum: &weight.sum,
+    };
     let mut a = Codes::new();
     a.fit(rows, depth, kernels.code_bytes);
     (kernels.quantise)(&numbers(rows * depth), depth, &mut a);
@@ -105,7 +122,9 @@ fn peaks(isa: Isa) -> (f64, f64) {
 fn loops(isa: Isa) -> (Loop, Loop) {
     match isa {
         Isa::Avx512 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
-        _ => ((12.0 * 8.0, x86::fma_ymm), (12.0 * 16.0, x86::multiply_add_ymm)),
+        Isa::Scalar | Isa::Avx2 | Isa::Neon => {
+            ((12.0 * 8.0, x86::fma_ymm), (12.0 * 16.0, x86::multiply_add_ymm))
+        }
     }
 }
 
@@ -138,41 +157,95 @@ mod x86 {
 
     register_loop!(
         fma_ymm,
-        "vfmadd231ps ymm0, ymm12, ymm13", "vfmadd231ps ymm1, ymm12, ymm13", "vfmadd231ps ymm2, ymm12, ymm13",
-        "vfmadd231ps ymm3, ymm12, ymm13", "vfmadd231ps ymm4, ymm12, ymm13", "vfmadd231ps ymm5, ymm12, ymm13",
-        "vfmadd231ps ymm6, ymm12, ymm13", "vfmadd231ps ymm7, ymm12, ymm13", "vfmadd231ps ymm8, ymm12, ymm13",
-        "vfmadd231ps ymm9, ymm12, ymm13", "vfmadd231ps ymm10, ymm12, ymm13", "vfmadd231ps ymm11, ymm12, ymm13",
+        "vfmadd231ps ymm0, ymm12, ymm13",
+        "vfmadd231ps ymm1, ymm12, ymm13",
+        "vfmadd231ps ymm2, ymm12, ymm13",
+        "vfmadd231ps ymm3, ymm12, ymm13",
+        "vfmadd231ps ymm4, ymm12, ymm13",
+        "vfmadd231ps ymm5, ymm12, ymm13",
+        "vfmadd231ps ymm6, ymm12, ymm13",
+        "vfmadd231ps ymm7, ymm12, ymm13",
+        "vfmadd231ps ymm8, ymm12, ymm13",
+        "vfmadd231ps ymm9, ymm12, ymm13",
+        "vfmadd231ps ymm10, ymm12, ymm13",
+        "vfmadd231ps ymm11, ymm12, ymm13",
     );
     register_loop!(
         fma_zmm,
-        "vfmadd231ps zmm0, zmm12, zmm13", "vfmadd231ps zmm1, zmm12, zmm13", "vfmadd231ps zmm2, zmm12, zmm13",
-        "vfmadd231ps zmm3, zmm12, zmm13", "vfmadd231ps zmm4, zmm12, zmm13", "vfmadd231ps zmm5, zmm12, zmm13",
-        "vfmadd231ps zmm6, zmm12, zmm13", "vfmadd231ps zmm7, zmm12, zmm13", "vfmadd231ps zmm8, zmm12, zmm13",
-        "vfmadd231ps zmm9, zmm12, zmm13", "vfmadd231ps zmm10, zmm12, zmm13", "vfmadd231ps zmm11, zmm12, zmm13",
+        "vfmadd231ps zmm0, zmm12, zmm13",
+        "vfmadd231ps zmm1, zmm12, zmm13",
+        "vfmadd231ps zmm2, zmm12, zmm13",
+        "vfmadd231ps zmm3, zmm12, zmm13",
+        "vfmadd231ps zmm4, zmm12, zmm13",
+        "vfmadd231ps zmm5, zmm12, zmm13",
+        "vfmadd231ps zmm6, zmm12, zmm13",
+        "vfmadd231ps zmm7, zmm12, zmm13",
+        "vfmadd231ps zmm8, zmm12, zmm13",
+        "vfmadd231ps zmm9, zmm12, zmm13",
+        "vfmadd231ps zmm10, zmm12, zmm13",
+        "vfmadd231ps zmm11, zmm12, zmm13",
     );
     register_loop!(
         dot_zmm,
-        "vpdpbusd zmm0, zmm12, zmm13", "vpdpbusd zmm1, zmm12, zmm13", "vpdpbusd zmm2, zmm12, zmm13",
-        "vpdpbusd zmm3, zmm12, zmm13", "vpdpbusd zmm4, zmm12, zmm13", "vpdpbusd zmm5, zmm12, zmm13",
-        "vpdpbusd zmm6, zmm12, zmm13", "vpdpbusd zmm7, zmm12, zmm13", "vpdpbusd zmm8, zmm12, zmm13",
-        "vpdpbusd zmm9, zmm12, zmm13", "vpdpbusd zmm10, zmm12, zmm13", "vpdpbusd zmm11, zmm12, zmm13",
+        "vpdpbusd zmm0, zmm12, zmm13",
+        "vpdpbusd zmm1, zmm12, zmm13",
+        "vpdpbusd zmm2, zmm12, zmm13",
+        "vpdpbusd zmm3, zmm12, zmm13",
+        "vpdpbusd zmm4, zmm12, zmm13",
+        "vpdpbusd zmm5, zmm12, zmm13",
+        "vpdpbusd zmm6, zmm12, zmm13",
+        "vpdpbusd zmm7, zmm12, zmm13",
+        "vpdpbusd zmm8, zmm12, zmm13",
+        "vpdpbusd zmm9, zmm12, zmm13",
+        "vpdpbusd zmm10, zmm12, zmm13",
+        "vpdpbusd zmm11, zmm12, zmm13",
     );
     register_loop!(
         multiply_bytes_ymm,
-        "vpmaddubsw ymm14, ymm12, ymm13", "vpmaddwd ymm14, ymm14, ymm11", "vpaddd ymm0, ymm0, ymm14",
-        "vpmaddubsw ymm15, ymm12, ymm13", "vpmaddwd ymm15, ymm15, ymm11", "vpaddd ymm1, ymm1, ymm15",
-        "vpmaddubsw ymm14, ymm12, ymm13", "vpmaddwd ymm14, ymm14, ymm11", "vpaddd ymm2, ymm2, ymm14",
-        "vpmaddubsw ymm15, ymm12, ymm13", "vpmaddwd ymm15, ymm15, ymm11", "vpaddd ymm3, ymm3, ymm15",
-        "vpmaddubsw ymm14, ymm12, ymm13", "vpmaddwd ymm14, ymm14, ymm11", "vpaddd ymm4, ymm4, ymm14",
-        "vpmaddubsw ymm15, ymm12, ymm13", "vpmaddwd ymm15, ymm15, ymm11", "vpaddd ymm5, ymm5, ymm15",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm0, ymm0, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm1, ymm1, ymm15",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm2, ymm2, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm3, ymm3, ymm15",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm4, ymm4, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm5, ymm5, ymm15",
     );
     register_loop!(
         multiply_add_ymm,
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm0, ymm0, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm1, ymm1, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm2, ymm2, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm3, ymm3, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm4, ymm4, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm5, ymm5, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm6, ymm6, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm7, ymm7, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm8, ymm8, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm9, ymm9, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13", "vpaddd ymm10, ymm10, ymm14", "vpmaddwd ymm15, ymm12, ymm13", "vpaddd ymm11, ymm11, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm0, ymm0, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm1, ymm1, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm2, ymm2, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm3, ymm3, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm4, ymm4, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm5, ymm5, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm6, ymm6, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm7, ymm7, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm8, ymm8, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm9, ymm9, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm10, ymm10, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm11, ymm11, ymm15",
     );
 }

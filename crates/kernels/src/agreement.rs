@@ -6,8 +6,8 @@
 use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::AlignedVec;
 use crate::{
-    AttentionShape, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels,
-    Plain, QuantisedWeight,
+    AttentionShape, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels, Plain,
+    QuantisedWeight,
 };
 
 /// A register of `W` floats in plain Rust, for tile shapes that this machine lacks.
@@ -183,7 +183,13 @@ fn product(kernels: &Kernels, rows: usize, depth: usize, columns: usize, epilogu
     product_of(kernels, kernels.matmul, &numbers(2, columns * depth), rows, depth, columns, epilogue)
 }
 
-fn product_bf16(kernels: &Kernels, rows: usize, depth: usize, columns: usize, epilogue: Epilogue) -> Vec<f32> {
+fn product_bf16(
+    kernels: &Kernels,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    epilogue: Epilogue,
+) -> Vec<f32> {
     let weight: Vec<u16> = numbers(2, columns * depth).into_iter().map(crate::f32_to_bf16).collect();
     product_of(kernels, kernels.matmul_bf16, &weight, rows, depth, columns, epilogue)
 }

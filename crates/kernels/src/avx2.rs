@@ -33,10 +33,10 @@ impl Lanes for F32x8 {
     }
     #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
-        unsafe { 
+        unsafe {
             let halves = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
             F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(halves)))
-         }
+        }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {

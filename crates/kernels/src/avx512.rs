@@ -36,10 +36,10 @@ impl Lanes for F32x16 {
     }
     #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
-        unsafe { 
+        unsafe {
             let halves = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
             F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(halves)))
-         }
+        }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {

@@ -188,11 +188,17 @@ impl MatmulInt8<'_> {
         let padded = self.b.panels.padded_columns();
         self.b.panels.check(packing);
         assert_eq!(self.a.code_bytes, code_bytes, "matmul: the codes are of another instruction set");
-        assert_eq!(self.a.width, self.b.panels.depth, "matmul: rows of a have another length than columns of b");
+        assert_eq!(
+            self.a.width, self.b.panels.depth,
+            "matmul: rows of a have another length than columns of b"
+        );
         assert!(self.a.width <= DEPTH_MAX, "matmul: sums over more than {DEPTH_MAX} products may overflow");
         assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
         let fits = |x: &[f32]| x.len() >= padded;
-        assert!(fits(self.bias) && fits(self.b.scale) && fits(self.b.sum), "matmul: a factor for each column");
+        assert!(
+            fits(self.bias) && fits(self.b.scale) && fits(self.b.sum),
+            "matmul: a factor for each column"
+        );
         assert!(self.out.len() >= span(self.a.rows(), self.out_stride, padded), "matmul: out is too short");
     }
 }

@@ -41,16 +41,18 @@ pub(crate) trait Weight: Copy {
     unsafe fn load<V: Lanes>(from: *const Self) -> V;
 }
 
-// SAFETY of both blocks: the caller vouches for the instruction set and `WIDTH` numbers.
 impl Weight for f32 {
     #[inline(always)]
     unsafe fn load<V: Lanes>(from: *const f32) -> V {
+        // SAFETY: the caller vouches for the instruction set and `WIDTH` floats.
         unsafe { V::load(from) }
     }
 }
+
 impl Weight for u16 {
     #[inline(always)]
     unsafe fn load<V: Lanes>(from: *const u16) -> V {
+        // SAFETY: the caller vouches for the instruction set and `WIDTH` brain floats.
         unsafe { V::load_bf16(from) }
     }
 }

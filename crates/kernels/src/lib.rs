@@ -32,9 +32,7 @@ mod agreement;
 use std::sync::OnceLock;
 
 pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
-pub use layout::{
-    AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain, U4_GROUP, pack_u4,
-};
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain, U4_GROUP, pack_u4};
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
 
 /// An instruction set that a kernel table is written for.

@@ -84,7 +84,8 @@ fn matmul_int8(args: MatmulInt8<'_>) {
         for column in 0..b.panels.padded_columns() {
             let weights = &b.panels.data[column / panel * panel_len..];
             let weight = |k: usize| weights[k / unit * panel * unit + column % panel * unit + k % unit];
-            let sum: i32 = codes.iter().enumerate().map(|(k, code)| i32::from(*code) * i32::from(weight(k))).sum();
+            let sum: i32 =
+                codes.iter().enumerate().map(|(k, code)| i32::from(*code) * i32::from(weight(k))).sum();
             let offset = factor.min.mul_add(b.sum[column], bias[column]);
             let value = (sum as f32).mul_add(factor.scale * b.scale[column], offset);
             let target = &mut out[row * out_stride + column];

@@ -23,7 +23,10 @@ pub(crate) struct Weights {
 /// The bytes of all weights, aligned to cache lines.
 enum Block {
     /// The part of a cache file after its header; the pages are shared with other processes.
-    Mapped { file: Mapped, start: usize },
+    Mapped {
+        file: Mapped,
+        start: usize,
+    },
     Owned(AlignedVec<u8>),
 }
 

@@ -35,7 +35,8 @@ pub(super) fn pack(
     packer.norm(&layout.embedding_norm, &source, "embeddings.LayerNorm", hidden)?;
     for (i, layer) in layout.layers.iter().enumerate() {
         let prefix = format!("encoder.layer.{i}");
-        let linear = |name: &str, outputs, inputs| source.linear(&format!("{prefix}.{name}"), outputs, inputs);
+        let linear =
+            |name: &str, outputs, inputs| source.linear(&format!("{prefix}.{name}"), outputs, inputs);
         packer.linear(&layer.qkv, &source.qkv(&prefix, hidden, config.num_attention_heads)?);
         packer.linear(&layer.attention_out, &linear("attention.output.dense", hidden, hidden)?);
         packer.linear(&layer.up, &linear("intermediate.dense", wide, hidden)?);

@@ -76,7 +76,12 @@ impl Source<'_> {
         Ok(LinearTensors { weight, bias })
     }
 
-    pub(super) fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<LinearTensors, LoadError> {
+    pub(super) fn linear(
+        &self,
+        name: &str,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<LinearTensors, LoadError> {
         let weight = self.get(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = self.get(&format!("{name}.bias"), &[outputs])?;
         Ok(LinearTensors { weight, bias })
