@@ -148,6 +148,10 @@ def load_set(folder: Path) -> EvaluationSet:
     documents = [
         {"id": row["_id"], "title": row.get("title", ""), "text": row["text"]} for row in rows("corpus.jsonl")
     ]
+    empty = [document["id"] for document in documents if not (document["title"] + document["text"]).strip()]
+    if empty:
+        print(f"{folder.name}: left out, without title and text: {', '.join(empty)}", file=sys.stderr)
+        documents = [document for document in documents if document["id"] not in empty]
     queries = {row["_id"]: row["text"] for row in rows("queries.jsonl") if row["_id"] in judged}
     if len(queries) != len(judged):
         raise ValueError(f"{folder}: {len(judged) - len(queries)} judged queries are not in queries.jsonl")

@@ -1,5 +1,5 @@
 //! Tokens a second and time of one query, on one thread and on all: a quick look while working on kernels.
-//! `cargo run --release -p weir-encoder --example throughput [FOLDER]`
+//! `cargo run --release -p weir-encoder --example throughput [FOLDER [PRECISION]]`
 
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
 
@@ -12,11 +12,22 @@ use weir_kernels::Kernels;
 fn main() {
     let folder =
         std::env::args().nth(1).map_or_else(|| PathBuf::from("models/all-MiniLM-L6-v2"), PathBuf::from);
-    let started = Instant::now();
-    let model = Model::load(&folder, Precision::F32, Kernels::current()).expect("run `make setup` first");
-    println!("loaded in {:?}, kernels: {}", started.elapsed(), model.kernels_name());
+    let only = std::env::args().nth(2);
+    let chosen = |precision: &Precision| only.as_deref().is_none_or(|name| name == precision.name());
+    for precision in Precision::ALL.into_iter().rev().filter(chosen) {
+        let started = Instant::now();
+        let model =
+            Model::load(&folder, precision, Kernels::current(), None).expect("run `make setup` first");
+        let (name, kernels) = (precision.name(), model.kernels_name());
+        println!("{name}: loaded in {:?}, kernels: {kernels}", started.elapsed());
+        measure(&model);
+    }
+}
+
+fn measure(model: &Model) {
+    let mut scratch = Scratch::new();
     for tokens in [8, 16, 32, 128, 256] {
-        let time = median(|| run(&model, tokens, 1));
+        let time = median(|| run(model, tokens, 1, &mut scratch));
         println!("{tokens:4} tokens, 1 thread: {:9.3} ms", time.as_secs_f64() * 1e3);
     }
     for (texts, tokens) in [(2, 128), (1, 256)] {
@@ -25,7 +36,10 @@ fn main() {
         let rounds = 8;
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| (0..rounds).for_each(|_| run(&model, tokens, texts)));
+                scope.spawn(|| {
+                    let mut scratch = Scratch::new();
+                    (0..rounds).for_each(|_| run(model, tokens, texts, &mut scratch));
+                });
             }
         });
         let total = (threads * rounds * texts * tokens) as f64;
@@ -36,14 +50,15 @@ fn main() {
     }
 }
 
-fn run(model: &Model, tokens: usize, texts: usize) {
+fn run(model: &Model, tokens: usize, texts: usize, scratch: &mut Scratch) {
     let ids: Vec<u32> = (0..tokens as u32).map(|i| 1000 + i * 37 % 20_000).collect();
     let mut out = vec![0.0; texts * model.info().dimension];
-    model.embed(&vec![ids.as_slice(); texts], &mut Scratch::new(), &mut out);
+    model.embed(&vec![ids.as_slice(); texts], scratch, &mut out);
 }
 
-fn median(run: impl Fn()) -> Duration {
-    let mut times: Vec<Duration> = (0..15)
+fn median(mut run: impl FnMut()) -> Duration {
+    run();
+    let mut times: Vec<Duration> = (0..25)
         .map(|_| {
             let started = Instant::now();
             run();

@@ -1,22 +1,24 @@
 //! The forward pass over a packed batch.
 
-use weir_kernels::{AlignedVec, AttentionShape, Epilogue, Matmul};
+use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue, Matmul, MatmulInt8};
 
 use crate::Pooling;
 use crate::model::Model;
-use crate::weights::{Layer, Linear, Norm};
+use crate::weights::{Layer, Linear, Matrix, Norm};
 
 /// Working memory of one thread. Grows to the largest batch it has seen and is used again.
 pub struct Scratch {
     /// `[tokens, width]`: the residual stream.
-    hidden: AlignedVec,
+    hidden: AlignedVec<f32>,
     /// `[tokens, 3 * width]`
-    qkv: AlignedVec,
+    qkv: AlignedVec<f32>,
     /// `[tokens, width]`: what attention gives.
-    context: AlignedVec,
+    context: AlignedVec<f32>,
     /// `[FFN_ROWS, intermediate]`
-    wide: AlignedVec,
-    attention: AlignedVec,
+    wide: AlignedVec<f32>,
+    attention: AlignedVec<f32>,
+    /// int8: the rows that a product reads.
+    codes: Codes,
 }
 
 /// Rows of the feed-forward part that are worked on at a time, so that the wide rows stay in the second-level cache.
@@ -29,7 +31,14 @@ impl Scratch {
     /// Empty working memory.
     pub fn new() -> Scratch {
         let empty = || AlignedVec::zeroed(0);
-        Scratch { hidden: empty(), qkv: empty(), context: empty(), wide: empty(), attention: empty() }
+        Scratch {
+            hidden: empty(),
+            qkv: empty(),
+            context: empty(),
+            wide: empty(),
+            attention: empty(),
+            codes: Codes::new(),
+        }
     }
 }
 
@@ -59,7 +68,7 @@ pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, 
 
     let pass = Pass { model, sequences, tokens, strides };
     pass.look_up(scratch);
-    for layer in &model.weights.layers {
+    for layer in &model.weights.layout.layers {
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }
@@ -90,19 +99,16 @@ impl Pass<'_> {
     /// Word + position + token type, normalised.
     fn look_up(&self, scratch: &mut Scratch) {
         let (width, weights) = (self.width(), &self.model.weights);
-        let words = weights.words();
+        let positions = weights.floats(&weights.layout.positions);
         let mut rows = scratch.hidden.chunks_exact_mut(self.strides.hidden);
         for ids in self.sequences {
-            for ((id, position), row) in ids.iter().zip(weights.positions.chunks_exact(width)).zip(&mut rows)
-            {
-                let word = &words[*id as usize * width..][..width];
-                for ((x, word), position) in row.iter_mut().zip(word).zip(position) {
-                    *x = word + position;
-                }
+            for ((id, position), row) in ids.iter().zip(positions.chunks_exact(width)).zip(&mut rows) {
+                row[..width].copy_from_slice(position);
+                weights.add_word(*id, &mut row[..width]);
                 row[width..].fill(0.0);
             }
         }
-        self.normalise(&mut scratch.hidden, &weights.embedding_norm);
+        self.normalise(&mut scratch.hidden, &weights.layout.embedding_norm);
     }
 
     fn attend(&self, layer: &Layer, scratch: &mut Scratch) {
@@ -113,6 +119,7 @@ impl Pass<'_> {
             (&scratch.hidden, hidden),
             Epilogue::Store,
             (&mut scratch.qkv, qkv),
+            &mut scratch.codes,
         );
         let heads = self.model.config.bert.num_attention_heads;
         let mut first = 0;
@@ -140,6 +147,7 @@ impl Pass<'_> {
             context,
             Epilogue::Add,
             (&mut scratch.hidden, hidden),
+            &mut scratch.codes,
         );
         self.normalise(&mut scratch.hidden, &layer.attention_norm);
     }
@@ -149,8 +157,10 @@ impl Pass<'_> {
         for first in (0..self.tokens).step_by(FFN_ROWS) {
             let rows = FFN_ROWS.min(self.tokens - first);
             let block = &mut scratch.hidden[first * hidden..][..rows * hidden];
-            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, (&mut scratch.wide, wide));
-            self.product(&layer.down, rows, (&scratch.wide, wide), Epilogue::Add, (block, hidden));
+            let middle = (&mut *scratch.wide, wide);
+            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.codes);
+            let middle = (&*scratch.wide, wide);
+            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.codes);
         }
         self.normalise(&mut scratch.hidden, &layer.ffn_norm);
     }
@@ -162,19 +172,33 @@ impl Pass<'_> {
         (a, a_stride): (&[f32], usize),
         epilogue: Epilogue,
         (out, out_stride): (&mut [f32], usize),
+        codes: &mut Codes,
     ) {
-        let (b, bias) = (&linear.matrix, linear.bias.as_slice());
-        (self.model.kernels.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+        let (kernels, weights) = (self.model.kernels, &self.model.weights);
+        let bias = weights.floats(&linear.bias);
+        match weights.matrix(linear) {
+            Matrix::F32(b) => {
+                (kernels.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+            }
+            Matrix::Bf16(b) => {
+                (kernels.matmul_bf16)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+            }
+            Matrix::Int8(b) => {
+                codes.fit(rows, linear.depth, kernels.code_bytes);
+                (kernels.quantise)(a, a_stride, codes);
+                (kernels.matmul_int8)(MatmulInt8 { a: codes, b, bias, epilogue, out, out_stride });
+            }
+        }
     }
 
     fn normalise(&self, rows: &mut [f32], norm: &Norm) {
-        let stride = self.strides.hidden;
+        let (stride, weights) = (self.strides.hidden, &self.model.weights);
         let epsilon = self.model.config.bert.layer_norm_eps;
         (self.model.kernels.layer_norm)(
             &mut rows[..self.tokens * stride],
             stride,
-            &norm.gamma,
-            &norm.beta,
+            weights.floats(&norm.gamma),
+            weights.floats(&norm.beta),
             epsilon,
         );
     }

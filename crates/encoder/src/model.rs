@@ -4,10 +4,10 @@ use std::path::Path;
 
 use weir_kernels::Kernels;
 
-use crate::config::{ModelConfig, SMALL_FILES, read_optional};
+use crate::config::ModelConfig;
 use crate::forward::Scratch;
 use crate::tokenizer::Tokenizer;
-use crate::weights::{Weights, open_weights};
+use crate::weights::{self, Weights};
 use crate::{LoadError, Pooling, Prompts};
 
 /// Number format of the matrix products.
@@ -15,6 +15,10 @@ use crate::{LoadError, Pooling, Prompts};
 pub enum Precision {
     /// 32-bit floats, the reference.
     F32,
+    /// Brain floats as weights, products in 32-bit floats.
+    Bf16,
+    /// Eight-bit weights with a scale for each output, eight-bit activations with a scale for each token.
+    Int8,
 }
 
 impl Precision {
@@ -22,6 +26,25 @@ impl Precision {
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+            Precision::Int8 => "int8",
+        }
+    }
+
+    /// Every precision, the most exact first.
+    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
+
+    /// The precision of that name.
+    pub fn parse(name: &str) -> Option<Precision> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name)
+    }
+
+    /// Bytes of a weight.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Precision::F32 => 4,
+            Precision::Bf16 => 2,
+            Precision::Int8 => 1,
         }
     }
 }
@@ -62,20 +85,26 @@ pub struct Model {
     pub(crate) kernels: &'static Kernels,
     tokenizer: Tokenizer,
     info: ModelInfo,
+    cache_error: Option<std::io::Error>,
 }
 
 impl Model {
-    /// Loads the model in `folder` and packs its weights for `kernels`.
+    /// Loads the model in `folder`. Its packed weights are mapped from a file in the folder `cache`, which is made when
+    /// it is missing, damaged or of other files; without a cache they are packed in memory.
     ///
     /// # Errors
-    /// A missing, unreadable or damaged file, and a model of a kind that Weir does not run, each named.
-    pub fn load(folder: &Path, precision: Precision, kernels: &'static Kernels) -> Result<Model, LoadError> {
+    /// A missing, unreadable or damaged file of the model, and a model of a kind that Weir does not run, each named.
+    pub fn load(
+        folder: &Path,
+        precision: Precision,
+        kernels: &'static Kernels,
+        cache: Option<&Path>,
+    ) -> Result<Model, LoadError> {
         let config = ModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.bert.vocab_size)?;
-        let file = open_weights(folder)?;
-        let fingerprint = fingerprint(folder, precision, &file)?;
-        let weights = Weights::pack(file, &config.bert, kernels, &folder.join("model.safetensors"))?;
+        let loaded = weights::load(folder, &config.bert, precision, kernels, cache)?;
+        let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
             architecture: config.bert.model_type.clone(),
             dimension: config.bert.hidden_size,
@@ -90,12 +119,18 @@ impl Model {
             fingerprint,
             weights_bytes: weights.size_bytes(),
         };
-        Ok(Model { config, weights, kernels, tokenizer, info })
+        Ok(Model { config, weights, kernels, tokenizer, info, cache_error: loaded.cache_error })
     }
 
     /// What this model is.
     pub fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// Why the packed weights could not be kept in the cache folder, if they should have been: the model works, and the
+    /// next start packs them again.
+    pub fn cache_error(&self) -> Option<&std::io::Error> {
+        self.cache_error.as_ref()
     }
 
     /// The instruction set of the kernels that this model runs on.
@@ -119,20 +154,4 @@ impl Model {
     pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
         crate::forward::embed(self, sequences, scratch, out);
     }
-}
-
-/// Hash over all files that decide an embedding, framed by name and length, and the precision.
-fn fingerprint(folder: &Path, precision: Precision, weights: &[u8]) -> Result<String, LoadError> {
-    let mut hasher = blake3::Hasher::new();
-    let mut add = |name: &str, bytes: &[u8]| {
-        hasher.update(name.as_bytes()).update(&[0]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-    };
-    for name in SMALL_FILES {
-        if let Some(bytes) = read_optional(&folder.join(name))? {
-            add(name, &bytes);
-        }
-    }
-    add("model.safetensors", weights);
-    add("precision", precision.name().as_bytes());
-    Ok(hasher.finalize().to_hex()[..32].to_owned())
 }

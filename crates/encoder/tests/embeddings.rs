@@ -1,6 +1,7 @@
 //! Embeddings of the real model against recordings made with sentence-transformers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#![allow(clippy::print_stdout, reason = "how near the embeddings come is worth seeing")]
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn model() -> Model {
+fn model(precision: Precision) -> Model {
     #[allow(clippy::disallowed_methods, reason = "where the tests' model lies; no setting of the product")]
     let folder = std::env::var_os("WEIR_TEST_MODEL").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| repository().join("models/all-MiniLM-L6-v2"));
-    Model::load(&folder, Precision::F32, Kernels::current()).expect("run `make setup` first")
+    Model::load(&folder, precision, Kernels::current(), None).expect("run `make setup` first")
 }
 
 #[derive(Deserialize)]
@@ -41,42 +42,67 @@ fn embed(model: &Model, batch: &[Vec<u32>]) -> Vec<f32> {
     out
 }
 
-#[test]
-fn embeddings_equal_the_recordings() {
-    let model = model();
+/// Smallest and mean cosine between our embeddings of the recorded texts and the recordings.
+fn cosines(precision: Precision) -> (f64, f64) {
+    let model = model(precision);
     let (texts, expected) = recordings();
     assert!(texts.len() >= 200, "the recordings are incomplete");
-    let mut worst = 1.0f64;
+    let mut cosines = Vec::new();
     for (recorded, expected) in texts.iter().zip(expected.chunks_exact(384)) {
         let ids = model.tokenizer().encode(&recorded.text).ids;
         assert_eq!(ids.len(), (recorded.tokens + 2).min(256), "{:?}", recorded.text);
         let got = embed(&model, &[ids]);
         let dot =
             |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
-        let cosine = dot(&got, expected) / (dot(&got, &got) * dot(expected, expected)).sqrt();
-        worst = worst.min(cosine);
+        cosines.push(dot(&got, expected) / (dot(&got, &got) * dot(expected, expected)).sqrt());
     }
-    println!("embeddings: {} texts on {}, smallest cosine {worst:.9}", texts.len(), model.kernels_name());
-    assert!(worst >= 0.99999, "smallest cosine {worst}");
+    let least = cosines.iter().copied().fold(1.0, f64::min);
+    let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
+    let (precision, kernels) = (precision.name(), model.kernels_name());
+    println!(
+        "{precision} embeddings: {} texts on {kernels}, cosine mean {mean:.7}, least {least:.7}",
+        texts.len()
+    );
+    (least, mean)
+}
+
+#[test]
+fn embeddings_equal_the_recordings() {
+    let (least, _) = cosines(Precision::F32);
+    assert!(least >= 0.99999, "smallest cosine {least}");
+}
+
+#[test]
+fn embeddings_by_brain_floats_are_all_but_equal_to_the_recordings() {
+    let (least, mean) = cosines(Precision::Bf16);
+    assert!(mean >= 0.999_98 && least >= 0.999_9, "cosine mean {mean}, least {least}");
+}
+
+#[test]
+fn embeddings_by_eight_bits_are_near_the_recordings() {
+    let (least, mean) = cosines(Precision::Int8);
+    assert!(mean >= 0.9985 && least >= 0.995, "cosine mean {mean}, least {least}");
 }
 
 #[test]
 fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
-    let model = model();
-    let (texts, _) = recordings();
-    let step = if model.kernels_name() == "scalar" { 20 } else { 4 };
-    let ids: Vec<Vec<u32>> =
-        texts.iter().step_by(step).map(|recorded| model.tokenizer().encode(&recorded.text).ids).collect();
-    let alone: Vec<f32> = ids.iter().flat_map(|ids| embed(&model, std::slice::from_ref(ids))).collect();
-    let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-    for size in [2, 3, 7, 16] {
-        let batched: Vec<f32> = ids.chunks(size).flat_map(|batch| embed(&model, batch)).collect();
-        assert!(bits(&batched) == bits(&alone), "batches of {size} differ from single texts");
+    for precision in Precision::ALL {
+        let model = model(precision);
+        let (texts, _) = recordings();
+        let step = if model.kernels_name() == "scalar" { 20 } else { 4 };
+        let ids: Vec<Vec<u32>> =
+            texts.iter().step_by(step).map(|recorded| model.tokenizer().encode(&recorded.text).ids).collect();
+        let alone: Vec<f32> = ids.iter().flat_map(|ids| embed(&model, std::slice::from_ref(ids))).collect();
+        let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for size in [2, 3, 7, 16] {
+            let batched: Vec<f32> = ids.chunks(size).flat_map(|batch| embed(&model, batch)).collect();
+            assert!(bits(&batched) == bits(&alone), "batches of {size} differ from single texts");
+        }
+        let reversed: Vec<Vec<u32>> = ids.iter().rev().cloned().collect();
+        let reversed = embed(&model, &reversed[..9]);
+        let from_end = alone.chunks_exact(384).rev().take(9).flatten().copied().collect::<Vec<_>>();
+        assert!(bits(&reversed) == bits(&from_end), "the order in a batch matters");
     }
-    let reversed: Vec<Vec<u32>> = ids.iter().rev().cloned().collect();
-    let reversed = embed(&model, &reversed[..9]);
-    let from_end = alone.chunks_exact(384).rev().take(9).flatten().copied().collect::<Vec<_>>();
-    assert!(bits(&reversed) == bits(&from_end), "the order in a batch matters");
 }
 
 #[test]
@@ -84,7 +110,10 @@ fn a_missing_or_damaged_file_is_named() {
     let source = repository().join("models/all-MiniLM-L6-v2");
     let folder = tempfile::tempdir().unwrap();
     let load = || {
-        Model::load(folder.path(), Precision::F32, Kernels::current()).map(|_| ()).unwrap_err().to_string()
+        Model::load(folder.path(), Precision::F32, Kernels::current(), None)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
     };
     let copy = |name: &str, edit: &dyn Fn(Vec<u8>) -> Vec<u8>| {
         let to = folder.path().join(name);

@@ -26,7 +26,8 @@ fn similarities_order_sentence_pairs_as_sentence_transformers_does() {
     let rows: Vec<(f64, &str, &str)> = text.lines().filter_map(row).collect();
     assert!(rows.len() >= 1500, "only {} pairs could be read", rows.len());
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/all-MiniLM-L6-v2");
-    let model = Model::load(&model, Precision::F32, Kernels::current()).expect("run `make setup` first");
+    let model =
+        Model::load(&model, Precision::F32, Kernels::current(), None).expect("run `make setup` first");
     let cosines: Vec<f64> = rows.iter().map(|(_, a, b)| cosine(&model, a, b)).collect();
     let human: Vec<f64> = rows.iter().map(|row| row.0).collect();
     let spearman = correlation(&ranks(&human), &ranks(&cosines));

@@ -16,7 +16,7 @@ fn model() -> Model {
     #[allow(clippy::disallowed_methods, reason = "where the tests' model lies; no setting of the product")]
     let folder = std::env::var_os("WEIR_TEST_MODEL").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| repository().join("models/all-MiniLM-L6-v2"));
-    Model::load(&folder, Precision::F32, Kernels::current()).expect("run `make setup` first")
+    Model::load(&folder, Precision::F32, Kernels::current(), None).expect("run `make setup` first")
 }
 
 #[derive(Deserialize)]

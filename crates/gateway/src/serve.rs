@@ -84,7 +84,7 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
-    let models = Models::load(&config.models, kernels)?;
+    let models = Models::load(&config, kernels)?;
     let scheduler = Scheduler::start(config.inference.threads, config.inference.queue_tokens_max)
         .map_err(ServeError::Start)?;
     let metrics = Metrics::new(kernels.isa.name());

@@ -3,9 +3,12 @@
 //! The tile shapes of instruction sets that this machine lacks are run with an emulated register, so that only their
 //! one-line wrappers of intrinsics stay untested here; which sets were there is printed.
 
-use crate::lanes::Lanes;
+use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::AlignedVec;
-use crate::{AttentionShape, Epilogue, Isa, Kernels, Matmul, PackedMatrix};
+use crate::{
+    AttentionShape, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels, Plain,
+    QuantisedWeight,
+};
 
 /// A register of `W` floats in plain Rust, for tile shapes that this machine lacks.
 #[derive(Clone, Copy)]
@@ -27,6 +30,11 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
         // SAFETY: the caller vouches for W floats.
         Emulated(unsafe { std::slice::from_raw_parts(from, W) }.try_into().unwrap())
     }
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: the caller vouches for W brain floats.
+        let halves = unsafe { std::slice::from_raw_parts(from, W) };
+        Emulated(std::array::from_fn(|i| crate::bf16_to_f32(halves[i])))
+    }
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller vouches for W floats.
         unsafe { std::slice::from_raw_parts_mut(to, W) }.copy_from_slice(&self.0);
@@ -43,6 +51,9 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
     unsafe fn div(self, other: Self) -> Self {
         self.zip(other, |a, b| a / b)
     }
+    unsafe fn min(self, other: Self) -> Self {
+        self.zip(other, f32::min)
+    }
     unsafe fn max(self, other: Self) -> Self {
         self.zip(other, f32::max)
     }
@@ -58,19 +69,62 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
     unsafe fn sum(self) -> f32 {
         self.0.iter().sum()
     }
+    unsafe fn smallest(self) -> f32 {
+        self.0.iter().copied().fold(f32::INFINITY, f32::min)
+    }
     unsafe fn largest(self) -> f32 {
         self.0.iter().copied().fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
+/// Four products at a time, as the dot-product instructions take them.
+impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
+    type Sums = [i32; W];
+    type Weights = [[i8; 4]; W];
+    type Codes = [u8; 4];
+    const UNIT: usize = 4;
+    const CODE_BYTES: usize = 1;
+
+    unsafe fn no_sum() -> [i32; W] {
+        [0; W]
+    }
+    unsafe fn load_weights(from: *const i8) -> [[i8; 4]; W] {
+        // SAFETY: the caller vouches for 4 * W bytes.
+        unsafe { from.cast::<[[i8; 4]; W]>().read_unaligned() }
+    }
+    unsafe fn load_codes(from: *const u8) -> [u8; 4] {
+        // SAFETY: the caller vouches for 4 bytes.
+        unsafe { from.cast::<[u8; 4]>().read_unaligned() }
+    }
+    unsafe fn multiply_add(codes: [u8; 4], weights: [[i8; 4]; W], sums: [i32; W]) -> [i32; W] {
+        std::array::from_fn(|i| {
+            codes.iter().zip(weights[i]).map(|(x, w)| i32::from(*x) * i32::from(w)).sum::<i32>() + sums[i]
+        })
+    }
+    unsafe fn to_floats(sums: [i32; W]) -> Self {
+        Emulated(sums.map(|sum| sum as f32))
+    }
+    unsafe fn store_codes(self, to: *mut u8) {
+        // SAFETY: the caller vouches for W bytes.
+        unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x as u8)) }
+    }
+}
+
 /// A table made of the generic algorithms over emulated registers: same code, same tile shape, no intrinsics.
 const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> Kernels {
-    // SAFETY of the four blocks: emulated registers need no instruction set.
+    // SAFETY of the blocks: emulated registers need no instruction set.
     #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
     Kernels {
         isa,
-        panel: W * C,
-        matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, C>(args) },
+        packing: Packing { panel: W * C, unit: 1 },
+        packing_int8: crate::generic_int8::packing::<Emulated<W, R>, C>(),
+        code_bytes: 1,
+        matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, f32, C>(args) },
+        matmul_bf16: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, u16, C>(args) },
+        quantise: |rows, stride, to| unsafe {
+            crate::generic_int8::quantise::<Emulated<W, R>>(rows, stride, to)
+        },
+        matmul_int8: |args| unsafe { crate::generic_int8::matmul::<Emulated<W, R>, C>(args) },
         attention: |shape, qkv, scratch, out| unsafe {
             crate::generic::attention::<Emulated<W, R>, C>(shape, qkv, scratch, out)
         },
@@ -126,7 +180,32 @@ fn assert_close(name: &str, got: &[f32], want: &[f32], tolerance: f32) {
 }
 
 fn product(kernels: &Kernels, rows: usize, depth: usize, columns: usize, epilogue: Epilogue) -> Vec<f32> {
-    let b = PackedMatrix::from_rows(&numbers(2, columns * depth), columns, depth, kernels.panel);
+    product_of(kernels, kernels.matmul, &numbers(2, columns * depth), rows, depth, columns, epilogue)
+}
+
+fn product_bf16(
+    kernels: &Kernels,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    epilogue: Epilogue,
+) -> Vec<f32> {
+    let weight: Vec<u16> = numbers(2, columns * depth).into_iter().map(crate::f32_to_bf16).collect();
+    product_of(kernels, kernels.matmul_bf16, &weight, rows, depth, columns, epilogue)
+}
+
+fn product_of<T: Plain>(
+    kernels: &Kernels,
+    matmul: fn(Matmul<'_, T>),
+    weight: &[T],
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    epilogue: Epilogue,
+) -> Vec<f32> {
+    let packing = kernels.packing;
+    let data = packing.pack(weight, columns, depth);
+    let b = Panels { depth, columns, packing, data: &data };
     let (a_stride, out_stride) = (depth + 3, b.padded_columns() + 5);
     let a = numbers(1, rows * a_stride);
     let mut bias = numbers(3, columns);
@@ -136,16 +215,7 @@ fn product(kernels: &Kernels, rows: usize, depth: usize, columns: usize, epilogu
     for row in 0..rows {
         out[row * out_stride..][..columns].copy_from_slice(&start[row * columns..][..columns]);
     }
-    (kernels.matmul)(Matmul {
-        rows,
-        a: &a,
-        a_stride,
-        b: &b,
-        bias: &bias,
-        epilogue,
-        out: &mut out,
-        out_stride,
-    });
+    matmul(Matmul { rows, a: &a, a_stride, b, bias: &bias, epilogue, out: &mut out, out_stride });
     (0..rows).flat_map(|row| out[row * out_stride..][..columns].to_vec()).collect()
 }
 
@@ -156,10 +226,13 @@ fn every_matmul_agrees_with_the_reference_around_all_block_sizes() {
             for depth in [1, 2, 7, 32, 65] {
                 for columns in [1, 15, 16, 17, 31, 32, 33, 96] {
                     for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
+                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
                         let got = product(kernels, rows, depth, columns, epilogue);
                         let want = product(Kernels::scalar(), rows, depth, columns, epilogue);
-                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
                         assert_close(&what, &got, &want, 2e-5);
+                        let got = product_bf16(kernels, rows, depth, columns, epilogue);
+                        let want = product_bf16(Kernels::scalar(), rows, depth, columns, epilogue);
+                        assert_close(&format!("bf16 {what}"), &got, &want, 2e-5);
                     }
                 }
             }
@@ -174,6 +247,98 @@ fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
         for rows in 1..29 {
             let some = product(kernels, rows, 64, 48, Epilogue::Gelu);
             assert!(some.iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: {rows} rows");
+        }
+    }
+}
+
+/// The factors of the codes, the codes themselves, and the product.
+fn product_int8(
+    kernels: &Kernels,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    epilogue: Epilogue,
+) -> (Vec<u16>, Vec<f32>) {
+    let weight = QuantisedWeight::new(&numbers(22, columns * depth), depth);
+    let packing = kernels.packing_int8;
+    let data = packing.pack(&weight.codes, columns, depth);
+    let padded = |values: &[f32]| {
+        let mut values = values.to_vec();
+        values.resize(packing.padded_columns(columns), 0.0);
+        values
+    };
+    let (scale, sum, bias) = (padded(&weight.scale), padded(&weight.sum), padded(&numbers(23, columns)));
+    let b = Int8Matrix { panels: Panels { depth, columns, packing, data: &data }, scale: &scale, sum: &sum };
+    let (stride, out_stride) = (depth + 3, bias.len() + 5);
+    let mut a = Codes::new();
+    a.fit(2 * rows, depth + 9, 1); // larger than needed, with other contents
+    a.fit(rows, depth, kernels.code_bytes);
+    (kernels.quantise)(&numbers(21, rows * stride), stride, &mut a);
+    let code = |row: usize, k: usize| {
+        let at = &a.bytes()[row * a.row_bytes() + k * kernels.code_bytes..];
+        if kernels.code_bytes == 1 { u16::from(at[0]) } else { u16::from_le_bytes([at[0], at[1]]) }
+    };
+    let codes = (0..rows).flat_map(|row| (0..depth).map(move |k| (row, k))).map(|(row, k)| code(row, k));
+    let codes = codes.collect();
+    let mut out = vec![0.0; rows * out_stride];
+    let start = numbers(24, rows * columns);
+    for row in 0..rows {
+        out[row * out_stride..][..columns].copy_from_slice(&start[row * columns..][..columns]);
+    }
+    (kernels.matmul_int8)(MatmulInt8 { a: &a, b, bias: &bias, epilogue, out: &mut out, out_stride });
+    (codes, (0..rows).flat_map(|row| out[row * out_stride..][..columns].to_vec()).collect())
+}
+
+#[test]
+fn every_int8_product_equals_the_reference_bit_for_bit() {
+    for (name, kernels) in tables() {
+        let fused = !name.ends_with("(emulated)"); // those round a multiply-add twice
+        for rows in (1..=15).chain([28, 29, 57]) {
+            for depth in [1, 2, 3, 7, 8, 31, 32, 65, 384] {
+                for columns in [1, 15, 16, 17, 31, 32, 33, 96] {
+                    for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
+                        let (codes, got) = product_int8(kernels, rows, depth, columns, epilogue);
+                        let (want_codes, want) =
+                            product_int8(Kernels::scalar(), rows, depth, columns, epilogue);
+                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
+                        assert_eq!(codes, want_codes, "{what}");
+                        let tolerance = match epilogue {
+                            _ if !fused => 1e-5,
+                            Epilogue::Gelu => 1e-6,
+                            Epilogue::Store | Epilogue::Add => 0.0,
+                        };
+                        assert_close(&what, &got, &want, tolerance);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_int8_product_is_near_the_float_product() {
+    let (depth, columns) = (384, 48);
+    for (name, kernels) in tables() {
+        let (_, got) = product_int8(kernels, 5, depth, columns, Epilogue::Store);
+        let (a, b, bias) = (numbers(21, 5 * (depth + 3)), numbers(22, columns * depth), numbers(23, columns));
+        for (i, got) in got.into_iter().enumerate() {
+            let (row, column) = (i / columns, i % columns);
+            let (x, w) = (&a[row * (depth + 3)..][..depth], &b[column * depth..][..depth]);
+            let want = (Kernels::scalar().dot)(x, w) + bias[column];
+            assert!((got - want).abs() < 0.15, "{name}: at {row}, {column} got {got}, want {want}");
+        }
+    }
+}
+
+#[test]
+fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
+    for (name, kernels) in tables() {
+        for row in [[0.0f32; 19], [-3.5; 19], [1e30; 19], [f32::MIN_POSITIVE; 19]] {
+            let mut a = Codes::new();
+            a.fit(1, row.len(), kernels.code_bytes);
+            (kernels.quantise)(&row, row.len(), &mut a);
+            let factor = a.factors()[0];
+            assert_eq!((factor.scale, factor.min), (0.0, row[0]), "{name}");
         }
     }
 }
@@ -304,7 +469,20 @@ fn half_floats_are_read_exactly() {
 }
 
 #[test]
+fn brain_floats_are_rounded_to_the_nearest_and_to_even() {
+    let round = |x: f32| crate::bf16_to_f32(crate::f32_to_bf16(x));
+    assert_eq!([1.0, -2.5, 0.0, f32::INFINITY].map(round), [1.0, -2.5, 0.0, f32::INFINITY]);
+    assert_eq!([1.003_906_2, 1.011_718_8, 1.004].map(round), [1.0, 1.015_625, 1.007_812_5]);
+    assert!(round(f32::NAN).is_nan());
+}
+
+#[test]
 fn gelu_has_the_published_values() {
     let got = [-2.0, -0.5, 0.0, 1.0, 3.0].map(crate::scalar::gelu);
     assert_close("gelu", &got, &[-0.045_500_264, -0.154_268_77, 0.0, 0.841_344_8, 2.995_950_3], 1e-6);
+    for i in -800..=800 {
+        let x = i as f32 / 100.0;
+        let (got, want) = (crate::scalar::gelu_polynomial(x), crate::scalar::gelu(x));
+        assert!((got - want).abs() < 3e-4, "at {x} got {got}, want {want}");
+    }
 }

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
-use crate::lanes::Lanes;
+use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
@@ -32,6 +32,13 @@ impl Lanes for F32x8 {
         unsafe { F32x8(_mm256_loadu_ps(from)) }
     }
     #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        unsafe {
+            let halves = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(halves)))
+        }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         unsafe { _mm256_storeu_ps(to, self.0) }
     }
@@ -50,6 +57,10 @@ impl Lanes for F32x8 {
     #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         unsafe { F32x8(_mm256_div_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_min_ps(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
@@ -79,11 +90,61 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
+    unsafe fn smallest(self) -> f32 {
+        unsafe {
+            let half = _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let pair = _mm_min_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_min_ss(pair, _mm_movehdup_ps(pair)))
+        }
+    }
+    #[inline(always)]
     unsafe fn largest(self) -> f32 {
         unsafe {
             let half = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
             _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)))
+        }
+    }
+}
+
+// `vpmaddubsw`, which multiplies bytes, adds two products in 16 bits and saturates; so weights are widened as they are
+// loaded, codes are stored wide, and `vpmaddwd` adds its two products in 32 bits.
+//
+// SAFETY of every block: as above, under avx2.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Int8Lanes for F32x8 {
+    type Sums = __m256i;
+    type Weights = __m256i;
+    type Codes = __m256i;
+    const UNIT: usize = 2;
+    const CODE_BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn no_sum() -> __m256i {
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn load_weights(from: *const i8) -> __m256i {
+        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_codes(from: *const u8) -> __m256i {
+        unsafe { _mm256_set1_epi32(from.cast::<i32>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(codes: __m256i, weights: __m256i, sums: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(_mm256_madd_epi16(codes, weights), sums) }
+    }
+    #[inline(always)]
+    unsafe fn to_floats(sums: __m256i) -> Self {
+        unsafe { F32x8(_mm256_cvtepi32_ps(sums)) }
+    }
+    #[inline(always)]
+    unsafe fn store_codes(self, to: *mut u8) {
+        unsafe {
+            let wide = _mm256_cvtps_epi32(self.0);
+            let codes = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256::<1>(wide));
+            _mm_storeu_si128(to.cast(), codes);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
-use crate::lanes::Lanes;
+use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
@@ -35,6 +35,13 @@ impl Lanes for F32x16 {
         unsafe { F32x16(_mm512_loadu_ps(from)) }
     }
     #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        unsafe {
+            let halves = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(halves)))
+        }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         unsafe { _mm512_storeu_ps(to, self.0) }
     }
@@ -53,6 +60,10 @@ impl Lanes for F32x16 {
     #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         unsafe { F32x16(_mm512_div_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        unsafe { F32x16(_mm512_min_ps(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
@@ -76,8 +87,47 @@ impl Lanes for F32x16 {
         unsafe { _mm512_reduce_add_ps(self.0) }
     }
     #[inline(always)]
+    unsafe fn smallest(self) -> f32 {
+        unsafe { _mm512_reduce_min_ps(self.0) }
+    }
+    #[inline(always)]
     unsafe fn largest(self) -> f32 {
         unsafe { _mm512_reduce_max_ps(self.0) }
+    }
+}
+
+// SAFETY of every block: as above, under avx512f, avx512bw and avx512vnni.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Int8Lanes for F32x16 {
+    type Sums = __m512i;
+    type Weights = __m512i;
+    type Codes = __m512i;
+    const UNIT: usize = 4;
+    const CODE_BYTES: usize = 1;
+
+    #[inline(always)]
+    unsafe fn no_sum() -> __m512i {
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn load_weights(from: *const i8) -> __m512i {
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn load_codes(from: *const u8) -> __m512i {
+        unsafe { _mm512_set1_epi32(from.cast::<i32>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(codes: __m512i, weights: __m512i, sums: __m512i) -> __m512i {
+        unsafe { _mm512_dpbusd_epi32(sums, codes, weights) }
+    }
+    #[inline(always)]
+    unsafe fn to_floats(sums: __m512i) -> Self {
+        unsafe { F32x16(_mm512_cvtepi32_ps(sums)) }
+    }
+    #[inline(always)]
+    unsafe fn store_codes(self, to: *mut u8) {
+        unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
     }
 }
 

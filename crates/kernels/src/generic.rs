@@ -7,12 +7,12 @@
 //!
 //! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
 
-use crate::lanes::{Lanes, exp, gelu};
+use crate::lanes::{Lanes, Weight, exp, gelu};
 use crate::layout::{ATTENTION_ROWS, AttentionShape, Epilogue, Matmul};
 
 /// See [`crate::Kernels::matmul`].
 #[inline(always)]
-pub(crate) unsafe fn matmul<V: Lanes, const C: usize>(args: Matmul<'_>) {
+pub(crate) unsafe fn matmul<V: Lanes, T: Weight, const C: usize>(args: Matmul<'_, T>) {
     let panel = V::WIDTH * C;
     args.check(panel);
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
@@ -20,30 +20,30 @@ pub(crate) unsafe fn matmul<V: Lanes, const C: usize>(args: Matmul<'_>) {
         // SAFETY: `check` asserted that all rows and panels lie inside the slices.
         unsafe {
             let side = Side {
-                panel: b.data().as_ptr().add(p * b.depth * panel),
+                panel: b.data.as_ptr().add(p * b.depth * panel),
                 depth: b.depth,
                 bias: Some(bias.as_ptr().add(p * panel)),
             };
             let out = out.as_mut_ptr().add(p * panel);
-            column::<V, C>(rows, a.as_ptr(), a_stride, &side, epilogue, out, out_stride);
+            column::<V, _, C>(rows, a.as_ptr(), a_stride, &side, epilogue, out, out_stride);
         }
     }
 }
 
 /// The right-hand side of one column of tiles: one panel and its bias.
-struct Side {
-    panel: *const f32,
+struct Side<T> {
+    panel: *const T,
     depth: usize,
     bias: Option<*const f32>,
 }
 
 /// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
 #[inline(always)]
-unsafe fn column<V: Lanes, const C: usize>(
+unsafe fn column<V: Lanes, T: Weight, const C: usize>(
     rows: usize,
     a: *const f32,
     a_stride: usize,
-    side: &Side,
+    side: &Side<T>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -60,7 +60,7 @@ unsafe fn column<V: Lanes, const C: usize>(
                 ($($height:literal)*) => {
                     match end - start {
                         $($height if $height <= V::ROWS => {
-                            tile::<V, $height, C>(a, a_stride, side, epilogue, out, out_stride)
+                            tile::<V, T, $height, C>(a, a_stride, side, epilogue, out, out_stride)
                         })*
                         height => unreachable!("a block of {height} rows"),
                     }
@@ -73,10 +73,10 @@ unsafe fn column<V: Lanes, const C: usize>(
 }
 
 #[inline(always)]
-unsafe fn tile<V: Lanes, const R: usize, const C: usize>(
+unsafe fn tile<V: Lanes, T: Weight, const R: usize, const C: usize>(
     a: *const f32,
     a_stride: usize,
-    side: &Side,
+    side: &Side<T>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -88,7 +88,7 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(
         for k in 0..side.depth {
             let mut weights = [V::splat(0.0); C];
             for (c, weight) in weights.iter_mut().enumerate() {
-                *weight = V::load(row.add(c * V::WIDTH));
+                *weight = T::load(row.add(c * V::WIDTH));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let x = V::splat(*a.add(r * a_stride + k));
@@ -147,7 +147,7 @@ pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
                     let panel_start = keys.as_ptr().add(p * panel * head_dim);
                     let side = Side { panel: panel_start, depth: head_dim, bias: None };
                     let to = scores.as_mut_ptr().add(p * panel);
-                    column::<V, C>(rows, q, qkv_stride, &side, Epilogue::Store, to, keys_padded);
+                    column::<V, _, C>(rows, q, qkv_stride, &side, Epilogue::Store, to, keys_padded);
                 }
                 for row in scores.chunks_exact_mut(keys_padded).take(rows) {
                     softmax::<V>(row, tokens);
@@ -156,7 +156,7 @@ pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
                     let panel_start = values.as_ptr().add(p * panel * tokens);
                     let side = Side { panel: panel_start, depth: tokens, bias: None };
                     let to = context.as_mut_ptr().add(p * panel);
-                    column::<V, C>(
+                    column::<V, _, C>(
                         rows,
                         scores.as_ptr(),
                         keys_padded,
@@ -300,8 +300,13 @@ macro_rules! table {
     ($isa:expr, $features:literal, $lanes:ty, $registers:literal) => {
         pub(crate) static TABLE: crate::Kernels = crate::Kernels {
             isa: $isa,
-            panel: <$lanes as crate::lanes::Lanes>::WIDTH * $registers,
+            packing: crate::Packing { panel: <$lanes as crate::lanes::Lanes>::WIDTH * $registers, unit: 1 },
+            packing_int8: crate::generic_int8::packing::<$lanes, $registers>(),
+            code_bytes: <$lanes as crate::lanes::Int8Lanes>::CODE_BYTES,
             matmul: table::matmul,
+            matmul_bf16: table::matmul_bf16,
+            quantise: table::quantise,
+            matmul_int8: table::matmul_int8,
             attention: table::attention,
             layer_norm: table::layer_norm,
             dot: table::dot,
@@ -312,9 +317,21 @@ macro_rules! table {
 
         /// What the table points at. Each function enters its twin under the instruction set.
         mod table {
+            use crate::int8::{Codes, MatmulInt8};
             use crate::layout::{AttentionShape, Matmul};
 
-            crate::generic::entry!($features, matmul(args: Matmul<'_>) => crate::generic::matmul::<$lanes, $registers>);
+            crate::generic::entry!($features, matmul(
+                args: Matmul<'_, f32>
+            ) => crate::generic::matmul::<$lanes, f32, $registers>);
+            crate::generic::entry!($features, matmul_bf16(
+                args: Matmul<'_, u16>
+            ) => crate::generic::matmul::<$lanes, u16, $registers>);
+            crate::generic::entry!($features, quantise(
+                rows: &[f32], stride: usize, to: &mut Codes
+            ) => crate::generic_int8::quantise::<$lanes>);
+            crate::generic::entry!($features, matmul_int8(
+                args: MatmulInt8<'_>
+            ) => crate::generic_int8::matmul::<$lanes, $registers>);
             crate::generic::entry!($features, attention(
                 shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
             ) => crate::generic::attention::<$lanes, $registers>);

@@ -13,11 +13,14 @@ pub(crate) trait Lanes: Copy {
 
     unsafe fn splat(value: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
+    /// `WIDTH` brain floats, the upper halves of floats.
+    unsafe fn load_bf16(from: *const u16) -> Self;
     unsafe fn store(self, to: *mut f32);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
+    unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
     /// `self * factor + addend`, rounded once where the instruction set can.
     unsafe fn mul_add(self, factor: Self, addend: Self) -> Self;
@@ -27,9 +30,90 @@ pub(crate) trait Lanes: Copy {
     unsafe fn pow2(self) -> Self;
     /// The sum of all lanes.
     unsafe fn sum(self) -> f32;
+    /// The smallest lane.
+    unsafe fn smallest(self) -> f32;
     /// The largest lane.
     unsafe fn largest(self) -> f32;
 }
+
+/// A number format that the float product reads its weights in.
+pub(crate) trait Weight: Copy {
+    unsafe fn load<V: Lanes>(from: *const Self) -> V;
+}
+
+impl Weight for f32 {
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(from: *const f32) -> V {
+        // SAFETY: the caller vouches for the instruction set and `WIDTH` floats.
+        unsafe { V::load(from) }
+    }
+}
+
+impl Weight for u16 {
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(from: *const u16) -> V {
+        // SAFETY: the caller vouches for the instruction set and `WIDTH` brain floats.
+        unsafe { V::load_bf16(from) }
+    }
+}
+
+/// What the int8 algorithms ask beyond [`Lanes`]: a register of `WIDTH` 32-bit sums, one for each column.
+pub(crate) trait Int8Lanes: Lanes {
+    /// A register of 32-bit sums.
+    type Sums: Copy;
+    /// `UNIT` weights for each of `WIDTH` columns.
+    type Weights: Copy;
+    /// `UNIT` codes of one row, for every column the same.
+    type Codes: Copy;
+    /// Products that are added to a sum at a time.
+    const UNIT: usize;
+    /// Bytes of a code in memory.
+    const CODE_BYTES: usize;
+
+    unsafe fn no_sum() -> Self::Sums;
+    /// `WIDTH * UNIT` bytes.
+    unsafe fn load_weights(from: *const i8) -> Self::Weights;
+    /// `UNIT * CODE_BYTES` bytes.
+    unsafe fn load_codes(from: *const u8) -> Self::Codes;
+    /// `sums[column] + Σ codes · weights[column]`, exact.
+    unsafe fn multiply_add(codes: Self::Codes, weights: Self::Weights, sums: Self::Sums) -> Self::Sums;
+    unsafe fn to_floats(sums: Self::Sums) -> Self;
+    /// Writes `WIDTH` codes; the lanes are integers of 0..=255.
+    unsafe fn store_codes(self, to: *mut u8);
+}
+
+/// GELU by a polynomial for `Φ` on -4..4, odd around one half: absolute error below 2e-4.
+///
+/// # Safety
+/// As [`Lanes`].
+#[inline(always)]
+pub(crate) unsafe fn gelu_polynomial<V: Lanes>(x: V) -> V {
+    // SAFETY: the caller runs under the instruction set of V.
+    unsafe {
+        let c = x.max(V::splat(-GELU_BOUND)).min(V::splat(GELU_BOUND));
+        let square = c.mul(c);
+        let mut p = V::splat(GELU_COEFFICIENTS[0]);
+        for coefficient in &GELU_COEFFICIENTS[1..] {
+            p = p.mul_add(square, V::splat(*coefficient));
+        }
+        let phi = p.mul_add(c, V::splat(0.5));
+        x.mul(phi)
+    }
+}
+
+/// Beyond this `Φ` is taken as 0 or 1.
+pub(crate) const GELU_BOUND: f32 = 4.0;
+
+/// The coefficients of `c^13, c^11, …, c` in `Φ(c) - 1/2`: a least-squares fit on -4..4.
+pub(crate) const GELU_COEFFICIENTS: [f32; 7] = [
+    2.278_129_3e-8,
+    -1.598_595_2e-6,
+    4.795_538_5e-5,
+    -8.140_142e-4,
+    8.772_382e-3,
+    -6.457_31e-2,
+    0.397_883_34,
+];
 
 /// `e^x`, relative error below 2e-7; arguments below -87 give about 1e-38. Source: Cephes, `expf`.
 ///

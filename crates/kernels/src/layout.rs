@@ -1,91 +1,133 @@
 //! The shapes that kernels work on: aligned memory, matrices packed into panels, arguments of a product.
 
-/// Floats in memory aligned to 64 bytes, a cache line and the widest register.
+use std::marker::PhantomData;
+
+/// Numbers in memory aligned to 64 bytes, a cache line and the widest register.
 #[derive(Clone)]
-pub struct AlignedVec {
+pub struct AlignedVec<T> {
     lines: Vec<Line>,
     len: usize,
+    of: PhantomData<T>,
 }
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([f32; 16]);
+struct Line([u8; LINE]);
 
-impl AlignedVec {
+const LINE: usize = 64;
+
+/// Numbers for which all bit patterns are valid and zero bytes mean zero.
+pub trait Plain: Copy + private::Sealed {}
+impl Plain for f32 {}
+impl Plain for u16 {}
+impl Plain for i8 {}
+impl Plain for u8 {}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for u16 {}
+    impl Sealed for i8 {}
+    impl Sealed for u8 {}
+}
+
+impl<T: Plain> AlignedVec<T> {
     /// `len` zeros.
-    pub fn zeroed(len: usize) -> AlignedVec {
-        AlignedVec { lines: vec![Line([0.0; 16]); len.div_ceil(16)], len }
+    pub fn zeroed(len: usize) -> AlignedVec<T> {
+        let lines = (len * size_of::<T>()).div_ceil(LINE);
+        AlignedVec { lines: vec![Line([0; LINE]); lines], len, of: PhantomData }
     }
 
-    /// Grows to at least `len` floats; what is there stays, what is new is zero. Never shrinks.
+    /// Grows to at least `len` numbers; what is there stays, what is new is zero. Never shrinks.
     pub fn grow(&mut self, len: usize) {
         if len > self.len {
-            self.lines.resize(len.div_ceil(16), Line([0.0; 16]));
+            self.lines.resize((len * size_of::<T>()).div_ceil(LINE), Line([0; LINE]));
             self.len = len;
         }
     }
 }
 
-impl std::ops::Deref for AlignedVec {
-    type Target = [f32];
-    fn deref(&self) -> &[f32] {
-        // SAFETY: `Line` is repr(C) over 16 floats without padding, and `len` is at most 16 floats a line.
+impl<T: Plain> std::ops::Deref for AlignedVec<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the lines hold at least `len` numbers without padding, aligned to 64 bytes; all bit patterns are valid.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }
 
-impl std::ops::DerefMut for AlignedVec {
-    fn deref_mut(&mut self) -> &mut [f32] {
+impl<T: Plain> std::ops::DerefMut for AlignedVec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
 }
 
-/// The right-hand matrix of a product, `[depth, columns]`, cut into panels of `panel` columns.
+/// The right-hand matrix of a product, `[depth, columns]`, cut into panels of [`Packing::panel`] columns.
 ///
-/// A panel stands row after row (`[depth][panel]`), so that the kernel reads it from front to back; the last one is
-/// filled up with zeros.
-#[derive(Clone)]
-pub struct PackedMatrix {
+/// Of a panel, [`Packing::unit`] values of each column stand together, then those of the next column
+/// (`[depth / unit][panel][unit]`), so that the kernel reads it from front to back. What is missing to whole panels and
+/// units is zero.
+#[derive(Clone, Copy)]
+pub struct Panels<'a, T> {
     /// Rows of the matrix: the length of the dot products.
     pub depth: usize,
     /// Columns of the matrix, without the filling.
     pub columns: usize,
-    /// Columns of one panel.
-    pub panel: usize,
-    data: AlignedVec,
+    /// How the values are laid out.
+    pub packing: Packing,
+    /// All panels, one after the other.
+    pub data: &'a [T],
 }
 
-impl PackedMatrix {
+/// The layout that a kernel wants its right-hand matrix in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packing {
+    /// Columns of one panel.
+    pub panel: usize,
+    /// Consecutive values of one column that stand together.
+    pub unit: usize,
+}
+
+impl Packing {
+    /// Columns rounded up to whole panels: what a row of the output needs.
+    pub fn padded_columns(&self, columns: usize) -> usize {
+        columns.next_multiple_of(self.panel)
+    }
+
+    /// Values of a packed matrix of that shape.
+    pub fn packed_len(&self, columns: usize, depth: usize) -> usize {
+        self.padded_columns(columns) * depth.next_multiple_of(self.unit)
+    }
+
     /// Packs a weight as checkpoints store it: `[columns, depth]`, a row for each output.
     ///
     /// # Panics
     /// When `weight` has not `columns * depth` values.
-    pub fn from_rows(weight: &[f32], columns: usize, depth: usize, panel: usize) -> PackedMatrix {
+    pub fn pack<T: Plain>(&self, weight: &[T], columns: usize, depth: usize) -> AlignedVec<T> {
         assert_eq!(weight.len(), columns * depth, "pack: weight has the wrong length");
-        let mut data = AlignedVec::zeroed(columns.div_ceil(panel) * panel * depth);
+        let Packing { panel, unit } = *self;
+        let mut data = AlignedVec::zeroed(self.packed_len(columns, depth));
         for (column, row) in weight.chunks_exact(depth).enumerate() {
-            let start = (column / panel) * panel * depth + column % panel;
+            let start = (column / panel) * panel * depth.next_multiple_of(unit) + column % panel * unit;
             for (k, value) in row.iter().enumerate() {
-                data[start + k * panel] = *value;
+                data[start + k / unit * panel * unit + k % unit] = *value;
             }
         }
-        PackedMatrix { depth, columns, panel, data }
+        data
     }
+}
 
+impl<T> Panels<'_, T> {
     /// Columns rounded up to whole panels: what a row of the output needs.
     pub fn padded_columns(&self) -> usize {
-        self.columns.next_multiple_of(self.panel)
+        self.packing.padded_columns(self.columns)
     }
 
-    /// All panels, one after the other.
-    pub fn data(&self) -> &[f32] {
-        &self.data
-    }
-
-    /// Bytes in memory.
-    pub fn size_bytes(&self) -> usize {
-        self.data.len() * size_of::<f32>()
+    /// Panics unless the matrix is packed as `packing` and complete.
+    pub(crate) fn check(&self, packing: Packing) {
+        assert_eq!(self.packing, packing, "matmul: the matrix was packed for another instruction set");
+        let len = packing.packed_len(self.columns, self.depth);
+        assert_eq!(self.data.len(), len, "matmul: the packed matrix has the wrong length");
     }
 }
 
@@ -100,8 +142,8 @@ pub enum Epilogue {
     Add,
 }
 
-/// Arguments of a matrix product: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the epilogue.
-pub struct Matmul<'a> {
+/// Arguments of a matrix product of floats with weights of type `T`, which are widened to floats: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the epilogue.
+pub struct Matmul<'a, T> {
     /// Number of rows of `a` and `out`.
     pub rows: usize,
     /// The left-hand matrix, row after row.
@@ -109,22 +151,22 @@ pub struct Matmul<'a> {
     /// Floats from one row of `a` to the next, at least `b.depth`.
     pub a_stride: usize,
     /// The right-hand matrix.
-    pub b: &'a PackedMatrix,
-    /// Added to every row; [`PackedMatrix::padded_columns`] floats.
+    pub b: Panels<'a, T>,
+    /// Added to every row; [`Panels::padded_columns`] floats.
     pub bias: &'a [f32],
     /// What happens before the result is stored.
     pub epilogue: Epilogue,
     /// The result, row after row. The filling columns of the last panel are written too.
     pub out: &'a mut [f32],
-    /// Floats from one row of `out` to the next, at least [`PackedMatrix::padded_columns`].
+    /// Floats from one row of `out` to the next, at least [`Panels::padded_columns`].
     pub out_stride: usize,
 }
 
-impl Matmul<'_> {
+impl<T> Matmul<'_, T> {
     /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
     pub(crate) fn check(&self, panel: usize) {
         let padded = self.b.padded_columns();
-        assert_eq!(self.b.panel, panel, "matmul: the matrix was packed for another instruction set");
+        self.b.check(Packing { panel, unit: 1 });
         assert!(self.a_stride >= self.b.depth, "matmul: rows of a overlap");
         assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
         assert!(self.bias.len() >= padded, "matmul: bias is shorter than the columns");

@@ -8,12 +8,12 @@
 //! `WIDTH` floats); `avx2.rs`, `avx512.rs` and `neon.rs` implement `Lanes` with intrinsics and instantiate the
 //! algorithms under the matching `#[target_feature]`. What does not fit a float register (int8, half floats) is
 //! written in these files directly.
-//!
-//! The int8 and bf16 matrix products will be further fields of the table, over further packed layouts.
 
 #![allow(unsafe_code, reason = "intrinsics need it; every block says why it is sound")]
 
 mod generic;
+mod generic_int8;
+mod int8;
 mod lanes;
 mod layout;
 mod scalar;
@@ -31,8 +31,9 @@ mod agreement;
 
 use std::sync::OnceLock;
 
-pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PackedMatrix, U4_GROUP, pack_u4};
-pub use scalar::half_to_f32;
+pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain, U4_GROUP, pack_u4};
+pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +74,23 @@ impl Isa {
 pub struct Kernels {
     /// The instruction set that this table is for.
     pub isa: Isa,
-    /// Columns of one panel of a [`PackedMatrix`] for this table.
-    pub panel: usize,
+    /// How float matrices are packed for this table.
+    pub packing: Packing,
+    /// How int8 matrices are packed for this table.
+    pub packing_int8: Packing,
+    /// Bytes that one code of [`Codes`] takes: what an instruction set multiplies may be wider than the code.
+    pub code_bytes: usize,
     /// Matrix product with bias and epilogue; see [`Matmul`].
-    pub matmul: fn(Matmul<'_>),
+    pub matmul: fn(Matmul<'_, f32>),
+    /// The same with brain floats as weights, given as bits.
+    pub matmul_bf16: fn(Matmul<'_, u16>),
+    /// Writes rows as codes of 0..=255, each row with its own scale and offset; see [`Codes`].
+    ///
+    /// Takes as many rows of `width` floats, every `stride`, as `to` has room for by [`Codes::fit`]. A row's codes do
+    /// not depend on the other rows. Values must be finite.
+    pub quantise: fn(rows: &[f32], stride: usize, to: &mut Codes),
+    /// Matrix product of codes with int8 weights, exact in i32 before it is scaled; see [`MatmulInt8`].
+    pub matmul_int8: fn(MatmulInt8<'_>),
     /// Multi-head attention of one sequence; see [`AttentionShape`] for the layout of the slices.
     ///
     /// `qkv` holds a row per token: all query heads, then all key heads, then all value heads. Queries must be

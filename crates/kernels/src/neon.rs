@@ -4,7 +4,7 @@
 use std::arch::aarch64::*;
 
 use crate::Isa;
-use crate::lanes::Lanes;
+use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
@@ -32,6 +32,10 @@ impl Lanes for F32x4 {
         unsafe { F32x4(vld1q_f32(from)) }
     }
     #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        unsafe { F32x4(vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from)))) }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         unsafe { vst1q_f32(to, self.0) }
     }
@@ -50,6 +54,10 @@ impl Lanes for F32x4 {
     #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         unsafe { F32x4(vdivq_f32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        unsafe { F32x4(vminq_f32(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
@@ -75,8 +83,49 @@ impl Lanes for F32x4 {
         unsafe { vaddvq_f32(self.0) }
     }
     #[inline(always)]
+    unsafe fn smallest(self) -> f32 {
+        unsafe { vminvq_f32(self.0) }
+    }
+    #[inline(always)]
     unsafe fn largest(self) -> f32 {
         unsafe { vmaxvq_f32(self.0) }
+    }
+}
+
+// Plain NEON multiplies words and adds to 32-bit sums; the dot products of later processors would take bytes.
+//
+// SAFETY of every block: as above, under neon.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
+impl Int8Lanes for F32x4 {
+    type Sums = int32x4_t;
+    type Weights = int16x4_t;
+    type Codes = int16x4_t;
+    const UNIT: usize = 1;
+    const CODE_BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn no_sum() -> int32x4_t {
+        unsafe { vdupq_n_s32(0) }
+    }
+    #[inline(always)]
+    unsafe fn load_weights(from: *const i8) -> int16x4_t {
+        unsafe { vget_low_s16(vmovl_s8(vcreate_s8(u64::from(from.cast::<u32>().read_unaligned())))) }
+    }
+    #[inline(always)]
+    unsafe fn load_codes(from: *const u8) -> int16x4_t {
+        unsafe { vdup_n_s16(from.cast::<i16>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(codes: int16x4_t, weights: int16x4_t, sums: int32x4_t) -> int32x4_t {
+        unsafe { vmlal_s16(sums, weights, codes) }
+    }
+    #[inline(always)]
+    unsafe fn to_floats(sums: int32x4_t) -> Self {
+        unsafe { F32x4(vcvtq_f32_s32(sums)) }
+    }
+    #[inline(always)]
+    unsafe fn store_codes(self, to: *mut u8) {
+        unsafe { vst1_u16(to.cast(), vmovn_u32(vcvtq_u32_f32(self.0))) }
     }
 }
 

@@ -1,12 +1,19 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
-use crate::layout::{AttentionShape, Epilogue, Matmul, U4_GROUP, check_u4, span};
+use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
+use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
+use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, U4_GROUP, check_u4, span};
 use crate::{Isa, Kernels};
 
 pub(crate) static TABLE: Kernels = Kernels {
     isa: Isa::Scalar,
-    panel: PANEL,
+    packing: Packing { panel: PANEL, unit: 1 },
+    packing_int8: PACKING_INT8,
+    code_bytes: 1,
     matmul,
+    matmul_bf16,
+    quantise,
+    matmul_int8,
     attention,
     layer_norm,
     dot,
@@ -16,17 +23,26 @@ pub(crate) static TABLE: Kernels = Kernels {
 };
 
 const PANEL: usize = 16;
+const PACKING_INT8: Packing = Packing { panel: PANEL, unit: 4 };
 
-fn matmul(args: Matmul<'_>) {
+fn matmul(args: Matmul<'_, f32>) {
+    matmul_of(args, |weight| weight);
+}
+
+fn matmul_bf16(args: Matmul<'_, u16>) {
+    matmul_of(args, bf16_to_f32);
+}
+
+fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
     args.check(PANEL);
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
-    for (p, panel) in b.data().chunks_exact(b.depth * PANEL).enumerate() {
+    for (p, panel) in b.data.chunks_exact(b.depth * PANEL).enumerate() {
         let first = p * PANEL;
         for row in 0..rows {
             let mut sums = [0.0f32; PANEL];
             for (x, weights) in a[row * a_stride..][..b.depth].iter().zip(panel.chunks_exact(PANEL)) {
                 for (sum, weight) in sums.iter_mut().zip(weights) {
-                    *sum += x * weight;
+                    *sum += x * widen(*weight);
                 }
             }
             for (column, sum) in (first..).zip(sums) {
@@ -40,6 +56,53 @@ fn matmul(args: Matmul<'_>) {
             }
         }
     }
+}
+
+fn quantise(rows: &[f32], stride: usize, to: &mut Codes) {
+    let (width, row_bytes) = (to.width(), to.row_bytes());
+    let (bytes, factors) = to.check(rows, stride, 1);
+    for (i, factor) in factors.iter_mut().enumerate() {
+        let row = &rows[i * stride..][..width];
+        let min = row.iter().copied().fold(f32::INFINITY, f32::min);
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        *factor = RowFactor { scale: (max - min) / CODE_MAX, min };
+        let inverse = if max > min { CODE_MAX / (max - min) } else { 0.0 };
+        for (code, x) in bytes[i * row_bytes..].iter_mut().zip(row) {
+            *code = ((x - min) * inverse).round_ties_even() as u8;
+        }
+    }
+}
+
+fn matmul_int8(args: MatmulInt8<'_>) {
+    args.check(PACKING_INT8, 1);
+    let MatmulInt8 { a, b, bias, epilogue, out, out_stride } = args;
+    let Packing { panel, unit } = PACKING_INT8;
+    let depth = b.panels.depth;
+    let panel_len = panel * depth.next_multiple_of(unit);
+    for (row, factor) in a.factors().iter().enumerate() {
+        let codes = &a.bytes()[row * a.row_bytes()..][..depth];
+        for column in 0..b.panels.padded_columns() {
+            let weights = &b.panels.data[column / panel * panel_len..];
+            let weight = |k: usize| weights[k / unit * panel * unit + column % panel * unit + k % unit];
+            let sum: i32 =
+                codes.iter().enumerate().map(|(k, code)| i32::from(*code) * i32::from(weight(k))).sum();
+            let offset = factor.min.mul_add(b.sum[column], bias[column]);
+            let value = (sum as f32).mul_add(factor.scale * b.scale[column], offset);
+            let target = &mut out[row * out_stride + column];
+            match epilogue {
+                Epilogue::Store => *target = value,
+                Epilogue::Gelu => *target = gelu_polynomial(value),
+                Epilogue::Add => *target += value,
+            }
+        }
+    }
+}
+
+/// See [`crate::lanes::gelu_polynomial`].
+pub(crate) fn gelu_polynomial(x: f32) -> f32 {
+    let c = x.clamp(-GELU_BOUND, GELU_BOUND);
+    let p = GELU_COEFFICIENTS.iter().fold(0.0f32, |p, coefficient| p.mul_add(c * c, *coefficient));
+    x * p.mul_add(c, 0.5)
 }
 
 /// GELU: `x/2 · (1 + erf(x/√2))`.
@@ -121,6 +184,20 @@ pub fn half_to_f32(bits: u16) -> f32 {
         31 => f32::NAN,
         _ => (fraction + 1024.0) * 2f32.powi(exponent - 25),
     }
+}
+
+/// The value of a brain float given as bits. Exact.
+pub fn bf16_to_f32(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The bits of the nearest brain float, the even one of two.
+pub fn f32_to_bf16(x: f32) -> u16 {
+    if x.is_nan() {
+        return 0x7fc0;
+    }
+    let bits = x.to_bits();
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {

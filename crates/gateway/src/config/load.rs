@@ -226,7 +226,7 @@ fn is_from_kubernetes(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ModelKind, Precision};
+    use crate::config::ModelKind;
 
     fn in_file(text: &str, variables: &[(&str, &str)], mut flags: Flags) -> Result<Loaded, Problems> {
         let folder = tempfile::tempdir().unwrap();
@@ -314,7 +314,7 @@ mod tests {
                     [[models]]\nid = \"b\"\nkind = \"pseudo\"\ndimension = 8\n";
         let models = in_file(file, &[], Flags::default()).unwrap().config.models;
         let folder = PathBuf::from("m/a");
-        assert_eq!(models[0].kind, ModelKind::Local { folder, precision: Precision::F32 });
+        assert_eq!(models[0].kind, ModelKind::Local { folder, precision: None });
         assert_eq!(models[0].names().collect::<Vec<_>>(), ["a", "x", "y"]);
         assert_eq!((models[0].prompts.query.as_str(), models[0].prompts.document.as_str()), ("q: ", ""));
         assert_eq!((models[1].id.as_str(), &models[1].kind), ("b", &ModelKind::Pseudo { dimension: 8 }));

@@ -18,7 +18,7 @@ pub mod table;
 
 pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load};
-pub use models::{ModelConfig, ModelKind, Precision, Prompts};
+pub use models::{ModelConfig, ModelKind, Prompts};
 pub use problem::{Place, Problem, Problems};
 pub use table::{Config, SETTINGS, Setting};
 pub use value::{LogFormat, LogLevel, Scalar};

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_encoder::Precision;
+
 use super::value::Scalar;
 
 /// One model.
@@ -24,30 +26,14 @@ pub enum ModelKind {
     Local {
         /// The folder.
         folder: PathBuf,
-        /// The numbers that it computes with.
-        precision: Precision,
+        /// The numbers that it computes with; `None` takes `inference.precision`.
+        precision: Option<Precision>,
     },
     /// Embeddings made from a hash of the text: no model, no meaning, always the same. For development and load tests.
     Pseudo {
         /// The embeddings' length.
         dimension: usize,
     },
-}
-
-/// The numbers that a model computes with. `int8` and `bf16` will be further variants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// 32-bit floats: exact.
-    F32,
-}
-
-impl Precision {
-    /// The name in the file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Precision::F32 => "f32",
-        }
-    }
 }
 
 /// Texts that a model wants in front of what it embeds; empty for most.
@@ -78,9 +64,9 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 8] = [
     ("folder", "folder", "required for `local`", "A model in the Hugging Face layout."),
     (
         "precision",
-        "`f32`",
-        "`\"f32\"`",
-        "The numbers that it computes with. (`int8` and `bf16` are to come.)",
+        "`f32`, `bf16` or `int8`",
+        "`inference.precision`",
+        "The numbers that it computes with. A collection pins them: another precision is another model to it.",
     ),
     ("dimension", "whole number", "`384`", "The embeddings' length; for `pseudo` alone."),
     ("prompts.query", "text", "`\"\"`", "Put in front of queries."),
@@ -108,7 +94,7 @@ impl ModelConfig {
         let folder = Path::new(argument);
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let id = name.unwrap_or_else(|| "default".to_owned());
-        ModelConfig::new(id, ModelKind::Local { folder: folder.to_owned(), precision: Precision::F32 })
+        ModelConfig::new(id, ModelKind::Local { folder: folder.to_owned(), precision: None })
     }
 
     fn new(id: String, kind: ModelKind) -> ModelConfig {
@@ -128,7 +114,7 @@ impl ModelConfig {
             ModelKind::Local { folder, precision } => {
                 fields.push(("kind", text("local")));
                 fields.push(("folder", text(&folder.display().to_string())));
-                fields.push(("precision", text(precision.as_str())));
+                fields.extend(precision.map(|precision| ("precision", text(precision.name()))));
             }
             ModelKind::Pseudo { dimension } => {
                 fields.push(("kind", text("pseudo")));
@@ -166,13 +152,13 @@ impl TypedModel {
     }
 
     fn resolve_local(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
-        match self.precision.as_deref() {
-            None | Some("f32") => {}
-            Some(name @ ("int8" | "bf16")) => {
-                wrong.push(("precision", format!("`{name}` is not there yet; accepted now: f32")));
+        let precision = self.precision.as_deref().map(|name| {
+            let parsed = Precision::parse(name);
+            if parsed.is_none() {
+                wrong.push(("precision", format!("must be one of f32, bf16, int8, not {name:?}")));
             }
-            Some(name) => wrong.push(("precision", format!("must be f32, not {name:?}"))),
-        }
+            parsed
+        });
         if self.dimension.is_some() {
             wrong.push(("dimension", "is for the kind `pseudo` alone: a local model has its own".to_owned()));
         }
@@ -181,7 +167,7 @@ impl TypedModel {
                 wrong.push(("folder", "is missing: name the model's folder".to_owned()));
                 None
             }
-            Some(folder) => Some(ModelKind::Local { folder: folder.into(), precision: Precision::F32 }),
+            Some(folder) => Some(ModelKind::Local { folder: folder.into(), precision: precision.flatten() }),
         }
     }
 

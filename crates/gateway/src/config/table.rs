@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use weir_api::FusionMethod;
+use weir_encoder::Precision;
 use weir_text::Language;
 
 use super::models::ModelConfig;
@@ -179,6 +180,11 @@ settings! {
     inference: Inference {
         /// Threads that embed; 0 takes all cores.
         threads: usize = 0, "threads", 0.0..=1024.0;
+        /// The numbers that local models compute with, unless their own table says otherwise. A collection pins them:
+        /// vectors of two precisions never meet.
+        precision: Precision = Precision::F32, "f32, bf16 or int8", ANY;
+        /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
+        packed_dir: PathBuf = PathBuf::new(), "folder", ANY;
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }
@@ -244,6 +250,12 @@ impl Config {
             query_bytes_max: limits.query_bytes_max,
             top_k_max: limits.top_k_max,
         }
+    }
+
+    /// The folder that keeps packed weights.
+    pub fn packed_dir(&self) -> PathBuf {
+        let own = &self.inference.packed_dir;
+        if own.as_os_str().is_empty() { self.server.data_dir.join("packed") } else { own.clone() }
     }
 
     /// Where the commands that talk to a running gateway find it, without a slash at the end.

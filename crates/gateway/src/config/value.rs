@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use weir_api::FusionMethod;
+use weir_encoder::Precision;
 use weir_text::Language;
 
 /// A value before it has its setting's type.
@@ -241,6 +242,7 @@ macro_rules! choice {
 
 choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
+choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);
 
 impl LogLevel {

@@ -1,14 +1,13 @@
 //! The models that this gateway serves, by id and alias.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_encoder::Kernels;
-use weir_encoder::{LoadError, Model, Precision};
+use weir_encoder::{LoadError, Model};
 
 use super::pseudo::Pseudo;
-use crate::config::{self, ModelConfig, ModelKind};
+use crate::config::{Config, ModelConfig, ModelKind};
 
 /// Where a model's embeddings are made. Remote APIs and ONNX files will be further variants.
 #[derive(Clone)]
@@ -42,9 +41,9 @@ impl Models {
     ///
     /// # Errors
     /// The first model that can't be loaded.
-    pub fn load(configured: &[ModelConfig], kernels: &'static Kernels) -> Result<Models, LoadError> {
-        let load = |config: &ModelConfig| LoadedModel::load(config, kernels).map(Arc::new);
-        Ok(Models(configured.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
+    pub fn load(config: &Config, kernels: &'static Kernels) -> Result<Models, LoadError> {
+        let load = |model| LoadedModel::load(model, config, kernels).map(Arc::new);
+        Ok(Models(config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
     }
 
     /// The model that is meant when none is named.
@@ -64,13 +63,19 @@ impl Models {
 }
 
 impl LoadedModel {
-    fn load(config: &ModelConfig, kernels: &'static Kernels) -> Result<LoadedModel, LoadError> {
-        let embedder = match &config.kind {
+    fn load(
+        model: &ModelConfig,
+        config: &Config,
+        kernels: &'static Kernels,
+    ) -> Result<LoadedModel, LoadError> {
+        let embedder = match &model.kind {
             ModelKind::Local { folder, precision } => {
-                let precision = match precision {
-                    config::Precision::F32 => Precision::F32,
-                };
-                Embedder::Local(Arc::new(Model::load(&PathBuf::from(folder), precision, kernels)?))
+                let precision = precision.unwrap_or(config.inference.precision);
+                let loaded = Model::load(folder, precision, kernels, Some(&config.packed_dir()))?;
+                if let Some(error) = loaded.cache_error() {
+                    tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
+                }
+                Embedder::Local(Arc::new(loaded))
             }
             ModelKind::Pseudo { dimension } => Embedder::Pseudo(Pseudo { dimension: *dimension }),
         };
@@ -81,10 +86,10 @@ impl LoadedModel {
         // what the configuration says wins over the model's own files
         let choose = |said: &String, own: String| if said.is_empty() { own } else { said.clone() };
         Ok(LoadedModel {
-            id: config.id.clone(),
-            alias: config.alias.clone(),
-            query_prompt: choose(&config.prompts.query, own.query),
-            document_prompt: choose(&config.prompts.document, own.document),
+            id: model.id.clone(),
+            alias: model.alias.clone(),
+            query_prompt: choose(&model.prompts.query, own.query),
+            document_prompt: choose(&model.prompts.document, own.document),
             embedder,
         })
     }

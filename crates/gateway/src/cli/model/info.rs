@@ -44,12 +44,12 @@ pub(super) fn run(
     config: &Config,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let folder = match folder {
-        Some(folder) => folder.to_owned(),
-        None => default_folder(config)?,
+    let (folder, precision) = match folder {
+        Some(folder) => (folder.to_owned(), config.inference.precision),
+        None => default_model(config)?,
     };
     let begun = Instant::now();
-    let model = Model::load(&folder, Precision::F32, Kernels::current()).map_err(InfoError::Load)?;
+    let model = Model::load(&folder, precision, Kernels::current(), None).map_err(InfoError::Load)?;
     let load_ms = begun.elapsed().as_secs_f64() * 1e3;
     let info = model.info();
     let rows = [
@@ -81,10 +81,12 @@ pub(super) fn run(
     Ok(())
 }
 
-fn default_folder(config: &Config) -> Result<PathBuf, InfoError> {
+fn default_model(config: &Config) -> Result<(PathBuf, Precision), InfoError> {
     let model = config.models.first().ok_or(InfoError::NoFolder)?;
     match &model.kind {
-        ModelKind::Local { folder, .. } => Ok(folder.clone()),
+        ModelKind::Local { folder, precision } => {
+            Ok((folder.clone(), precision.unwrap_or(config.inference.precision)))
+        }
         ModelKind::Pseudo { .. } => Err(InfoError::Pseudo(model.id.clone())),
     }
 }

@@ -1,0 +1,251 @@
+//! What the processor can do at most, by loops that touch registers alone, and what share of it the products reach.
+//! `cargo run --release -p weir-kernels --example peak`
+
+#![allow(
+    unsafe_code,
+    clippy::print_stdout,
+    reason = "a program for people at a terminal; its loops are intrinsics"
+)]
+
+use std::time::Instant;
+
+use weir_kernels::{
+    AlignedVec, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight,
+};
+
+/// Multiply-adds of one turn, and the turns.
+type Loop = (f64, fn(u64));
+
+fn main() {
+    let kernels = Kernels::current();
+    let (float, int8) = peaks(kernels.isa);
+    println!(
+        "{}: peak {float:.1} G f32 multiply-adds/s, {int8:.1} G int8 multiply-adds/s on one core",
+        kernels.isa.name()
+    );
+    #[cfg(target_arch = "x86_64")]
+    if kernels.isa == Isa::Avx2 {
+        let bytes = best(6.0 * 32.0, x86::multiply_bytes_ymm);
+        println!("byte products that saturate: {bytes:.1} G multiply-adds/s");
+    }
+    println!(
+        "{:>6} {:>6} {:>6} {:>10} {:>6} {:>10} {:>6}",
+        "rows", "depth", "cols", "int8 G/s", "share", "f32 G/s", "share"
+    );
+    for (depth, columns) in [(384, 1152), (384, 384), (384, 1536), (1536, 384)] {
+        for rows in [4, 6, 8, 12, 16, 32, 48, 128, 256] {
+            let (i, f) =
+                (product_int8(kernels, rows, depth, columns), product_f32(kernels, rows, depth, columns));
+            println!(
+                "{rows:6} {depth:6} {columns:6} {i:10.1} {:5.0}% {f:10.1} {:5.0}%",
+                100.0 * i / int8,
+                100.0 * f / float
+            );
+        }
+    }
+}
+
+/// Billions of multiply-adds a second: the best of several runs of about `run`.
+fn best(per_turn: f64, mut run: impl FnMut(u64)) -> f64 {
+    let mut turns = 1;
+    let timed = |run: &mut dyn FnMut(u64), turns| {
+        let started = Instant::now();
+        run(turns);
+        started.elapsed().as_secs_f64()
+    };
+    while timed(&mut run, turns) < 0.004 {
+        turns *= 2;
+    }
+    let least = (0..9).map(|_| timed(&mut run, turns)).fold(f64::INFINITY, f64::min);
+    per_turn * turns as f64 / least / 1e9
+}
+
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * 7919) % 2001) as f32 / 1000.0 - 1.0).collect()
+}
+
+fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) -> f64 {
+    let weight = QuantisedWeight::new(&numbers(columns * depth), depth);
+    let packing = kernels.packing_int8;
+    let data = packing.pack(&weight.codes, columns, depth);
+    let b = Int8Matrix {
+        panels: Panels { depth, columns, packing, data: &data },
+        scale: &weight.scale,
+        sum: &weight.sum,
+    };
+    let mut a = Codes::new();
+    a.fit(rows, depth, kernels.code_bytes);
+    (kernels.quantise)(&numbers(rows * depth), depth, &mut a);
+    let mut out = AlignedVec::<f32>::zeroed(rows * columns);
+    best((rows * depth * columns) as f64, |turns| {
+        for _ in 0..turns {
+            (kernels.matmul_int8)(MatmulInt8 {
+                a: &a,
+                b,
+                bias: &weight.sum,
+                epilogue: Epilogue::Store,
+                out: &mut out,
+                out_stride: columns,
+            });
+        }
+    })
+}
+
+fn product_f32(kernels: &Kernels, rows: usize, depth: usize, columns: usize) -> f64 {
+    let packing = kernels.packing;
+    let data = packing.pack(&numbers(columns * depth), columns, depth);
+    let (a, bias) = (numbers(rows * depth), numbers(columns));
+    let mut out = AlignedVec::<f32>::zeroed(rows * columns);
+    best((rows * depth * columns) as f64, |turns| {
+        for _ in 0..turns {
+            (kernels.matmul)(Matmul {
+                rows,
+                a: &a,
+                a_stride: depth,
+                b: Panels { depth, columns, packing, data: &data },
+                bias: &bias,
+                epilogue: Epilogue::Store,
+                out: &mut out,
+                out_stride: columns,
+            });
+        }
+    })
+}
+
+/// Peaks of floats and of int8.
+fn peaks(isa: Isa) -> (f64, f64) {
+    let (float, int8) = loops(isa);
+    (best(float.0, float.1), best(int8.0, int8.1))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn loops(isa: Isa) -> (Loop, Loop) {
+    match isa {
+        Isa::Avx512 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
+        Isa::Scalar | Isa::Avx2 | Isa::Neon => {
+            ((12.0 * 8.0, x86::fma_ymm), (12.0 * 16.0, x86::multiply_add_ymm))
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::asm;
+
+    /// A function with a loop over twelve independent instructions or pairs of them. The table was only handed out after
+    /// the processor was asked for the instruction set.
+    macro_rules! register_loop {
+        ($name:ident, $($line:literal),* $(,)?) => {
+            pub(super) fn $name(turns: u64) {
+                // SAFETY: registers alone are touched, all declared; `main` asked for the instruction set.
+                unsafe {
+                    asm!(
+                        "2:",
+                        $($line,)*
+                        "dec {turns}",
+                        "jnz 2b",
+                        turns = inout(reg) turns => _,
+                        out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+                        out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                        out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                        options(nomem, nostack)
+                    );
+                }
+            }
+        };
+    }
+
+    register_loop!(
+        fma_ymm,
+        "vfmadd231ps ymm0, ymm12, ymm13",
+        "vfmadd231ps ymm1, ymm12, ymm13",
+        "vfmadd231ps ymm2, ymm12, ymm13",
+        "vfmadd231ps ymm3, ymm12, ymm13",
+        "vfmadd231ps ymm4, ymm12, ymm13",
+        "vfmadd231ps ymm5, ymm12, ymm13",
+        "vfmadd231ps ymm6, ymm12, ymm13",
+        "vfmadd231ps ymm7, ymm12, ymm13",
+        "vfmadd231ps ymm8, ymm12, ymm13",
+        "vfmadd231ps ymm9, ymm12, ymm13",
+        "vfmadd231ps ymm10, ymm12, ymm13",
+        "vfmadd231ps ymm11, ymm12, ymm13",
+    );
+    register_loop!(
+        fma_zmm,
+        "vfmadd231ps zmm0, zmm12, zmm13",
+        "vfmadd231ps zmm1, zmm12, zmm13",
+        "vfmadd231ps zmm2, zmm12, zmm13",
+        "vfmadd231ps zmm3, zmm12, zmm13",
+        "vfmadd231ps zmm4, zmm12, zmm13",
+        "vfmadd231ps zmm5, zmm12, zmm13",
+        "vfmadd231ps zmm6, zmm12, zmm13",
+        "vfmadd231ps zmm7, zmm12, zmm13",
+        "vfmadd231ps zmm8, zmm12, zmm13",
+        "vfmadd231ps zmm9, zmm12, zmm13",
+        "vfmadd231ps zmm10, zmm12, zmm13",
+        "vfmadd231ps zmm11, zmm12, zmm13",
+    );
+    register_loop!(
+        dot_zmm,
+        "vpdpbusd zmm0, zmm12, zmm13",
+        "vpdpbusd zmm1, zmm12, zmm13",
+        "vpdpbusd zmm2, zmm12, zmm13",
+        "vpdpbusd zmm3, zmm12, zmm13",
+        "vpdpbusd zmm4, zmm12, zmm13",
+        "vpdpbusd zmm5, zmm12, zmm13",
+        "vpdpbusd zmm6, zmm12, zmm13",
+        "vpdpbusd zmm7, zmm12, zmm13",
+        "vpdpbusd zmm8, zmm12, zmm13",
+        "vpdpbusd zmm9, zmm12, zmm13",
+        "vpdpbusd zmm10, zmm12, zmm13",
+        "vpdpbusd zmm11, zmm12, zmm13",
+    );
+    register_loop!(
+        multiply_bytes_ymm,
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm0, ymm0, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm1, ymm1, ymm15",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm2, ymm2, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm3, ymm3, ymm15",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddwd ymm14, ymm14, ymm11",
+        "vpaddd ymm4, ymm4, ymm14",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpmaddwd ymm15, ymm15, ymm11",
+        "vpaddd ymm5, ymm5, ymm15",
+    );
+    register_loop!(
+        multiply_add_ymm,
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm0, ymm0, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm1, ymm1, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm2, ymm2, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm3, ymm3, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm4, ymm4, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm5, ymm5, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm6, ymm6, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm7, ymm7, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm8, ymm8, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm9, ymm9, ymm15",
+        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpaddd ymm10, ymm10, ymm14",
+        "vpmaddwd ymm15, ymm12, ymm13",
+        "vpaddd ymm11, ymm11, ymm15",
+    );
+}

@@ -1,0 +1,204 @@
+//! Matrices and rows of eight-bit numbers.
+//!
+//! Weights are symmetric: `w ≈ scale · code` with codes of -127..=127, a scale for each output. Activations are asymmetric:
+//! `x ≈ min + scale · code` with codes of 0..=255, a scale and a minimum for each row, so that a row's product does not
+//! depend on the rows beside it. The minimum stays a float; there is no integer zero point. Then
+//!
+//! `Σ x·w ≈ scale_row · scale_column · Σ codes + min_row · (scale_column · Σ weight codes)`
+//!
+//! where the first sum is exact in 32-bit integers, on every instruction set the same, and the second is known beforehand.
+
+use crate::layout::{AlignedVec, Epilogue, Packing, Panels, span};
+
+/// What turns the codes of a row back into floats: `min + scale · code`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct RowFactor {
+    pub(crate) scale: f32,
+    pub(crate) min: f32,
+}
+
+/// The largest code of a row.
+pub(crate) const CODE_MAX: f32 = 255.0;
+
+/// Sums of `255 · 127` stay in 32 bits up to this depth.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// Rows as codes, the left-hand side of a [`MatmulInt8`]. Memory that is used again.
+pub struct Codes {
+    bytes: AlignedVec<u8>,
+    factors: Vec<RowFactor>,
+    width: usize,
+    code_bytes: usize,
+}
+
+impl Codes {
+    /// No rows.
+    pub fn new() -> Codes {
+        Codes { bytes: AlignedVec::zeroed(0), factors: Vec::new(), width: 0, code_bytes: 1 }
+    }
+
+    /// Makes room for exactly `rows` rows of `width` values for a table with these [`crate::Kernels::code_bytes`].
+    pub fn fit(&mut self, rows: usize, width: usize, code_bytes: usize) {
+        (self.width, self.code_bytes) = (width, code_bytes);
+        self.factors.resize(rows, RowFactor::default());
+        self.bytes.grow(rows * self.row_bytes());
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// Values of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Bytes from one row to the next: whole cache lines, and so whole registers and units.
+    pub(crate) fn row_bytes(&self) -> usize {
+        (self.width * self.code_bytes).next_multiple_of(64)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn factors(&self) -> &[RowFactor] {
+        &self.factors
+    }
+
+    /// Panics unless the rows are as long as the room says; gives bytes and factors of every row.
+    pub(crate) fn check(
+        &mut self,
+        rows: &[f32],
+        stride: usize,
+        code_bytes: usize,
+    ) -> (&mut [u8], &mut [RowFactor]) {
+        assert_eq!(self.code_bytes, code_bytes, "quantise: the room was made for another instruction set");
+        assert!(stride >= self.width, "quantise: rows overlap");
+        assert!(rows.len() >= span(self.rows(), stride, self.width), "quantise: rows are too short");
+        (&mut self.bytes, &mut self.factors)
+    }
+}
+
+impl Default for Codes {
+    fn default() -> Codes {
+        Codes::new()
+    }
+}
+
+/// A weight as codes, not yet packed.
+pub struct QuantisedWeight {
+    /// `[columns, depth]`, values of -127..=127.
+    pub codes: Vec<i8>,
+    /// For each column, what a code stands for.
+    pub scale: Vec<f32>,
+    /// For each column, the sum of its weights as the codes say them.
+    pub sum: Vec<f32>,
+}
+
+impl QuantisedWeight {
+    /// Quantises a weight as checkpoints store it, `[columns, depth]`; each column gets the scale with the smallest squared
+    /// error among those that cut off up to a quarter of its range.
+    ///
+    /// # Panics
+    /// When `weight` is no multiple of `depth` long.
+    pub fn new(weight: &[f32], depth: usize) -> QuantisedWeight {
+        assert!(weight.len().is_multiple_of(depth), "quantise: weight has the wrong length");
+        let mut all = QuantisedWeight { codes: Vec::with_capacity(weight.len()), scale: vec![], sum: vec![] };
+        for row in weight.chunks_exact(depth) {
+            let scale = best_scale(row);
+            let first = all.codes.len();
+            let inverse = inverse_of(scale);
+            all.codes.extend(row.iter().map(|x| code(*x, inverse) as i8));
+            let sum: i32 = all.codes[first..].iter().map(|c| i32::from(*c)).sum();
+            all.scale.push(scale);
+            all.sum.push(scale * sum as f32);
+        }
+        all
+    }
+}
+
+/// The nearest integer, the even one of two, for small numbers: adding this number leaves no room for a fraction. Plain
+/// additions, unlike `round_ties_even`, become vector instructions on every processor.
+const NO_FRACTION: f32 = 12_582_912.0;
+
+/// The code of `x` as a float; `inverse` is one over the scale.
+fn code(x: f32, inverse: f32) -> f32 {
+    (x * inverse + NO_FRACTION - NO_FRACTION).clamp(-127.0, 127.0)
+}
+
+fn inverse_of(scale: f32) -> f32 {
+    if scale > 0.0 { 1.0 / scale } else { 0.0 }
+}
+
+fn best_scale(row: &[f32]) -> f32 {
+    const STEPS: usize = 25;
+    let largest = row.iter().fold(0.0f32, |max, x| max.max(x.abs()));
+    (0..=STEPS)
+        .map(|step| largest / 127.0 * (1.0 - step as f32 / 100.0))
+        .map(|scale| (squared_error(row, scale), scale))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(0.0, |(_, scale)| scale)
+}
+
+fn squared_error(row: &[f32], scale: f32) -> f32 {
+    const LANES: usize = 8;
+    let inverse = inverse_of(scale);
+    let error = |x: f32| (x - scale * code(x, inverse)).powi(2);
+    let (parts, tail) = row.as_chunks::<LANES>();
+    let mut sums = [0.0f32; LANES];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += error(*x));
+    }
+    sums.iter().sum::<f32>() + tail.iter().map(|x| error(*x)).sum::<f32>()
+}
+
+/// A packed int8 weight.
+#[derive(Clone, Copy)]
+pub struct Int8Matrix<'a> {
+    /// The codes.
+    pub panels: Panels<'a, i8>,
+    /// [`QuantisedWeight::scale`], [`Panels::padded_columns`] floats.
+    pub scale: &'a [f32],
+    /// [`QuantisedWeight::sum`], [`Panels::padded_columns`] floats.
+    pub sum: &'a [f32],
+}
+
+/// Arguments of a product of codes with an int8 weight: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the
+/// epilogue, whose GELU is here a polynomial (error below 2e-4, far below a step of the codes).
+pub struct MatmulInt8<'a> {
+    /// The left-hand side, all its rows.
+    pub a: &'a Codes,
+    /// The right-hand matrix.
+    pub b: Int8Matrix<'a>,
+    /// Added to every row; [`Panels::padded_columns`] floats.
+    pub bias: &'a [f32],
+    /// What happens before the result is stored.
+    pub epilogue: Epilogue,
+    /// The result, row after row. The filling columns of the last panel are written too.
+    pub out: &'a mut [f32],
+    /// Floats from one row of `out` to the next, at least [`Panels::padded_columns`].
+    pub out_stride: usize,
+}
+
+impl MatmulInt8<'_> {
+    /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
+    pub(crate) fn check(&self, packing: Packing, code_bytes: usize) {
+        let padded = self.b.panels.padded_columns();
+        self.b.panels.check(packing);
+        assert_eq!(self.a.code_bytes, code_bytes, "matmul: the codes are of another instruction set");
+        assert_eq!(
+            self.a.width, self.b.panels.depth,
+            "matmul: rows of a have another length than columns of b"
+        );
+        assert!(self.a.width <= DEPTH_MAX, "matmul: sums over more than {DEPTH_MAX} products may overflow");
+        assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
+        let fits = |x: &[f32]| x.len() >= padded;
+        assert!(
+            fits(self.bias) && fits(self.b.scale) && fits(self.b.sum),
+            "matmul: a factor for each column"
+        );
+        assert!(self.out.len() >= span(self.a.rows(), self.out_stride, padded), "matmul: out is too short");
+    }
+}
