@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::client::Client;
+use crate::support::client::Client;
 
 /// Documents of one writer.
 const IDS: u64 = 12;

@@ -4,9 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
-mod client;
 mod expectations;
-mod process;
+#[path = "../support/mod.rs"]
+mod support;
 mod synced;
 
 use std::path::Path;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::Client;
 use expectations::{Expectations, Random};
-use process::Weir;
+use support::client::Client;
+use support::process::Weir;
 use weir_policy::Caller;
 
 /// Threads that write at the same time, each to ids of its own.

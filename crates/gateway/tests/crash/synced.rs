@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::Client;
-use crate::process::Weir;
+use crate::support::client::Client;
+use crate::support::process::Weir;
 
 #[test]
 fn the_store_is_synced_before_each_acknowledgement() {
@@ -26,7 +26,7 @@ fn the_store_is_synced_before_each_acknowledgement() {
         "-o",
     ]);
     strace.arg(&trace).arg(env!("CARGO_BIN_EXE_weir"));
-    let weir = Weir::start_by(strace, &folder.path().join("data"));
+    let weir = Weir::start_by(strace, &folder.path().join("data"), &[]);
     let client = Client::new(&weir.url);
     client.wait_until_ready();
     const DOCUMENTS: usize = 8;

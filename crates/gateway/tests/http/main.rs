@@ -1,0 +1,73 @@
+//! The HTTP API from outside: the real binary, each test with its own server on a free port over its own folder.
+//!
+//! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod citations;
+mod input;
+mod paging;
+mod stop;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::ops::Deref;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::client::Client;
+use support::process::Weir;
+use tempfile::TempDir;
+
+/// A gateway over a folder of its own, and a client of it.
+pub(crate) struct Gateway {
+    pub(crate) weir: Weir,
+    client: Client,
+    /// Removed when the gateway is gone.
+    folder: TempDir,
+}
+
+impl Gateway {
+    pub(crate) fn start() -> Gateway {
+        Gateway::start_with(&[])
+    }
+
+    /// Starts with these variables set.
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Gateway {
+        let folder = tempfile::tempdir().unwrap();
+        let weir = Weir::start_with(folder.path(), variables);
+        let client = Client::new(&weir.url);
+        Gateway { weir, client, folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ingests documents into the default collection and returns the job when all of them are searchable.
+    pub(crate) fn ingest(&self, documents: &[Value]) -> Value {
+        let body = json!({ "documents": documents }).to_string();
+        let reply = self.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes()));
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        let job = reply.json();
+        assert_eq!(job["status"], "completed", "{job}");
+        job
+    }
+
+    pub(crate) fn document_count(&self) -> u64 {
+        self.get("/healthz").1["document_count"].as_u64().unwrap()
+    }
+}
+
+impl Deref for Gateway {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// A file or folder of the repository.
+pub(crate) fn in_repository(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}

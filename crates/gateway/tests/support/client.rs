@@ -1,0 +1,145 @@
+//! Requests to a gateway that may be gone the next moment.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A caller. `None` as an answer: the connection broke, and nobody knows what became of the request.
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    url: String,
+}
+
+/// An answer that came to its end.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+    headers: ureq::http::HeaderMap,
+}
+
+/// Bytes of a reply that are read at most.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Client {
+    pub(crate) fn new(url: &str) -> Client {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(20)))
+            .build();
+        Client { agent: config.new_agent(), url: url.to_owned() }
+    }
+
+    pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let json = [("content-type", "application/json")];
+        self.try_send("POST", path, &json, Some(body.to_string().as_bytes()))?.parsed()
+    }
+
+    pub(crate) fn try_delete(&self, id: &str) -> Option<(u16, Value)> {
+        self.try_send("DELETE", &document_path(id), &[], None)?.parsed()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, None).parsed().expect("a JSON reply")
+    }
+
+    /// Sends any request whatever; a body is called JSON.
+    pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Reply {
+        let json = [("content-type", "application/json")];
+        let headers = if body.is_some() { json.as_slice() } else { &[] };
+        self.try_send(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
+    }
+
+    /// Sends any request whatever.
+    pub(crate) fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Option<Reply> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = match body {
+            Some(body) => self.agent.run(request.body(body).unwrap()),
+            None => self.agent.run(request.body(()).unwrap()),
+        };
+        let mut answer = answer.ok()?;
+        // a reply that breaks off is no acknowledgement
+        let text = answer.body_mut().with_config().limit(REPLY_BYTES_MAX).read_to_string().ok()?;
+        Some(Reply { status: answer.status().as_u16(), text, headers: answer.headers().clone() })
+    }
+
+    /// The document as it is stored; `None` when there is none.
+    pub(crate) fn document(&self, id: &str) -> Option<Value> {
+        let (status, body) = self.get(&document_path(id));
+        match status {
+            200 => Some(body),
+            404 => None,
+            other => panic!("GET {id}: {other} {body}"),
+        }
+    }
+
+    /// The results of a search for `query`.
+    pub(crate) fn search(&self, query: &str, mode: &str) -> Vec<Value> {
+        let body = json!({"query": query, "mode": mode, "top_k": 3});
+        let (status, reply) = self.try_post("/v1/search", &body).expect("the gateway is up");
+        assert_eq!(status, 200, "{reply}");
+        reply["results"].as_array().unwrap().clone()
+    }
+
+    pub(crate) fn wait_until_ready(&self) {
+        self.wait("readiness", || self.get("/readyz").0 == 200);
+    }
+
+    /// Until every job is finished and no operation waits.
+    pub(crate) fn wait_until_searchable(&self) {
+        self.wait("the end of all work", || {
+            let text = self.send("GET", "/metrics", None).text;
+            let waiting = "weir_pending_operations{collection=\"default\"} ";
+            let line = text.lines().find_map(|line| line.strip_prefix(waiting)).unwrap();
+            line == "0"
+        });
+    }
+
+    pub(crate) fn wait(&self, what: &str, is_done: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !is_done() {
+            assert!(started.elapsed() < PATIENCE, "waited too long for {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Reply {
+    /// The body as JSON; null when it is something else.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// The value of a header; empty when there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    fn parsed(&self) -> Option<(u16, Value)> {
+        Some((self.status, serde_json::from_str(&self.text).ok()?))
+    }
+}
+
+/// The route of a document of the default collection.
+pub(crate) fn document_path(id: &str) -> String {
+    format!("/v1/collections/default/documents/{}", percent_encoded(id))
+}
+
+/// Everything but letters and digits as `%XX`.
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}

@@ -1,0 +1,105 @@
+//! The real binary as a child process.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+/// A start or an end that takes longer is a failed test. Loading a model on a busy machine is the slowest of them.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running gateway. It is killed when it is dropped.
+pub(crate) struct Weir {
+    child: std::sync::Mutex<Child>,
+    pub(crate) url: String,
+}
+
+impl Weir {
+    /// Starts the binary over `folder`, with pseudo embeddings and small chunks, on a port of the system's choice.
+    pub(crate) fn start(folder: &Path) -> Weir {
+        Weir::start_with(folder, &[])
+    }
+
+    /// The same with these environment variables, which win over those that [`Weir::start`] sets.
+    pub(crate) fn start_with(folder: &Path, variables: &[(&str, &str)]) -> Weir {
+        Weir::start_by(Command::new(env!("CARGO_BIN_EXE_weir")), folder, variables)
+    }
+
+    /// Starts what `command` runs, with the arguments of the gateway behind its own.
+    pub(crate) fn start_by(mut command: Command, folder: &Path, variables: &[(&str, &str)]) -> Weir {
+        command
+            .env_clear() // this process's own variables are no settings of the gateway
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .env("WEIR_MODEL", "pseudo")
+            .env("WEIR_CHUNKING_MAX_TOKENS", "16")
+            .env("WEIR_CHUNKING_OVERLAP_TOKENS", "2")
+            .env("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "8")
+            .envs(variables.iter().copied())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line_came, lines) = sync_channel(16);
+        // whoever stops reading stops the writer: lines that nobody waits for any more are dropped
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| drop(line_came.send(line)))
+        });
+        let mut seen = Vec::new();
+        let url = loop {
+            let Ok(line) = lines.recv_timeout(PATIENCE) else {
+                drop(child.kill());
+                panic!("weir did not start:\n{}", seen.join("\n"));
+            };
+            let log: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            match log["address"].as_str() {
+                Some(address) => break format!("http://{address}"),
+                None => seen.push(line),
+            }
+        };
+        Weir { child: std::sync::Mutex::new(child), url }
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.child.lock().unwrap().try_wait().unwrap().is_none()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&self) {
+        let mut child = self.child.lock().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM; the gateway must end by itself and without an error.
+    pub(crate) fn terminate(&self) {
+        let mut child = self.child.lock().unwrap();
+        let signalled = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(signalled.success());
+        let status = wait(&mut child).expect("weir ends after SIGTERM");
+        assert!(status.success(), "a graceful stop ended with {status}");
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().unwrap();
+        drop(child.kill());
+        drop(child.wait());
+    }
+}
+
+/// How the process ended; `None` when it does not, and then it is killed.
+pub(crate) fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(child.kill());
+    drop(child.wait());
+    None
+}
