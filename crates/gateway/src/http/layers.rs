@@ -1,12 +1,17 @@
 //! What happens to every request around its handler, outermost first as listed in [`super::router`].
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt};
 use tracing::Instrument;
 use weir_api::Code;
 use weir_policy::Caller;
@@ -83,5 +88,38 @@ pub(super) async fn deadline(State(gateway): State<Gateway>, request: Request, n
             let message = format!("there was no answer within {} ms", limit.as_millis());
             ApiError::new(Code::DeadlineExceeded, message).into_response()
         }
+    }
+}
+
+/// A refused caller may go on sending for this long before it is cut off.
+const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reads a refused request's body to its end before the refusal goes out. Most callers listen only when they have sent
+/// everything, and closing a connection on which they still send loses the answer.
+pub(super) async fn hear_out(request: Request, next: Next) -> Response {
+    let waits_to_be_asked = request.headers().contains_key(header::EXPECT);
+    if request.body().is_end_stream() || waits_to_be_asked {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let body = SharedBody(Arc::new(Mutex::new(body.into_data_stream())));
+    let response = next.run(Request::from_parts(head, Body::from_stream(body.clone()))).await;
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
+        drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
+    }
+    response
+}
+
+/// A body that the handler reads from, and after it [`hear_out`].
+#[derive(Clone)]
+struct SharedBody(Arc<Mutex<BodyDataStream>>);
+
+impl Stream for SharedBody {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).poll_next_unpin(context)
     }
 }

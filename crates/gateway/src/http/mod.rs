@@ -124,9 +124,9 @@ async fn to_the_end<T: Send + 'static>(
 /// Every route and every layer, in order.
 ///
 /// A request passes, from the outside in: its id and the log's span; counting; the rendering of errors; who calls; the
-/// deadline; then its handler, which reads the body up to the route's limit, checks it, and takes a place among the
-/// searches or the ingest bodies of the moment. Health, metrics and documentation pass the same way and touch neither
-/// model nor disk.
+/// deadline; hearing out a refused caller; then its handler, which reads the body up to the route's limit, checks it, and
+/// takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
+/// way and touch neither model nor disk.
 pub fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/v1/ingest", post(ingest::ingest))
@@ -151,6 +151,7 @@ pub fn router(gateway: Gateway) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::disable()) // handlers read bodies themselves, each up to its own limit
+        .layer(from_fn(layers::hear_out))
         .layer(from_fn_with_state(gateway.clone(), layers::deadline))
         .layer(from_fn(layers::caller))
         .layer(from_fn(error::render))
