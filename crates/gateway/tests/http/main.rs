@@ -5,8 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod citations;
+mod documented;
 mod input;
+mod openapi;
 mod paging;
+mod refusals;
+mod reply_shapes;
 mod stop;
 #[path = "../support/mod.rs"]
 mod support;
