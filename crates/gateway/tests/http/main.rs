@@ -6,15 +6,21 @@
 
 mod citations;
 mod documented;
+mod full_disk;
 mod input;
+mod limits;
 mod openapi;
 mod paging;
 mod refusals;
 mod reply_shapes;
+mod sample;
+mod startup;
 mod stop;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -56,6 +62,14 @@ impl Gateway {
         let job = reply.json();
         assert_eq!(job["status"], "completed", "{job}");
         job
+    }
+
+    /// A connection with a request of which the first byte of the body came and no other will.
+    pub(crate) fn stall(&self, path: &str, announced: usize) -> TcpStream {
+        let mut stalled = TcpStream::connect(self.weir.url.strip_prefix("http://").unwrap()).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: weir\r\ncontent-length: {announced}\r\n\r\n{{");
+        stalled.write_all(head.as_bytes()).unwrap();
+        stalled
     }
 
     pub(crate) fn document_count(&self) -> u64 {

@@ -60,11 +60,8 @@ fn what_was_only_accepted_is_searchable_after_the_next_start() {
 
 #[test]
 fn a_request_that_never_ends_does_not_keep_the_gateway_from_stopping() {
-    use std::io::Write;
     let gateway = Gateway::start_with(&[("WEIR_SERVER_SHUTDOWN_GRACE_MS", "300")]);
-    let address = gateway.weir.url.strip_prefix("http://").unwrap();
-    let mut stalled = std::net::TcpStream::connect(address).unwrap();
-    stalled.write_all(b"POST /v1/search HTTP/1.1\r\nhost: weir\r\ncontent-length: 100\r\n\r\n{").unwrap();
+    let _stalled = gateway.stall("/v1/search", 100);
     std::thread::sleep(Duration::from_millis(100));
     let started = std::time::Instant::now();
     gateway.weir.terminate();

@@ -1,0 +1,144 @@
+//! Too much at once, and too slow: the caller hears when to come again, and the gateway goes on.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Gateway;
+use crate::documented::check_error;
+use crate::support::client::{Client, Reply};
+
+/// Whatever shall happen here happens long before.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a raw connection answers, up to the end of the connection.
+fn read_all(mut connection: TcpStream) -> String {
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
+    let gateway = Gateway::start_with(&[
+        ("WEIR_LIMITS_SEARCH_CONCURRENCY_MAX", "1"),
+        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "256"),
+    ]);
+    let words: Vec<String> = (0..2_000).map(|i| format!("w{i}")).collect();
+    let documents: Vec<Value> = words.chunks(20).map(|some| json!({"text": some.join(" ")})).collect();
+    gateway.ingest(&documents);
+    // a search for every word takes so long that another one comes meanwhile
+    let body = json!({"query": words.join(" "), "top_k": 100}).to_string();
+    let refused: Mutex<Option<Reply>> = Mutex::new(None);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
+                    let reply = client.send("POST", "/v1/search", Some(body.as_bytes()));
+                    if reply.status != 200 {
+                        *refused.lock().unwrap() = Some(reply);
+                    }
+                }
+            });
+        }
+    });
+    let refused = refused.into_inner().unwrap().expect("no search was refused");
+    let problem = check_error(&refused, "overloaded", "a search too many");
+    assert!(problem["detail"].as_str().unwrap().contains("limits.search_concurrency_max"), "{problem}");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(gateway.search("w7", "lexical").len(), 1, "when the others are gone there is room");
+}
+
+#[test]
+fn ingest_bodies_beyond_the_memory_for_them_are_told_to_come_again() {
+    const LIMIT: usize = 1 << 20;
+    let gateway = Gateway::start_with(&[("WEIR_LIMITS_INGEST_BODY_BYTES_MAX", &LIMIT.to_string())]);
+    let ingest = || {
+        let body = json!({"documents": [{"text": "weir ".repeat(50_000)}]}).to_string();
+        gateway.send("POST", "/v1/ingest", Some(body.as_bytes()))
+    };
+    // there is memory for two of the largest
+    let stalled = [gateway.stall("/v1/ingest", LIMIT), gateway.stall("/v1/ingest", LIMIT)];
+    gateway.wait("both to be read", || ingest().status != 202);
+    check_error(&ingest(), "overloaded", "an ingest too many");
+    drop(stalled);
+    gateway.wait("room", || ingest().status == 202);
+}
+
+#[test]
+fn documents_beyond_the_backlog_are_told_to_come_again() {
+    let gateway = Gateway::start_with(&[
+        ("WEIR_LIMITS_PENDING_OPERATIONS_MAX", "10"),
+        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "1"),
+    ]);
+    let documents: Vec<Value> = (0..100).map(|i| json!({"id": format!("d{i}"), "text": "a weir"})).collect();
+    assert_eq!(gateway.try_post("/v1/ingest", &json!({ "documents": documents })).unwrap().0, 202);
+    let one = json!({"documents": [{"id": "late", "text": "a weir"}]}).to_string();
+    let refused = gateway.send("POST", "/v1/ingest", Some(one.as_bytes()));
+    let problem = check_error(&refused, "overloaded", "a document too many");
+    assert!(problem["detail"].as_str().unwrap().contains("limits.pending_operations_max"), "{problem}");
+    assert_eq!(gateway.document("late"), None);
+    gateway.wait_until_searchable();
+    assert_eq!(gateway.send("POST", "/v1/ingest", Some(one.as_bytes())).status, 202);
+}
+
+#[test]
+fn a_caller_who_never_sends_his_body_hears_the_deadline() {
+    let gateway = Gateway::start_with(&[("WEIR_SERVER_REQUEST_DEADLINE_MS", "300")]);
+    for path in ["/v1/search", "/v1/ingest"] {
+        let started = Instant::now();
+        let answer = read_all(gateway.stall(path, 100));
+        assert!(answer.starts_with("HTTP/1.1 504 "), "{path}: {answer}");
+        assert!(answer.contains("\"code\":\"deadline_exceeded\""), "{path}: {answer}");
+        assert!(answer.contains("retry-after: 1\r\n"), "{path}: {answer}");
+        assert!(answer.contains("server.request_deadline_ms"), "{path}: {answer}");
+        assert!(started.elapsed() >= Duration::from_millis(300), "{path}: {:?}", started.elapsed());
+    }
+    assert_eq!(gateway.get("/healthz").0, 200);
+}
+
+#[test]
+fn an_ingest_that_waits_beyond_the_deadline_answers_the_job_as_it_stands() {
+    let gateway = Gateway::start_with(&[
+        ("WEIR_SERVER_REQUEST_DEADLINE_MS", "1500"),
+        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "1"), // thousands of commits to the disk
+    ]);
+    const DOCUMENTS: usize = 5_000;
+    let documents: Vec<Value> =
+        (0..DOCUMENTS).map(|i| json!({"id": format!("d{i}"), "text": "a weir"})).collect();
+    let (status, job) = gateway.try_post("/v1/ingest?wait=true", &json!({ "documents": documents })).unwrap();
+    assert_eq!(status, 202, "{job}");
+    assert!(job["status"] == "running" || job["status"] == "pending", "{job}");
+    assert!(job["processed_documents"].as_u64().unwrap() < DOCUMENTS as u64, "{job}");
+    assert_eq!(job["finished_at"], Value::Null);
+    assert_eq!(gateway.document("d4999").unwrap()["text"], "a weir", "it is stored all the same");
+}
+
+#[test]
+fn a_connection_beyond_the_limit_waits_for_its_turn() {
+    let gateway = Gateway::start_with(&[("WEIR_LIMITS_CONNECTIONS_MAX", "1")]);
+    let address = gateway.weir.url.strip_prefix("http://").unwrap();
+    let ask = || {
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.write_all(b"GET /livez HTTP/1.1\r\nhost: weir\r\n\r\n").unwrap();
+        connection
+    };
+    let mut first = ask();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    let mut second = ask();
+    second.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let nothing = second.read_exact(&mut answer).unwrap_err().kind();
+    assert!(matches!(nothing, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{nothing}");
+    drop(first);
+    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    second.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
