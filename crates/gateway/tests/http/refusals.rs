@@ -1,5 +1,9 @@
 //! Requests that are refused: each with its status, its code and what to do, and none with any other effect.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::Gateway;
@@ -270,6 +274,66 @@ fn a_caller_who_goes_on_sending_too_much_hears_why_it_is_refused() {
             check_error(&gateway.send("POST", path, Some(&body)), "payload_too_large", path);
         }
     }
+}
+
+#[test]
+fn a_body_of_unknown_length_is_read_up_to_the_limit() {
+    let gateway = Gateway::start_with(SMALL_LIMITS);
+    let answer = |body: &str| {
+        let mut connection = TcpStream::connect(gateway.weir.url.strip_prefix("http://").unwrap()).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let head = "POST /v1/search HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+        connection.write_all(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let short = answer(r#"{"query":"weir"}"#);
+    assert!(short.starts_with("HTTP/1.1 200 "), "{short}");
+    let long = answer(&format!(r#"{{"query":"weir"{}}}"#, " ".repeat(1_000)));
+    assert!(long.starts_with("HTTP/1.1 413 ") && long.contains("payload_too_large"), "{long}");
+}
+
+#[test]
+fn a_caller_who_asks_before_sending_too_much_is_refused_at_once() {
+    let gateway = Gateway::start_with(SMALL_LIMITS);
+    let mut connection = TcpStream::connect(gateway.weir.url.strip_prefix("http://").unwrap()).unwrap();
+    connection.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    let head =
+        "POST /v1/search HTTP/1.1\r\nhost: weir\r\ncontent-length: 9999\r\nexpect: 100-continue\r\n\r\n";
+    connection.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    connection.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+#[test]
+fn a_broken_limit_is_named_with_its_value() {
+    let gateway = Gateway::start_with(SMALL_LIMITS);
+    let check = |path: &str, body: String, setting: &str, value: &str| {
+        let problem = gateway.send("POST", path, Some(body.as_bytes())).json();
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&format!("`limits.{setting}`")), "{setting}: {detail}");
+        assert!(detail.contains(value), "{setting} is {value}: {detail}");
+    };
+    let letters = |count| "a".repeat(count);
+    let search = |query: String| json!({ "query": query }).to_string();
+    check("/v1/search", search(letters(101)), "query_bytes_max", "100");
+    check("/v1/search", search(letters(1_001)), "body_bytes_max", "1000");
+    check("/v1/search", json!({"query": "a", "top_k": 11}).to_string(), "top_k_max", "10");
+    let ingest = |documents: Value| json!({ "documents": documents }).to_string();
+    let one = |key: &str, value: Value| {
+        let mut document = json!({"text": "a"});
+        document[key] = value;
+        ingest(json!([document]))
+    };
+    let four_keys = json!({"a": 1, "b": 2, "c": 3, "d": 4});
+    check("/v1/ingest", one("text", json!(letters(2_001))), "ingest_body_bytes_max", "2000");
+    check("/v1/ingest", ingest(json!([1, 2, 3, 4])), "documents_per_request_max", "3");
+    check("/v1/ingest", one("text", json!(letters(301))), "document_text_bytes_max", "300");
+    check("/v1/ingest", one("id", json!(letters(41))), "document_id_bytes_max", "40");
+    check("/v1/ingest", one("metadata", json!({"a": letters(200)})), "metadata_bytes_max", "200");
+    check("/v1/ingest", one("metadata", four_keys), "metadata_keys_max", "3");
 }
 
 #[test]
