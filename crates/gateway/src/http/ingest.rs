@@ -6,6 +6,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use weir_api::{Code, CollectionSettings, Document, IngestRequest, Invalid, Limits};
 use weir_policy::Caller;
 use weir_store::{DocumentError, Job, NewDocument, Submission};
@@ -25,6 +26,8 @@ pub(super) async fn ingest(
     request: Request,
 ) -> Result<Response, ApiError> {
     let wait = body::flag(query.as_deref(), "wait")?;
+    // reading and storing take their part of the deadline, and the last tenth is for the reply
+    let wait_until = Instant::now() + gateway.deadline() * 9 / 10;
     let _room = gateway.room_for_ingest(body::content_length(request.headers()))?;
     let limit = gateway.config.limits.ingest_body_bytes_max;
     let bytes = body::read(request, limit, "ingest_body_bytes_max").await?;
@@ -57,19 +60,19 @@ pub(super) async fn ingest(
         Ok(job)
     })
     .await?;
-    let job = if wait { wait_until_searchable(&gateway, &collection, job).await? } else { job };
+    let job = if wait { wait_until_searchable(&gateway, &collection, job, wait_until).await? } else { job };
     Ok(accepted(job))
 }
 
-/// Waits for the job, but not beyond the deadline: then the caller gets the job as it stands and can go on asking.
+/// Waits for the job, but not beyond `until`: then the caller gets the job as it stands and can go on asking.
 async fn wait_until_searchable(
     gateway: &Gateway,
     collection: &OpenCollection,
     job: Job,
+    until: Instant,
 ) -> Result<Job, ApiError> {
     let searchable = collection.wait_until_searchable(job.last_operation);
-    // what is left of the deadline is for the reply
-    let _ = tokio::time::timeout(gateway.deadline() * 9 / 10, searchable).await;
+    let _ = tokio::time::timeout_at(until, searchable).await;
     Ok(gateway.store.job(&Caller::all_powerful(), &job.id).await?.unwrap_or(job))
 }
 
