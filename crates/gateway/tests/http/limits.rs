@@ -16,7 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a raw connection answers, up to the end of the connection.
 fn read_all(mut connection: TcpStream) -> String {
-    connection.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     answer
@@ -133,9 +132,8 @@ fn an_ingest_that_waits_beyond_the_deadline_answers_the_job_as_it_stands() {
 #[test]
 fn a_connection_beyond_the_limit_waits_for_its_turn() {
     let gateway = Gateway::start_with(&[("WEIR_LIMITS_CONNECTIONS_MAX", "1")]);
-    let address = gateway.weir.url.strip_prefix("http://").unwrap();
     let ask = || {
-        let mut connection = TcpStream::connect(address).unwrap();
+        let mut connection = gateway.connect();
         connection.write_all(b"GET /livez HTTP/1.1\r\nhost: weir\r\n\r\n").unwrap();
         connection
     };

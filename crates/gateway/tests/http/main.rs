@@ -23,6 +23,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::client::Client;
@@ -64,9 +65,16 @@ impl Gateway {
         job
     }
 
+    /// A connection for bytes that no client would send.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let connection = TcpStream::connect(self.weir.url.strip_prefix("http://").unwrap()).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        connection
+    }
+
     /// A connection with a request of which the first byte of the body came and no other will.
     pub(crate) fn stall(&self, path: &str, announced: usize) -> TcpStream {
-        let mut stalled = TcpStream::connect(self.weir.url.strip_prefix("http://").unwrap()).unwrap();
+        let mut stalled = self.connect();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ncontent-length: {announced}\r\n\r\n{{"
         );

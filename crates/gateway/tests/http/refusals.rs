@@ -1,7 +1,6 @@
 //! Requests that are refused: each with its status, its code and what to do, and none with any other effect.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -280,8 +279,7 @@ fn a_caller_who_goes_on_sending_too_much_hears_why_it_is_refused() {
 fn a_body_of_unknown_length_is_read_up_to_the_limit() {
     let gateway = Gateway::start_with(SMALL_LIMITS);
     let answer = |body: &str| {
-        let mut connection = TcpStream::connect(gateway.weir.url.strip_prefix("http://").unwrap()).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut connection = gateway.connect();
         let head = "POST /v1/search HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
         connection.write_all(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes()).unwrap();
         let mut answer = String::new();
@@ -297,7 +295,7 @@ fn a_body_of_unknown_length_is_read_up_to_the_limit() {
 #[test]
 fn a_caller_who_asks_before_sending_too_much_is_refused_at_once() {
     let gateway = Gateway::start_with(SMALL_LIMITS);
-    let mut connection = TcpStream::connect(gateway.weir.url.strip_prefix("http://").unwrap()).unwrap();
+    let mut connection = gateway.connect();
     connection.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let head =
         "POST /v1/search HTTP/1.1\r\nhost: weir\r\ncontent-length: 9999\r\nexpect: 100-continue\r\n\r\n";
