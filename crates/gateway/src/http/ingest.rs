@@ -28,7 +28,7 @@ pub(super) async fn ingest(
     let wait = body::flag(query.as_deref(), "wait")?;
     // reading and storing take their part of the deadline, and the last tenth is for the reply
     let wait_until = Instant::now() + gateway.deadline() * 9 / 10;
-    let _room = gateway.room_for_ingest(body::content_length(request.headers()))?;
+    let room = gateway.room_for_ingest(body::content_length(request.headers()))?;
     let limit = gateway.config.limits.ingest_body_bytes_max;
     let bytes = body::read(request, limit, "ingest_body_bytes_max").await?;
     let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
@@ -60,6 +60,9 @@ pub(super) async fn ingest(
         Ok(job)
     })
     .await?;
+    // everything is in the store: whoever waits takes no memory meanwhile
+    drop(request);
+    drop((bytes, room));
     let job = if wait { wait_until_searchable(&gateway, &collection, job, wait_until).await? } else { job };
     Ok(accepted(job))
 }
