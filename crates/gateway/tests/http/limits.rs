@@ -75,6 +75,40 @@ fn ingest_bodies_beyond_the_memory_for_them_are_told_to_come_again() {
 }
 
 #[test]
+fn callers_who_wait_take_no_memory_from_other_ingests() {
+    const LIMIT: usize = 1 << 20;
+    let gateway = Gateway::start_with(&[
+        ("WEIR_LIMITS_INGEST_BODY_BYTES_MAX", &LIMIT.to_string()),
+        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "1"), // thousands of commits to the disk
+    ]);
+    let body = |prefix: &str| {
+        let documents: Vec<Value> =
+            (0..1_500).map(|i| json!({"id": format!("{prefix}{i}"), "text": "a weir"})).collect();
+        let body = json!({ "documents": documents }).to_string();
+        " ".repeat(LIMIT - body.len()) + &body
+    };
+    std::thread::scope(|scope| {
+        let waiting = ["a", "b"].map(|prefix| {
+            let (client, body) = (Client::new(&gateway.weir.url), body(prefix));
+            let json = [("content-type", "application/json")];
+            scope.spawn(move || client.try_send("POST", "/v1/ingest?wait=true", &json, Some(body.as_bytes())))
+        });
+        gateway.wait("both to be stored", || {
+            gateway.get("/v1/jobs").1["data"].as_array().is_some_and(|jobs| jobs.len() == 2)
+        });
+        let one = json!({"documents": [{"text": "a weir"}]});
+        let started = Instant::now();
+        gateway.wait("room", || gateway.try_post("/v1/ingest", &one).unwrap().0 == 202);
+        assert!(started.elapsed() < PATIENCE / 3, "there was room only when the others lost their patience");
+        let jobs = gateway.get("/v1/jobs").1;
+        let is_one_done = jobs["data"].as_array().unwrap().iter().any(|job| job["finished_at"].is_number());
+        assert!(!is_one_done, "nobody waited any more: {jobs}");
+        gateway.weir.kill(); // nothing here depends on the end
+        waiting.into_iter().for_each(|one| drop(one.join()));
+    });
+}
+
+#[test]
 fn documents_beyond_the_backlog_are_told_to_come_again() {
     let gateway = Gateway::start_with(&[
         ("WEIR_LIMITS_PENDING_OPERATIONS_MAX", "10"),
