@@ -323,10 +323,10 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_model_is_said_at_its_line() {
         check(
-            "[[models]]\nid = \"a\"\nfolder = \"m\"\nprecision = \"int8\"\n[[models]]\nkind = \"onnx\"\n\
+            "[[models]]\nid = \"a\"\nfolder = \"m\"\nprecision = \"int4\"\n[[models]]\nkind = \"onnx\"\n\
              [[models]]\nid = \"c\"\nfolders = \"m\"\n[[models]]\nid = 7\n[[models]]\nid = \"d\"\n",
             &[
-                "4: `models.precision` `int8` is not there yet; accepted now: f32",
+                "4: `models.precision` must be one of f32, bf16, int8, not \"int4\"",
                 "5: `models.id` is missing: give the model a name",
                 "6: `models.kind` `onnx` is not there yet; accepted now: local, pseudo",
                 "9: unknown field of a model `folders` | did you mean `folder`? Accepted: id, alias, kind, folder, \

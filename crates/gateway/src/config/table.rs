@@ -184,7 +184,7 @@ settings! {
         /// vectors of two precisions never meet.
         precision: Precision = Precision::F32, "f32, bf16 or int8", ANY;
         /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
-        packed_dir: PathBuf = PathBuf::new(), "folder", ANY;
+        packed_dir: String = String::new(), "folder", ANY;
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }
@@ -255,7 +255,7 @@ impl Config {
     /// The folder that keeps packed weights.
     pub fn packed_dir(&self) -> PathBuf {
         let own = &self.inference.packed_dir;
-        if own.as_os_str().is_empty() { self.server.data_dir.join("packed") } else { own.clone() }
+        if own.is_empty() { self.server.data_dir.join("packed") } else { own.into() }
     }
 
     /// Where the commands that talk to a running gateway find it, without a slash at the end.
