@@ -182,7 +182,7 @@ settings! {
         threads: usize = 0, "threads", 0.0..=1024.0;
         /// The numbers that local models compute with, unless their own table says otherwise. A collection pins them:
         /// vectors of two precisions never meet.
-        precision: Precision = Precision::F32, "f32, bf16 or int8", ANY;
+        precision: Precision = Precision::Int8, "f32, bf16 or int8", ANY;
         /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
         packed_dir: String = String::new(), "folder", ANY;
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
