@@ -1,11 +1,11 @@
-//! Speed of the int8 and the four-bit scan at several sizes, for each instruction set of this machine.
+//! Speed of the int8 scan and the comparison of signs at several sizes, for each instruction set of this machine.
 //! `cargo run --release -p weir-kernels --example scan`
 
 #![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::time::Instant;
 
-use weir_kernels::Kernels;
+use weir_kernels::{Kernels, SIGN_ROWS, SignQuery, sign_block_bytes};
 
 /// Values per row, as all-MiniLM-L6-v2 has them.
 const DIMENSION: usize = 384;
@@ -17,17 +17,22 @@ fn main() {
         let query: Vec<i8> =
             (0..DIMENSION).map(|i| (i * 31 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
         let mut out = vec![0; 256];
-        let halves: Vec<u8> = (0..rows * DIMENSION / 2).map(|i| (i * 7919 % 251) as u8).collect();
+        let blocks: Vec<u8> =
+            (0..rows / SIGN_ROWS * sign_block_bytes(DIMENSION)).map(|i| (i * 7919 % 251) as u8).collect();
+        let floats: Vec<f32> = query.iter().map(|&value| f32::from(value)).collect();
+        let mut products = vec![0.0; 256];
         for kernels in Kernels::available() {
             let name = kernels.isa.name();
-            report(&format!("{rows:7} rows, {name:7} int8    "), data.len(), || {
+            report(&format!("{rows:7} rows, {name:7} int8 "), data.len(), || {
                 for block in data.chunks(256 * DIMENSION) {
                     (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
                 }
             });
-            report(&format!("{rows:7} rows, {name:7} four-bit"), halves.len(), || {
-                for block in halves.chunks(128 * DIMENSION) {
-                    (kernels.dot_u4_rows)(&query, block, &mut out[..2 * block.len() / DIMENSION]);
+            report(&format!("{rows:7} rows, {name:7} signs"), blocks.len(), || {
+                let query = SignQuery::new(&floats);
+                for block in blocks.chunks(256 / SIGN_ROWS * sign_block_bytes(DIMENSION)) {
+                    let rows = block.len() / sign_block_bytes(DIMENSION) * SIGN_ROWS;
+                    query.compare(kernels, block, &mut products[..rows]);
                 }
             });
         }

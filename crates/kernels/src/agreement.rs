@@ -134,7 +134,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         dot: |a, b| unsafe { crate::generic::dot::<Emulated<W, R>>(a, b) },
         dot_f16: |a, b| (Kernels::scalar().dot_f16)(a, b),
         dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
-        dot_u4_rows: |query, rows, out| (Kernels::scalar().dot_u4_rows)(query, rows, out),
+        sum_signs: |tables, block, sums| (Kernels::scalar().sum_signs)(tables, block, sums),
     }
 }
 
@@ -430,28 +430,23 @@ fn every_int8_scan_is_exact() {
 }
 
 #[test]
-fn every_four_bit_scan_is_exact() {
+fn every_look_up_of_signs_is_exact() {
     for (name, kernels) in tables() {
-        for dim in [64, 128, 384, 512, 576, 1024, 1088] {
-            for rows in [0, 1, 3, 8] {
-                let mut query = bytes(13, dim);
-                let mut values: Vec<u8> =
-                    bytes(14, dim * rows).into_iter().map(|x| (x.cast_unsigned()) & 15).collect();
-                // the largest sums of all, where 16 bits would overflow
-                query[..dim / 2].fill(127);
-                values.iter_mut().step_by(3).for_each(|x| *x = 15);
-                if rows > 1 {
-                    query.fill(-127);
-                    values[..dim].fill(15);
+        for groups in [4, 8, 20, 96, 256] {
+            let unsigned = |seed| bytes(seed, 16 * groups).into_iter().map(i8::cast_unsigned);
+            // the largest sums that 16 bits hold
+            let limit = u8::try_from(usize::from(u16::MAX) / groups).unwrap_or(u8::MAX);
+            let mut entries: Vec<u8> = unsigned(13).map(|x| x.min(limit)).collect();
+            let block: Vec<u8> = unsigned(14).collect();
+            for extreme in [false, true] {
+                if extreme {
+                    entries.fill(limit);
                 }
-                let expected: Vec<i32> = values
-                    .chunks_exact(dim)
-                    .map(|row| row.iter().zip(&query).map(|(x, q)| i32::from(*x) * i32::from(*q)).sum())
-                    .collect();
-                let packed: Vec<u8> = values.chunks_exact(dim).flat_map(crate::pack_u4).collect();
-                let mut out = vec![0; rows];
-                (kernels.dot_u4_rows)(&query, &packed, &mut out);
-                assert_eq!(out, expected, "{name} {rows}x{dim}");
+                let mut sums = [7; crate::SIGN_ROWS];
+                (kernels.sum_signs)(&entries, &block, &mut sums);
+                let mut expected = [0; crate::SIGN_ROWS];
+                (Kernels::scalar().sum_signs)(&entries, &block, &mut expected);
+                assert_eq!(sums, expected, "{name} {groups} groups");
             }
         }
     }

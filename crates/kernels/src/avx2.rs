@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::layout::check_u4;
+use crate::signs::{self, SIGN_ROWS};
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
@@ -212,53 +212,35 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// Four rows at a time share the loads of the query, as in the int8 scan.
-#[target_feature(enable = "avx2,fma,f16c")]
-fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
-    check_u4(query, rows, out);
-    let bytes = query.len() / 2;
-    let mut quads = out.chunks_exact_mut(4);
-    let mut start = 0;
-    for out in &mut quads {
-        dot_u4_block::<4>(query, &rows[start..start + 4 * bytes], out);
-        start += 4 * bytes;
+/// A register holds two groups of all rows, looked up by a byte shuffle. Bytes are added two at a time: the 16-bit sums of
+/// what they are, `even + 256 * odd`, wrap, and give the even ones when the odd ones are known.
+#[target_feature(enable = "avx2")]
+pub(crate) fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
+    signs::check(tables, block);
+    let low_bits = _mm256_set1_epi8(15);
+    // both and odd bytes of the rows in the lower halves, then of those in the upper halves
+    let mut parts = [_mm256_setzero_si256(); 4];
+    for (table, bytes) in tables.chunks_exact(32).zip(block.chunks_exact(32)) {
+        // SAFETY: the chunks have 32 bytes.
+        let (table, x) =
+            unsafe { (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(bytes.as_ptr().cast())) };
+        let low = _mm256_shuffle_epi8(table, _mm256_and_si256(x, low_bits));
+        let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits));
+        parts[0] = _mm256_add_epi16(parts[0], low);
+        parts[1] = _mm256_add_epi16(parts[1], _mm256_srli_epi16::<8>(low));
+        parts[2] = _mm256_add_epi16(parts[2], high);
+        parts[3] = _mm256_add_epi16(parts[3], _mm256_srli_epi16::<8>(high));
     }
-    for out in quads.into_remainder() {
-        dot_u4_block::<1>(query, &rows[start..start + bytes], std::slice::from_mut(out));
-        start += bytes;
-    }
-}
-
-/// The four-bit values are the unsigned operand of `vpmaddubsw` as they are. A 16-bit sum takes four groups, each with
-/// two times two products of at most 15 * 127; then it is widened.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn dot_u4_block<const R: usize>(query: &[i8], rows: &[u8], out: &mut [i32]) {
-    let bytes = query.len() / 2;
-    assert!(rows.len() == R * bytes && out.len() == R, "dot_u4_block: shapes differ");
-    let (low_bits, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
-    let mut sums = [_mm256_setzero_si256(); R];
-    for first in (0..bytes).step_by(4 * 32) {
-        let mut parts = [_mm256_setzero_si256(); R];
-        for i in (first..bytes.min(first + 4 * 32)).step_by(32) {
-            // SAFETY: 64 values of the query and 32 bytes of each row lie at i, because both are whole groups.
-            unsafe {
-                let q = query.as_ptr().add(2 * i).cast::<__m256i>();
-                let (q, p) = (_mm256_loadu_si256(q), _mm256_loadu_si256(q.add(1)));
-                for (r, part) in parts.iter_mut().enumerate() {
-                    let x = _mm256_loadu_si256(rows.as_ptr().add(r * bytes + i).cast());
-                    let low = _mm256_maddubs_epi16(_mm256_and_si256(x, low_bits), q);
-                    let high = _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits), p);
-                    *part = _mm256_add_epi16(*part, _mm256_add_epi16(low, high));
-                }
-            }
+    let groups = parts.map(|x| _mm_add_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x)));
+    for (half, sums) in groups.chunks_exact(2).zip(sums.chunks_exact_mut(16)) {
+        let (both, odd) = (half[0], half[1]);
+        let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
+        // SAFETY: 16 sums have room for two registers.
+        unsafe {
+            let sums = sums.as_mut_ptr().cast::<__m128i>();
+            _mm_storeu_si128(sums, _mm_unpacklo_epi16(even, odd));
+            _mm_storeu_si128(sums.add(1), _mm_unpackhi_epi16(even, odd));
         }
-        for (sum, part) in sums.iter_mut().zip(parts) {
-            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(part, ones));
-        }
-    }
-    for (sum, out) in sums.into_iter().zip(out) {
-        *out = sum_i32(sum);
     }
 }
 

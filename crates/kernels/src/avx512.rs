@@ -4,8 +4,8 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
+use crate::avx2::sum_signs;
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::layout::check_u4;
 
 crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
 
@@ -192,29 +192,5 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
     for (sum, out) in sums.into_iter().zip(out) {
         *out = _mm512_reduce_add_epi32(sum);
-    }
-}
-
-/// A group of 64 values is 32 bytes, so that registers of 256 bits fit; `vpdpbusd` takes the four-bit values as they are.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
-    check_u4(query, rows, out);
-    let low_bits = _mm256_set1_epi8(15);
-    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
-        let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-        for (query, bytes) in query.chunks_exact(64).zip(row.chunks_exact(32)) {
-            // SAFETY: the chunks have 64 and 32 bytes.
-            let (q, p, x) = unsafe {
-                let q = query.as_ptr().cast::<__m256i>();
-                (
-                    _mm256_loadu_si256(q),
-                    _mm256_loadu_si256(q.add(1)),
-                    _mm256_loadu_si256(bytes.as_ptr().cast()),
-                )
-            };
-            low = _mm256_dpbusd_epi32(low, _mm256_and_si256(x, low_bits), q);
-            high = _mm256_dpbusd_epi32(high, _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits), p);
-        }
-        *out = _mm512_reduce_add_epi32(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high));
     }
 }

@@ -295,7 +295,7 @@ pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
 
 /// Makes the `TABLE` of an instruction set: wrappers that enter the generic functions under its features.
 ///
-/// `dot_f16`, `dot_i8_rows` and `dot_u4_rows` are functions of the calling module, already marked with the features.
+/// `dot_f16`, `dot_i8_rows` and `sum_signs` are functions of the calling module, already marked with the features.
 macro_rules! table {
     ($isa:expr, $features:literal, $lanes:ty, $registers:literal) => {
         pub(crate) static TABLE: crate::Kernels = crate::Kernels {
@@ -312,7 +312,7 @@ macro_rules! table {
             dot: table::dot,
             dot_f16: table::dot_f16,
             dot_i8_rows: table::dot_i8_rows,
-            dot_u4_rows: table::dot_u4_rows,
+            sum_signs: table::sum_signs,
         };
 
         /// What the table points at. Each function enters its twin under the instruction set.
@@ -341,7 +341,9 @@ macro_rules! table {
             crate::generic::entry!($features, dot(a: &[f32], b: &[f32]) -> f32 => crate::generic::dot::<$lanes>);
             crate::generic::entry!($features, dot_f16(a: &[f32], b: &[u16]) -> f32 => super::dot_f16);
             crate::generic::entry!($features, dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) => super::dot_i8_rows);
-            crate::generic::entry!($features, dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) => super::dot_u4_rows);
+            crate::generic::entry!($features, sum_signs(
+                tables: &[u8], block: &[u8], sums: &mut [u16; crate::SIGN_ROWS]
+            ) => super::sum_signs);
         }
     };
 }

@@ -220,28 +220,3 @@ impl AttentionShape {
 pub(crate) fn span(rows: usize, stride: usize, width: usize) -> usize {
     if rows == 0 { 0 } else { (rows - 1) * stride + width }
 }
-
-/// Values of a packed four-bit group: 32 bytes hold the first 32 values in their lower and the next 32 in their upper
-/// halves, so that a register is unpacked by a mask and a shift.
-pub const U4_GROUP: usize = 64;
-
-/// Packs values of 0..=15 as [`crate::Kernels::dot_u4_rows`] reads them.
-///
-/// # Panics
-/// When the length is not a multiple of [`U4_GROUP`], or a value is above 15.
-pub fn pack_u4(values: &[u8]) -> Vec<u8> {
-    assert!(values.len().is_multiple_of(U4_GROUP), "pack_u4: the length is not a multiple of {U4_GROUP}");
-    assert!(values.iter().all(|value| *value <= 15), "pack_u4: a value needs more than four bits");
-    values
-        .chunks_exact(U4_GROUP)
-        .flat_map(|group| {
-            group[..U4_GROUP / 2].iter().zip(&group[U4_GROUP / 2..]).map(|(low, high)| low | high << 4)
-        })
-        .collect()
-}
-
-/// Panics unless the slices of a four-bit scan fit each other.
-pub(crate) fn check_u4(query: &[i8], rows: &[u8], out: &[i32]) {
-    assert!(!query.is_empty() && query.len().is_multiple_of(U4_GROUP), "dot_u4_rows: the query's length");
-    assert_eq!(rows.len(), out.len() * query.len() / 2, "dot_u4_rows: shapes differ");
-}

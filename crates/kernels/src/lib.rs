@@ -17,6 +17,7 @@ mod int8;
 mod lanes;
 mod layout;
 mod scalar;
+mod signs;
 pub mod view;
 
 #[cfg(target_arch = "x86_64")]
@@ -32,8 +33,9 @@ mod agreement;
 use std::sync::OnceLock;
 
 pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
-pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain, U4_GROUP, pack_u4};
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
+pub use signs::{SIGN_ROWS, SignQuery, sign_block_bytes, write_signs};
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +111,12 @@ pub struct Kernels {
     ///
     /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
     pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
-    /// Dot products of one int8 query with many rows of unsigned four-bit values, packed as by [`pack_u4`].
+    /// For each row of a block of signs the sum of the table entries that its groups of four signs choose.
     ///
-    /// Exact in i32. The query's values lie in -127..=127; its length is a multiple of [`U4_GROUP`], and `rows` has
-    /// `out.len() * query.len() / 2` bytes.
-    pub dot_u4_rows: fn(query: &[i8], rows: &[u8], out: &mut [i32]),
+    /// `tables` has 16 entries a group, a multiple of four groups, and sums that fit 16 bits; `block` has 16 bytes a group:
+    /// the signs of row `r` in the lower half of byte `r`, those of row `16 + r` in its upper half. [`SignQuery`] makes the
+    /// one, [`write_signs`] the other.
+    pub sum_signs: fn(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]),
 }
 
 impl Kernels {

@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 
 use crate::Isa;
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::layout::check_u4;
+use crate::signs::{self, SIGN_ROWS};
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
 
@@ -156,29 +156,23 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// Four-bit values fit signed bytes, so that the widening product of the int8 scan serves here too.
+/// A register holds one group of all rows; its table is another, and looked up by byte.
 #[target_feature(enable = "neon")]
-fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
-    check_u4(query, rows, out);
-    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
-        let mut sum = vdupq_n_s32(0);
-        for (query, bytes) in query.chunks_exact(64).zip(row.chunks_exact(32)) {
-            for half in [0, 16] {
-                // SAFETY: the chunks have 64 and 32 bytes.
-                let (q, p, x) = unsafe {
-                    (
-                        vld1q_s8(query.as_ptr().add(half)),
-                        vld1q_s8(query.as_ptr().add(32 + half)),
-                        vld1q_u8(bytes.as_ptr().add(half)),
-                    )
-                };
-                for (q, x) in [(q, vandq_u8(x, vdupq_n_u8(15))), (p, vshrq_n_u8::<4>(x))] {
-                    let x = vreinterpretq_s8_u8(x);
-                    sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(q), vget_low_s8(x)));
-                    sum = vpadalq_s16(sum, vmull_high_s8(q, x));
-                }
-            }
-        }
-        *out = vaddvq_s32(sum);
+fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
+    signs::check(tables, block);
+    let mut parts = [vdupq_n_u16(0); 4];
+    for (table, bytes) in tables.chunks_exact(16).zip(block.chunks_exact(16)) {
+        // SAFETY: the chunks have 16 bytes.
+        let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(bytes.as_ptr())) };
+        let low = vqtbl1q_u8(table, vandq_u8(x, vdupq_n_u8(15)));
+        let high = vqtbl1q_u8(table, vshrq_n_u8::<4>(x));
+        parts[0] = vaddw_u8(parts[0], vget_low_u8(low));
+        parts[1] = vaddw_high_u8(parts[1], low);
+        parts[2] = vaddw_u8(parts[2], vget_low_u8(high));
+        parts[3] = vaddw_high_u8(parts[3], high);
+    }
+    for (part, sums) in parts.into_iter().zip(sums.chunks_exact_mut(8)) {
+        // SAFETY: 8 sums have room for a register.
+        unsafe { vst1q_u16(sums.as_mut_ptr(), part) };
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
-use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, U4_GROUP, check_u4, span};
+use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
+use crate::signs::{self, SIGN_ROWS};
 use crate::{Isa, Kernels};
 
 pub(crate) static TABLE: Kernels = Kernels {
@@ -19,7 +20,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     dot,
     dot_f16,
     dot_i8_rows,
-    dot_u4_rows,
+    sum_signs,
 };
 
 const PANEL: usize = 16;
@@ -207,15 +208,14 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-fn dot_u4_rows(query: &[i8], rows: &[u8], out: &mut [i32]) {
-    check_u4(query, rows, out);
-    for (row, out) in rows.chunks_exact(query.len() / 2).zip(out) {
-        *out = 0;
-        for (query, bytes) in query.chunks_exact(U4_GROUP).zip(row.chunks_exact(U4_GROUP / 2)) {
-            let (first, second) = query.split_at(U4_GROUP / 2);
-            for ((byte, q), p) in bytes.iter().zip(first).zip(second) {
-                *out += i32::from(*q) * i32::from(byte & 15) + i32::from(*p) * i32::from(byte >> 4);
-            }
+fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
+    signs::check(tables, block);
+    *sums = [0; SIGN_ROWS];
+    let (first, second) = sums.split_at_mut(SIGN_ROWS / 2);
+    for (table, bytes) in tables.chunks_exact(signs::TABLE).zip(block.chunks_exact(SIGN_ROWS / 2)) {
+        for ((byte, low), high) in bytes.iter().zip(&mut *first).zip(&mut *second) {
+            *low += u16::from(table[usize::from(byte & 15)]);
+            *high += u16::from(table[usize::from(byte >> 4)]);
         }
     }
 }

@@ -12,8 +12,11 @@ pub fn as_i8(bytes: &[u8]) -> &[i8] {
 /// The bytes as 16-bit words, for half floats.
 ///
 /// # Panics
-/// When the start is not aligned to two bytes or the length is odd.
+/// When the start is not aligned to two bytes (an empty one may be anywhere) or the length is odd.
 pub fn as_u16(bytes: &[u8]) -> &[u16] {
+    if bytes.is_empty() {
+        return &[];
+    }
     check(bytes, 2);
     // SAFETY: `check` asserted alignment and whole words; every bit pattern is a valid u16.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 2) }
@@ -22,8 +25,11 @@ pub fn as_u16(bytes: &[u8]) -> &[u16] {
 /// The bytes as floats.
 ///
 /// # Panics
-/// When the start is not aligned to four bytes or the length is not a multiple of four.
+/// When the start is not aligned to four bytes (an empty one may be anywhere) or the length is not a multiple of four.
 pub fn as_f32(bytes: &[u8]) -> &[f32] {
+    if bytes.is_empty() {
+        return &[];
+    }
     check(bytes, 4);
     // SAFETY: `check` asserted alignment and whole words; every bit pattern is a valid f32.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 4) }

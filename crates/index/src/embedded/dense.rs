@@ -1,26 +1,25 @@
 //! The dense leg: every row is compared with the query, roughly, and the best again, ever more exactly.
 //!
-//! A row of int8 values stands for `value * scale`, with `scale = max|x| / 127` of that row. The scan reads the upper four
-//! bits of these values, half the bytes: what a scan costs is what it reads. The best by that are compared in int8, and
-//! the best of those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond
-//! the precision of a half.
+//! The scan compares signs: one bit of each value, because what a scan costs is what it reads. The best by that are
+//! compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
+//! those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond the precision
+//! of a half.
 
 use half::f16;
-use weir_kernels::{Kernels, U4_GROUP, pack_u4, view};
+use weir_kernels::{Kernels, view};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
+use super::signs::Signs;
 use super::tombstones::Tombstones;
 use crate::IndexError;
 
-/// Rows that one call of the kernel scores; their results stay in the first-level cache.
-const BLOCK_ROWS: usize = 256;
 /// Rows whose scores are compared with the threshold in one go.
 const SIFTED_ROWS: usize = 16;
 /// For every chunk that is asked for, so many are scored again in half precision, and at least so many are.
 const RESCORED: (usize, usize) = (2, 40);
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
-const COMPARED: (usize, usize) = (4, 400);
+const COMPARED: (usize, usize) = (8, 400);
 /// The largest size of a value in an embedding: that of an IEEE half.
 const VALUE_MAX: f32 = 65504.0;
 
@@ -43,24 +42,8 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
     let halves = embedding.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
     files.i8.append(&values.iter().map(|value| value.cast_unsigned()).collect::<Vec<u8>>())?;
     files.scales.append(&scale.to_le_bytes())?;
-    files.f16.append(&halves.collect::<Vec<u8>>())?;
-    let mut upper: Vec<u8> = values.iter().map(|&value| upper_bits(value)).collect();
-    upper.resize(embedding.len().next_multiple_of(U4_GROUP), 0);
-    files.u4.append(&pack_u4(&upper))
+    files.f16.append(&halves.collect::<Vec<u8>>())
 }
-
-/// Bytes of a row in the file of upper bits.
-pub(crate) fn u4_bytes(dimension: usize) -> usize {
-    dimension.next_multiple_of(U4_GROUP) / 2
-}
-
-/// The upper four bits of a value, moved to 0..=15.
-fn upper_bits(value: i8) -> u8 {
-    (i16::from(value) + 128) as u8 >> 4
-}
-
-/// What the middle of the values with the upper bits 0 is: -128, and half of what four lower bits can add.
-const UPPER_BITS_OFFSET: f32 = -120.5;
 
 /// The live rows closest to `query`, best first, `depth` of them or all.
 ///
@@ -68,17 +51,15 @@ const UPPER_BITS_OFFSET: f32 = -120.5;
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
 pub(crate) fn search(
     vectors: &MappedVectors,
+    signs: &Signs,
     query: &[f32],
     tombstones: &Tombstones,
     depth: usize,
 ) -> Vec<ScoredSlot> {
-    if vectors.scales.is_empty() {
-        return Vec::new();
-    }
     let kernels = Kernels::current();
     let (quantised, _) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
-    let mut candidates = scan(kernels, vectors, &quantised, tombstones, at_least(COMPARED));
+    let mut candidates = scan(kernels, signs, query, tombstones, at_least(COMPARED));
     compare(kernels, vectors, &quantised, &mut candidates, at_least(RESCORED));
     let halves = view::as_u16(&vectors.f16);
     for candidate in &mut candidates {
@@ -89,29 +70,16 @@ pub(crate) fn search(
     candidates
 }
 
-/// The `count` live rows that score best by their upper bits, in no order.
+/// The `count` live rows that score best by their signs, in no order.
 fn scan(
     kernels: &Kernels,
-    vectors: &MappedVectors,
-    query: &[i8],
+    signs: &Signs,
+    query: &[f32],
     tombstones: &Tombstones,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let mut padded = query.to_vec();
-    padded.resize(query.len().next_multiple_of(U4_GROUP), 0);
-    let offset = UPPER_BITS_OFFSET * query.iter().map(|&value| f32::from(value)).sum::<f32>();
-    let scales = view::as_f32(&vectors.scales);
     let mut best = TopSlots::new(count);
-    let (mut products, mut scores) = ([0; BLOCK_ROWS], [0.0; BLOCK_ROWS]);
-    let blocks = vectors.u4.chunks(BLOCK_ROWS * u4_bytes(query.len())).zip(scales.chunks(BLOCK_ROWS));
-    for (block, (rows, scales)) in blocks.enumerate() {
-        let products = &mut products[..scales.len()];
-        (kernels.dot_u4_rows)(&padded, rows, products);
-        let scores = &mut scores[..scales.len()];
-        for (score, (&product, &scale)) in scores.iter_mut().zip(products.iter().zip(scales)) {
-            *score = (16.0 * product as f32 + offset) * scale;
-        }
-        let first = (block * BLOCK_ROWS) as u32;
+    signs.scan(kernels, query, |first, scores| {
         for (part, scores) in scores.chunks(SIFTED_ROWS).enumerate() {
             if !scores.iter().fold(false, |any, score| any | (*score > best.threshold)) {
                 continue; // nearly always
@@ -122,7 +90,7 @@ fn scan(
                 }
             }
         }
-    }
+    });
     best.into_kept()
 }
 
@@ -203,14 +171,6 @@ mod tests {
         assert_eq!(quantise(&[1.27, -2.54, 0.0]), (vec![64, -127, 0], 2.54 / 127.0));
         assert_eq!(quantise(&[0.0, -0.0]), (vec![0, 0], 0.0));
         assert_eq!(quantise(&[f32::MIN_POSITIVE]).0.len(), 1);
-    }
-
-    #[test]
-    fn upper_bits_and_their_offset_stand_for_the_value() {
-        for value in -127..=127i8 {
-            let stands_for = 16.0 * f32::from(upper_bits(value)) + UPPER_BITS_OFFSET;
-            assert!((stands_for - f32::from(value)).abs() <= 7.5, "{value}: {stands_for}");
-        }
     }
 
     #[test]

@@ -16,11 +16,9 @@ const SLOTS: &str = "slots";
 const VECTORS_I8: &str = "vectors.i8";
 const VECTORS_SCALE: &str = "vectors.scale";
 const VECTORS_F16: &str = "vectors.f16";
-const VECTORS_U4: &str = "vectors.u4";
 
 /// Every name, in the order of the head.
-pub(crate) const ALL: &[&str] =
-    &[DOCUMENTS, TEXTS, SLOTS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16, VECTORS_U4];
+pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, SLOTS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
 
 /// The files of a generation in the order of the head; a text-only one has no vectors.
 pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
@@ -46,8 +44,6 @@ pub(crate) struct MappedVectors {
     pub(crate) scales: Mapped,
     /// IEEE halves.
     pub(crate) f16: Mapped,
-    /// The upper four bits of each signed byte.
-    pub(crate) u4: Mapped,
 }
 
 impl MappedFiles {
@@ -57,11 +53,10 @@ impl MappedFiles {
         let wrong = || IndexError::damaged(folder, "file `head` names other files");
         let vectors = match states {
             [_, _, _] => None,
-            [_, _, _, i8, scales, f16, u4] => Some(MappedVectors {
+            [_, _, _, i8, scales, f16] => Some(MappedVectors {
                 i8: map(VECTORS_I8, i8)?,
                 scales: map(VECTORS_SCALE, scales)?,
                 f16: map(VECTORS_F16, f16)?,
-                u4: map(VECTORS_U4, u4)?,
             }),
             _ => return Err(wrong()),
         };
@@ -78,12 +73,7 @@ impl MappedFiles {
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Mapped)> {
         let texts = [(DOCUMENTS, &self.documents), (TEXTS, &self.texts), (SLOTS, &self.slots)];
         let vectors = self.vectors.iter().flat_map(|vectors| {
-            [
-                (VECTORS_I8, &vectors.i8),
-                (VECTORS_SCALE, &vectors.scales),
-                (VECTORS_F16, &vectors.f16),
-                (VECTORS_U4, &vectors.u4),
-            ]
+            [(VECTORS_I8, &vectors.i8), (VECTORS_SCALE, &vectors.scales), (VECTORS_F16, &vectors.f16)]
         });
         texts.into_iter().chain(vectors)
     }
@@ -105,7 +95,6 @@ pub(crate) struct AppendVectors {
     pub(crate) i8: AppendFile,
     pub(crate) scales: AppendFile,
     pub(crate) f16: AppendFile,
-    pub(crate) u4: AppendFile,
 }
 
 impl AppendFiles {
@@ -124,11 +113,10 @@ impl AppendFiles {
         let wrong = || IndexError::damaged(folder, "file `head` names other files");
         let vectors = match states {
             [_, _, _] => None,
-            [_, _, _, i8, scales, f16, u4] => Some(AppendVectors {
+            [_, _, _, i8, scales, f16] => Some(AppendVectors {
                 i8: open(VECTORS_I8, i8)?,
                 scales: open(VECTORS_SCALE, scales)?,
                 f16: open(VECTORS_F16, f16)?,
-                u4: open(VECTORS_U4, u4)?,
             }),
             _ => return Err(wrong()),
         };
@@ -154,7 +142,7 @@ impl AppendFiles {
     fn all(&mut self) -> Vec<&mut AppendFile> {
         let mut all = vec![&mut self.documents, &mut self.texts, &mut self.slots];
         if let Some(vectors) = &mut self.vectors {
-            all.extend([&mut vectors.i8, &mut vectors.scales, &mut vectors.f16, &mut vectors.u4]);
+            all.extend([&mut vectors.i8, &mut vectors.scales, &mut vectors.f16]);
         }
         all
     }

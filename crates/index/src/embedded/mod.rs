@@ -15,6 +15,7 @@ mod open;
 mod ranking;
 mod record;
 mod search;
+mod signs;
 mod snapshot;
 mod table;
 mod tokens;
@@ -118,6 +119,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
+            signs: Arc::clone(&snapshot.signs),
             lexical: Arc::clone(&snapshot.lexical),
         });
         Ok(true)
@@ -256,7 +258,12 @@ impl Embedded {
     fn publish_head(&self, writer: &mut Writer, live: &mut Live, files: MappedFiles, view: LexicalView) {
         let reached = writer.head.reached;
         let mut tombstones = writer.head.tombstones.clone();
-        tombstones.kill_all(&self.snapshot().tombstones);
+        let before = self.snapshot();
+        tombstones.kill_all(&before.tombstones);
+        let mut signs = Arc::clone(&before.signs);
+        if let Some(vectors) = &files.vectors {
+            Arc::make_mut(&mut signs).extend(vectors, self.settings().dimension);
+        }
         live.hidden.retain(|_, removal| *removal > reached);
         for id in live.hidden.keys() {
             if let Some(record) = live.table.remove(id, &files.documents) {
@@ -268,6 +275,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
+            signs,
             lexical: Arc::new(view),
         });
         writer.unpublished = false;
@@ -284,6 +292,7 @@ impl Embedded {
             documents: snapshot.documents,
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
+            signs: Arc::clone(&snapshot.signs),
             lexical: view,
         });
         Ok(())

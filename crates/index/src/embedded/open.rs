@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use weir_mapped::Mapped;
 
-use super::dense;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
 use super::lexical::{Commit, Lexical, LexicalView};
 use super::record::{DocumentRecord, SlotRecord};
+use super::signs::Signs;
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::tombstones::Tombstones;
@@ -57,6 +57,7 @@ struct Parts {
     head: Head,
     files: AppendFiles,
     mapped: MappedFiles,
+    signs: Signs,
     lexical: Lexical,
     view: LexicalView,
     garbage: Vec<u32>,
@@ -70,6 +71,7 @@ impl Parts {
             documents: self.head.documents,
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
+            signs: Arc::new(self.signs),
             lexical: Arc::new(self.view),
         };
         let writer = Writer {
@@ -106,11 +108,12 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         return Err(IndexError::AheadOfStore { reached: head.reached, store: store_last_operation });
     }
     check_files(folder, settings.dimension, &head)?;
+    let signs = read_signs(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, lexical, view, garbage, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, signs, lexical, view, garbage, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
@@ -118,7 +121,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
 fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
     let names = files::names(dimension);
     let rows = u64::from(head.tombstones.slots());
-    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension, dense::u4_bytes(dimension)];
+    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
     let lengths = head.files.iter().skip(2).map(|state| state.len);
     let expected = row_bytes.iter().map(|&bytes| rows * bytes as u64).take(names.len() - 2);
     if head.files.len() != names.len() || !lengths.eq(expected) {
@@ -128,6 +131,15 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
         Mapped::open_prefix(folder.join(name), state.len)?.verify(state.len, state.crc)?;
     }
     Ok(())
+}
+
+/// Makes the signs of all rows. The maps end here, as in [`check_files`].
+fn read_signs(folder: &Path, dimension: usize, head: &Head) -> Result<Signs, IndexError> {
+    let mut signs = Signs::default();
+    if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
+        signs.extend(vectors, dimension);
+    }
+    Ok(signs)
 }
 
 /// Finds the live documents among all that were ever written.
@@ -195,7 +207,16 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
     let mapped = MappedFiles::open(folder, &head.files)?;
     let view = lexical.view()?;
     let table = DocumentTable::default();
-    Ok(Box::new(Parts { head, files, mapped, lexical, view, garbage: Vec::new(), table }))
+    Ok(Box::new(Parts {
+        head,
+        files,
+        mapped,
+        signs: Signs::default(),
+        lexical,
+        view,
+        garbage: Vec::new(),
+        table,
+    }))
 }
 
 /// Removes what is ours and nothing else: the folder may have been named by mistake. The head goes first, so that a

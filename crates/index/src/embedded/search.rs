@@ -86,7 +86,13 @@ impl Snapshot {
     fn dense_leg(&self, embedding: Option<&[f32]>, depth: usize) -> Vec<BestChunk> {
         let (Some(embedding), Some(vectors)) = (embedding, &self.files.vectors) else { return Vec::new() };
         let search = |chunks| {
-            Ok::<_, std::convert::Infallible>(dense::search(vectors, embedding, &self.tombstones, chunks))
+            Ok::<_, std::convert::Infallible>(dense::search(
+                vectors,
+                &self.signs,
+                embedding,
+                &self.tombstones,
+                chunks,
+            ))
         };
         self.documents_from(depth, search).unwrap_or_else(|never| match never {})
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
 use super::record::{DocumentRecord, SlotRecord};
+use super::signs::Signs;
 use super::tombstones::Tombstones;
 
 /// One moment of an index. Whoever holds it sees nothing else, whatever is applied meanwhile.
@@ -14,6 +15,8 @@ pub(crate) struct Snapshot {
     pub(crate) documents: u32,
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) files: Arc<MappedFiles>,
+    /// Of the rows of `files.vectors`.
+    pub(crate) signs: Arc<Signs>,
     pub(crate) lexical: Arc<LexicalView>,
 }
 

@@ -94,7 +94,7 @@ fn a_crash_before_the_head_leaves_the_state_before_the_batch() {
 #[test]
 fn a_crash_after_the_files_and_before_the_lexical_commit_leaves_the_state_before_the_batch() {
     let (index, before) = two_batches();
-    for name in ["documents", "texts", "slots", "vectors.i8", "vectors.scale", "vectors.f16", "vectors.u4"] {
+    for name in ["documents", "texts", "slots", "vectors.i8", "vectors.scale", "vectors.f16"] {
         fs::copy(index.folder.path().join(name), before.path().join(name)).unwrap();
     }
     fs::write(before.path().join("head.new"), b"half a he").unwrap();

@@ -1,0 +1,81 @@
+//! The signs of all rows of the dense leg, in memory: what a scan reads of every row.
+//!
+//! They follow from the int8 rows and are made again when a folder is opened, so no file holds them.
+
+use std::sync::Arc;
+
+use weir_kernels::{AlignedVec, Kernels, SIGN_ROWS, SignQuery, sign_block_bytes, view, write_signs};
+
+use super::files::MappedVectors;
+
+/// Rows of a segment. The last one is copied by every commit that adds to it.
+const SEGMENT_ROWS: usize = 4096;
+/// Rows that are scored at a time; their scores stay in the first-level cache.
+const SCORED_ROWS: usize = 256;
+
+/// All rows, in segments that snapshots share.
+#[derive(Clone, Default)]
+pub(crate) struct Signs {
+    rows: usize,
+    segments: Vec<Arc<Segment>>,
+}
+
+#[derive(Clone)]
+struct Segment {
+    /// Blocks of [`SIGN_ROWS`] rows.
+    blocks: AlignedVec<u8>,
+    /// For each row, what the product of a query with its signs is multiplied by to estimate that with the row:
+    /// `|x|² / sum|x|`, which is exact when the query is the row (RaBitQ, Gao and Long, 2024).
+    factors: Vec<f32>,
+}
+
+impl Signs {
+    /// Adds what `vectors` have beyond the rows that are here.
+    pub(crate) fn extend(&mut self, vectors: &MappedVectors, dimension: usize) {
+        let (values, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
+        for (row, scale) in values.chunks_exact(dimension).zip(scales).skip(self.rows) {
+            self.push(row, *scale);
+        }
+    }
+
+    fn push(&mut self, row: &[i8], scale: f32) {
+        let place = self.rows % SEGMENT_ROWS;
+        if place == 0 {
+            self.segments.push(Arc::new(Segment { blocks: AlignedVec::zeroed(0), factors: Vec::new() }));
+        }
+        let Some(segment) = self.segments.last_mut().map(Arc::make_mut) else { return };
+        let block = sign_block_bytes(row.len());
+        let start = place / SIGN_ROWS * block;
+        segment.blocks.grow(start + block);
+        write_signs(&mut segment.blocks[start..start + block], place % SIGN_ROWS, row);
+        segment.factors.push(factor(row) * scale);
+        self.rows += 1;
+    }
+
+    /// Estimates the product of `query` with every row, and hands `sift` the number of a first row and the estimates from
+    /// there on, some at a time, in order.
+    pub(crate) fn scan(&self, kernels: &Kernels, query: &[f32], mut sift: impl FnMut(u32, &[f32])) {
+        let signs = SignQuery::new(query);
+        let mut scores = [0.0; SCORED_ROWS];
+        let mut first = 0;
+        for segment in &self.segments {
+            let blocks = segment.blocks.chunks(SCORED_ROWS / SIGN_ROWS * sign_block_bytes(query.len()));
+            for (blocks, factors) in blocks.zip(segment.factors.chunks(SCORED_ROWS)) {
+                signs.compare(kernels, blocks, &mut scores[..factors.len().next_multiple_of(SIGN_ROWS)]);
+                let scores = &mut scores[..factors.len()];
+                scores.iter_mut().zip(factors).for_each(|(score, factor)| *score *= factor);
+                sift(first, scores);
+                first += factors.len() as u32;
+            }
+        }
+    }
+}
+
+fn factor(row: &[i8]) -> f32 {
+    let (mut sizes, mut squares) = (0u32, 0u32);
+    for &value in row {
+        sizes += u32::from(value.unsigned_abs());
+        squares += u32::from(value.unsigned_abs()).pow(2);
+    }
+    if sizes == 0 { 0.0 } else { squares as f32 / sizes as f32 }
+}
