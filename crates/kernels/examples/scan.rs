@@ -20,7 +20,7 @@ fn main() {
         let blocks: Vec<u8> =
             (0..rows / SIGN_ROWS * sign_block_bytes(DIMENSION)).map(|i| (i * 7919 % 251) as u8).collect();
         let floats: Vec<f32> = query.iter().map(|&value| f32::from(value)).collect();
-        let mut products = vec![0.0; 256];
+        let mut scores = [0.0; SIGN_ROWS];
         for kernels in Kernels::available() {
             let name = kernels.isa.name();
             report(&format!("{rows:7} rows, {name:7} int8 "), data.len(), || {
@@ -30,9 +30,8 @@ fn main() {
             });
             report(&format!("{rows:7} rows, {name:7} signs"), blocks.len(), || {
                 let query = SignQuery::new(&floats);
-                for block in blocks.chunks(256 / SIGN_ROWS * sign_block_bytes(DIMENSION)) {
-                    let rows = block.len() / sign_block_bytes(DIMENSION) * SIGN_ROWS;
-                    query.compare(kernels, block, &mut products[..rows]);
+                for block in blocks.chunks(sign_block_bytes(DIMENSION)) {
+                    query.scan(kernels, block, &[1.0; SIGN_ROWS], 0.0, &mut scores);
                 }
             });
         }

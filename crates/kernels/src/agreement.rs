@@ -134,7 +134,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         dot: |a, b| unsafe { crate::generic::dot::<Emulated<W, R>>(a, b) },
         dot_f16: |a, b| (Kernels::scalar().dot_f16)(a, b),
         dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
-        sum_signs: |tables, block, sums| (Kernels::scalar().sum_signs)(tables, block, sums),
+        scan_signs: |block, scores| (Kernels::scalar().scan_signs)(block, scores),
     }
 }
 
@@ -430,23 +430,36 @@ fn every_int8_scan_is_exact() {
 }
 
 #[test]
-fn every_look_up_of_signs_is_exact() {
+fn every_scan_of_signs_is_exact() {
     for (name, kernels) in tables() {
         for groups in [4, 8, 20, 96, 256] {
             let unsigned = |seed| bytes(seed, 16 * groups).into_iter().map(i8::cast_unsigned);
             // the largest sums that 16 bits hold
             let limit = u8::try_from(usize::from(u16::MAX) / groups).unwrap_or(u8::MAX);
             let mut entries: Vec<u8> = unsigned(13).map(|x| x.min(limit)).collect();
-            let block: Vec<u8> = unsigned(14).collect();
+            let signs: Vec<u8> = unsigned(14).collect();
+            let mut factors = numbers(15, crate::SIGN_ROWS);
+            factors[31] = f32::NAN;
             for extreme in [false, true] {
                 if extreme {
                     entries.fill(limit);
                 }
-                let mut sums = [7; crate::SIGN_ROWS];
-                (kernels.sum_signs)(&entries, &block, &mut sums);
-                let mut expected = [0; crate::SIGN_ROWS];
-                (Kernels::scalar().sum_signs)(&entries, &block, &mut expected);
-                assert_eq!(sums, expected, "{name} {groups} groups");
+                let run = |kernels: &Kernels| {
+                    let mut scores = [7.0; crate::SIGN_ROWS];
+                    let block = crate::SignBlock {
+                        tables: &entries,
+                        signs: &signs,
+                        factors: (&*factors).try_into().unwrap(),
+                        step: 0.37,
+                        offset: -3.0,
+                        threshold: 1.5,
+                    };
+                    let above = (kernels.scan_signs)(&block, &mut scores);
+                    let expected = (0..32).filter(|row| scores[*row] > 1.5).map(|row| 1 << row).sum::<u32>();
+                    assert_eq!(above, expected, "{name} {groups} groups");
+                    scores.map(f32::to_bits)[..31].to_vec()
+                };
+                assert_eq!(run(kernels), run(Kernels::scalar()), "{name} {groups} groups");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::signs::{self, SIGN_ROWS};
+use crate::signs::{SIGN_ROWS, SignBlock};
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
@@ -215,15 +215,15 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
 /// A register holds two groups of all rows, looked up by a byte shuffle. Bytes are added two at a time: the 16-bit sums of
 /// what they are, `even + 256 * odd`, wrap, and give the even ones when the odd ones are known.
 #[target_feature(enable = "avx2")]
-pub(crate) fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
-    signs::check(tables, block);
+pub(crate) fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+    block.check();
     let low_bits = _mm256_set1_epi8(15);
     // both and odd bytes of the rows in the lower halves, then of those in the upper halves
     let mut parts = [_mm256_setzero_si256(); 4];
-    for (table, bytes) in tables.chunks_exact(32).zip(block.chunks_exact(32)) {
+    for (table, signs) in block.tables.chunks_exact(32).zip(block.signs.chunks_exact(32)) {
         // SAFETY: the chunks have 32 bytes.
         let (table, x) =
-            unsafe { (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(bytes.as_ptr().cast())) };
+            unsafe { (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(signs.as_ptr().cast())) };
         let low = _mm256_shuffle_epi8(table, _mm256_and_si256(x, low_bits));
         let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits));
         parts[0] = _mm256_add_epi16(parts[0], low);
@@ -231,17 +231,31 @@ pub(crate) fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]
         parts[2] = _mm256_add_epi16(parts[2], high);
         parts[3] = _mm256_add_epi16(parts[3], _mm256_srli_epi16::<8>(high));
     }
-    let groups = parts.map(|x| _mm_add_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x)));
-    for (half, sums) in groups.chunks_exact(2).zip(sums.chunks_exact_mut(16)) {
-        let (both, odd) = (half[0], half[1]);
-        let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
-        // SAFETY: 16 sums have room for two registers.
+    let [both, odd, both_high, odd_high] =
+        parts.map(|x| _mm_add_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x)));
+    let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
+    let even_high = _mm_sub_epi16(both_high, _mm_slli_epi16::<8>(odd_high));
+    let eights = [
+        _mm_unpacklo_epi16(even, odd),
+        _mm_unpackhi_epi16(even, odd),
+        _mm_unpacklo_epi16(even_high, odd_high),
+        _mm_unpackhi_epi16(even_high, odd_high),
+    ];
+    let (step, offset) = (_mm256_set1_ps(block.step), _mm256_set1_ps(block.offset));
+    let threshold = _mm256_set1_ps(block.threshold);
+    let mut above = 0;
+    for (eight, sums) in eights.into_iter().enumerate() {
+        let sums = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(sums));
+        // SAFETY: there are 32 factors and scores, and `eight` is below 4.
         unsafe {
-            let sums = sums.as_mut_ptr().cast::<__m128i>();
-            _mm_storeu_si128(sums, _mm_unpacklo_epi16(even, odd));
-            _mm_storeu_si128(sums.add(1), _mm_unpackhi_epi16(even, odd));
+            let factor = _mm256_loadu_ps(block.factors.as_ptr().add(8 * eight));
+            let score = _mm256_mul_ps(_mm256_add_ps(_mm256_mul_ps(sums, step), offset), factor);
+            _mm256_storeu_ps(scores.as_mut_ptr().add(8 * eight), score);
+            let greater = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(score, threshold));
+            above |= greater.cast_unsigned() << (8 * eight);
         }
     }
+    above
 }
 
 #[inline]

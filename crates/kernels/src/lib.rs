@@ -16,6 +16,7 @@ mod generic_int8;
 mod int8;
 mod lanes;
 mod layout;
+mod prefetch;
 mod scalar;
 mod signs;
 pub mod view;
@@ -34,8 +35,9 @@ use std::sync::OnceLock;
 
 pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
 pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
+pub use prefetch::prefetch;
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
-pub use signs::{SIGN_ROWS, SignQuery, sign_block_bytes, write_signs};
+pub use signs::{SIGN_ROWS, SignBlock, SignQuery, sign_block_bytes, write_signs};
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,12 +113,9 @@ pub struct Kernels {
     ///
     /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
     pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
-    /// For each row of a block of signs the sum of the table entries that its groups of four signs choose.
-    ///
-    /// `tables` has 16 entries a group, a multiple of four groups, and sums that fit 16 bits; `block` has 16 bytes a group:
-    /// the signs of row `r` in the lower half of byte `r`, those of row `16 + r` in its upper half. [`SignQuery`] makes the
-    /// one, [`write_signs`] the other.
-    pub sum_signs: fn(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]),
+    /// Estimates the products of a query with a block of rows by their signs, and says which lie above a threshold: bit
+    /// `r` stands for row `r`. See [`SignBlock`].
+    pub scan_signs: fn(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32,
 }
 
 impl Kernels {

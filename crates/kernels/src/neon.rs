@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 
 use crate::Isa;
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::signs::{self, SIGN_ROWS};
+use crate::signs::{SIGN_ROWS, SignBlock};
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
 
@@ -158,12 +158,12 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
 
 /// A register holds one group of all rows; its table is another, and looked up by byte.
 #[target_feature(enable = "neon")]
-fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
-    signs::check(tables, block);
+fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+    block.check();
     let mut parts = [vdupq_n_u16(0); 4];
-    for (table, bytes) in tables.chunks_exact(16).zip(block.chunks_exact(16)) {
+    for (table, signs) in block.tables.chunks_exact(16).zip(block.signs.chunks_exact(16)) {
         // SAFETY: the chunks have 16 bytes.
-        let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(bytes.as_ptr())) };
+        let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(signs.as_ptr())) };
         let low = vqtbl1q_u8(table, vandq_u8(x, vdupq_n_u8(15)));
         let high = vqtbl1q_u8(table, vshrq_n_u8::<4>(x));
         parts[0] = vaddw_u8(parts[0], vget_low_u8(low));
@@ -171,8 +171,10 @@ fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
         parts[2] = vaddw_u8(parts[2], vget_low_u8(high));
         parts[3] = vaddw_high_u8(parts[3], high);
     }
+    let mut sums = [0; SIGN_ROWS];
     for (part, sums) in parts.into_iter().zip(sums.chunks_exact_mut(8)) {
         // SAFETY: 8 sums have room for a register.
         unsafe { vst1q_u16(sums.as_mut_ptr(), part) };
     }
+    block.score(&sums, scores)
 }

@@ -3,7 +3,7 @@
 use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
-use crate::signs::{self, SIGN_ROWS};
+use crate::signs::{GROUP_TABLE, SIGN_ROWS, SignBlock};
 use crate::{Isa, Kernels};
 
 pub(crate) static TABLE: Kernels = Kernels {
@@ -20,7 +20,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     dot,
     dot_f16,
     dot_i8_rows,
-    sum_signs,
+    scan_signs,
 };
 
 const PANEL: usize = 16;
@@ -208,14 +208,16 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-fn sum_signs(tables: &[u8], block: &[u8], sums: &mut [u16; SIGN_ROWS]) {
-    signs::check(tables, block);
-    *sums = [0; SIGN_ROWS];
+fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+    block.check();
+    let mut sums = [0; SIGN_ROWS];
     let (first, second) = sums.split_at_mut(SIGN_ROWS / 2);
-    for (table, bytes) in tables.chunks_exact(signs::TABLE).zip(block.chunks_exact(SIGN_ROWS / 2)) {
-        for ((byte, low), high) in bytes.iter().zip(&mut *first).zip(&mut *second) {
+    let groups = block.tables.chunks_exact(GROUP_TABLE).zip(block.signs.chunks_exact(SIGN_ROWS / 2));
+    for (table, signs) in groups {
+        for ((byte, low), high) in signs.iter().zip(&mut *first).zip(&mut *second) {
             *low += u16::from(table[usize::from(byte & 15)]);
             *high += u16::from(table[usize::from(byte >> 4)]);
         }
     }
+    block.score(&sums, scores)
 }

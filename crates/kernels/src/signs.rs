@@ -12,7 +12,7 @@ pub const SIGN_ROWS: usize = 32;
 /// Signs that choose a table entry.
 const GROUP: usize = 4;
 /// Entries of the table of a group.
-pub(crate) const TABLE: usize = 1 << GROUP;
+pub(crate) const GROUP_TABLE: usize = 1 << GROUP;
 
 /// Groups of four signs in a row of `dimension` values, filled up so that registers of 64 bytes hold whole groups.
 fn groups(dimension: usize) -> usize {
@@ -32,8 +32,8 @@ pub fn sign_block_bytes(dimension: usize) -> usize {
 /// When the block has not [`sign_block_bytes`] or no such row.
 pub fn write_signs(block: &mut [u8], row: usize, values: &[i8]) {
     assert!(row < SIGN_ROWS && block.len() == sign_block_bytes(values.len()), "write_signs: shapes differ");
-    let (byte, shift) = (row % TABLE, row / TABLE * GROUP);
-    for (group, values) in block.chunks_exact_mut(TABLE).zip(values.chunks(GROUP)) {
+    let (byte, shift) = (row % GROUP_TABLE, row / GROUP_TABLE * GROUP);
+    for (group, values) in block.chunks_exact_mut(GROUP_TABLE).zip(values.chunks(GROUP)) {
         let signs = values.iter().rev().fold(0, |signs, value| signs << 1 | u8::from(*value < 0));
         group[byte] |= signs << shift;
     }
@@ -57,8 +57,8 @@ impl SignQuery {
         let widest = query.chunks(GROUP).map(reach).fold(0.0, f32::max);
         let entry_max = (usize::from(u16::MAX) / groups.max(1)).min(usize::from(u8::MAX));
         let step = if widest > 0.0 { widest / entry_max as f32 } else { 1.0 };
-        let mut tables = vec![0; groups * TABLE];
-        for (table, values) in tables.chunks_exact_mut(TABLE).zip(query.chunks(GROUP)) {
+        let mut tables = vec![0; groups * GROUP_TABLE];
+        for (table, values) in tables.chunks_exact_mut(GROUP_TABLE).zip(query.chunks(GROUP)) {
             for (signs, entry) in table.iter_mut().enumerate() {
                 let signed = values.iter().enumerate().map(|(bit, value)| {
                     let is_negative = signs >> bit & 1 == 1;
@@ -70,27 +70,64 @@ impl SignQuery {
         SignQuery { tables, step, offset: -query.iter().map(|value| value.abs()).sum::<f32>() }
     }
 
-    /// For each row of `blocks`, what its products `query[j] * sign(row[j])` add up to; up to the rounding of the tables.
+    /// Estimates the product of the query with each row of a block; [`write_signs`] made `signs`, and the estimate is a
+    /// row's factor times what the products `query[j] * sign(row[j])` add up to, up to the rounding of the tables.
+    ///
+    /// Gives a bit for each row whose estimate is above `threshold`. A factor that is not a number stands for no row.
     ///
     /// # Panics
-    /// When `blocks` are not `out.len() / SIGN_ROWS` blocks of rows of the query's length.
-    pub fn compare(&self, kernels: &Kernels, blocks: &[u8], out: &mut [f32]) {
-        let mut sums = [0; SIGN_ROWS];
-        let bytes = self.tables.len();
-        assert_eq!(blocks.len() * SIGN_ROWS, out.len() * bytes, "SignQuery: shapes differ");
-        for (block, out) in blocks.chunks_exact(bytes.max(1)).zip(out.chunks_exact_mut(SIGN_ROWS)) {
-            (kernels.sum_signs)(&self.tables, block, &mut sums);
-            for (out, sum) in out.iter_mut().zip(sums) {
-                *out = f32::from(sum) * self.step + self.offset;
-            }
-        }
+    /// When `signs` is not a block of rows of the query's length.
+    #[inline]
+    pub fn scan(
+        &self,
+        kernels: &Kernels,
+        signs: &[u8],
+        factors: &[f32; SIGN_ROWS],
+        threshold: f32,
+        scores: &mut [f32; SIGN_ROWS],
+    ) -> u32 {
+        let SignQuery { tables, step, offset } = self;
+        let block = SignBlock { tables, signs, factors, step: *step, offset: *offset, threshold };
+        (kernels.scan_signs)(&block, scores)
     }
 }
 
-/// Panics unless the slices of a look-up fit each other.
-pub(crate) fn check(tables: &[u8], block: &[u8]) {
-    assert!(tables.len().is_multiple_of(4 * TABLE), "sum_signs: the tables are not of whole registers");
-    assert_eq!(tables.len(), block.len(), "sum_signs: shapes differ");
+/// A block of rows and the query that it is compared with: the arguments of [`crate::Kernels::scan_signs`].
+pub struct SignBlock<'a> {
+    /// 16 entries for each group of four signs, a multiple of four groups; a row's entries add up to 16 bits at most.
+    pub tables: &'a [u8],
+    /// 16 bytes for each group: the signs of row `r` in the lower half of byte `r`, of row `16 + r` in its upper half.
+    pub signs: &'a [u8],
+    /// What each row's sum is multiplied by at last.
+    pub factors: &'a [f32; SIGN_ROWS],
+    /// A row's score is `(sum * step + offset) * factor`, rounded after each operation.
+    pub step: f32,
+    /// See `step`.
+    pub offset: f32,
+    /// Which scores are reported.
+    pub threshold: f32,
+}
+
+impl SignBlock<'_> {
+    /// Panics unless the slices fit each other.
+    pub(crate) fn check(&self) {
+        assert!(
+            self.tables.len().is_multiple_of(4 * GROUP_TABLE),
+            "scan_signs: the tables are not of whole registers"
+        );
+        assert_eq!(self.tables.len(), self.signs.len(), "scan_signs: shapes differ");
+    }
+
+    /// Scores of the rows by their sums, and the bits of those above the threshold.
+    #[inline]
+    pub(crate) fn score(&self, sums: &[u16; SIGN_ROWS], scores: &mut [f32; SIGN_ROWS]) -> u32 {
+        let mut above = 0;
+        for (row, ((score, sum), factor)) in scores.iter_mut().zip(sums).zip(self.factors).enumerate() {
+            *score = (f32::from(*sum) * self.step + self.offset) * factor;
+            above |= u32::from(*score > self.threshold) << row;
+        }
+        above
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +151,7 @@ mod tests {
             }
             let query_for_signs = SignQuery::new(&query);
             let mut out = [0.0; SIGN_ROWS];
-            query_for_signs.compare(Kernels::current(), &block, &mut out);
+            query_for_signs.scan(Kernels::current(), &block, &[1.0; SIGN_ROWS], 0.0, &mut out);
             for (row, got) in rows.iter().zip(out) {
                 let signs = row.iter().map(|x| if *x < 0 { -1.0 } else { 1.0 });
                 let want: f32 = signs.zip(&query).map(|(sign, q)| sign * q).sum();
@@ -127,8 +164,9 @@ mod tests {
     #[test]
     fn a_query_of_zeros_and_one_without_values_are_harmless() {
         let mut out = [1.0; SIGN_ROWS];
-        SignQuery::new(&[0.0; 8]).compare(Kernels::current(), &[0xff; 64], &mut out);
+        let zeros = SignQuery::new(&[0.0; 8]);
+        assert_eq!(zeros.scan(Kernels::current(), &[0xff; 64], &[1.0; SIGN_ROWS], 0.0, &mut out), 0);
         assert_eq!(out, [0.0; SIGN_ROWS]);
-        SignQuery::new(&[]).compare(Kernels::current(), &[], &mut []);
+        SignQuery::new(&[]).scan(Kernels::current(), &[], &[1.0; SIGN_ROWS], 0.0, &mut out);
     }
 }

@@ -6,7 +6,7 @@
 //! of a half.
 
 use half::f16;
-use weir_kernels::{Kernels, view};
+use weir_kernels::{Kernels, prefetch, view};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
@@ -14,12 +14,12 @@ use super::signs::Signs;
 use super::tombstones::Tombstones;
 use crate::IndexError;
 
-/// Rows whose scores are compared with the threshold in one go.
-const SIFTED_ROWS: usize = 16;
 /// For every chunk that is asked for, so many are scored again in half precision, and at least so many are.
 const RESCORED: (usize, usize) = (2, 40);
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
 const COMPARED: (usize, usize) = (8, 400);
+/// So many candidates before a row is read it is asked for.
+const FETCHED_AHEAD: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
 const VALUE_MAX: f32 = 65504.0;
 
@@ -62,10 +62,9 @@ pub(crate) fn search(
     let mut candidates = scan(kernels, signs, query, tombstones, at_least(COMPARED));
     compare(kernels, vectors, &quantised, &mut candidates, at_least(RESCORED));
     let halves = view::as_u16(&vectors.f16);
-    for candidate in &mut candidates {
-        let start = candidate.slot as usize * query.len();
-        candidate.score = (kernels.dot_f16)(query, &halves[start..start + query.len()]);
-    }
+    for_each_row(&mut candidates, query.len(), halves, |candidate, row| {
+        candidate.score = (kernels.dot_f16)(query, row);
+    });
     candidates.sort_unstable_by(ScoredSlot::by_rank);
     candidates
 }
@@ -79,17 +78,11 @@ fn scan(
     count: usize,
 ) -> Vec<ScoredSlot> {
     let mut best = TopSlots::new(count);
-    signs.scan(kernels, query, |first, scores| {
-        for (part, scores) in scores.chunks(SIFTED_ROWS).enumerate() {
-            if !scores.iter().fold(false, |any, score| any | (*score > best.threshold)) {
-                continue; // nearly always
-            }
-            for (slot, &score) in (first + (part * SIFTED_ROWS) as u32..).zip(scores) {
-                if score > best.threshold && tombstones.is_live(slot) {
-                    best.push(ScoredSlot { slot, score });
-                }
-            }
+    signs.scan(kernels, query, |slot, score| {
+        if score > best.threshold && tombstones.is_live(slot) {
+            best.push(ScoredSlot { slot, score });
         }
+        best.threshold
     });
     best.into_kept()
 }
@@ -108,14 +101,31 @@ fn compare(
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     // in the order of the file, as memory likes it
     candidates.sort_unstable_by_key(|candidate| candidate.slot);
-    for candidate in candidates.iter_mut() {
-        let slot = candidate.slot as usize;
+    for_each_row(candidates, query.len(), rows, |candidate, row| {
         let mut product = [0];
-        (kernels.dot_i8_rows)(query, &rows[slot * query.len()..][..query.len()], &mut product);
-        candidate.score = product[0] as f32 * scales[slot];
-    }
+        (kernels.dot_i8_rows)(query, row, &mut product);
+        candidate.score = product[0] as f32 * scales[candidate.slot as usize];
+    });
     candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
     candidates.truncate(count);
+}
+
+/// Hands each candidate and its row of `rows` to `compare`. The rows lie anywhere in memory: later ones are fetched
+/// meanwhile.
+fn for_each_row<T>(
+    candidates: &mut [ScoredSlot],
+    dimension: usize,
+    rows: &[T],
+    mut compare: impl FnMut(&mut ScoredSlot, &[T]),
+) {
+    let row = |slot: u32| &rows[slot as usize * dimension..][..dimension];
+    for i in 0..candidates.len() {
+        if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
+            prefetch(row(later.slot));
+        }
+        let slot = candidates[i].slot;
+        compare(&mut candidates[i], row(slot));
+    }
 }
 
 /// Symmetric int8 with one scale for the whole row: `value ≈ quantised * scale`, quantised in -127..=127.

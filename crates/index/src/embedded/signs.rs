@@ -10,8 +10,6 @@ use super::files::MappedVectors;
 
 /// Rows of a segment. The last one is copied by every commit that adds to it.
 const SEGMENT_ROWS: usize = 4096;
-/// Rows that are scored at a time; their scores stay in the first-level cache.
-const SCORED_ROWS: usize = 256;
 
 /// All rows, in segments that snapshots share.
 #[derive(Clone, Default)]
@@ -24,7 +22,7 @@ pub(crate) struct Signs {
 struct Segment {
     /// Blocks of [`SIGN_ROWS`] rows.
     blocks: AlignedVec<u8>,
-    /// For each row, what the product of a query with its signs is multiplied by to estimate that with the row:
+    /// For each row of the blocks, NaN where there is none yet, what the product of a query with its signs is multiplied by to estimate that with the row:
     /// `|x|² / sum|x|`, which is exact when the query is the row (RaBitQ, Gao and Long, 2024).
     factors: Vec<f32>,
 }
@@ -46,26 +44,31 @@ impl Signs {
         let Some(segment) = self.segments.last_mut().map(Arc::make_mut) else { return };
         let block = sign_block_bytes(row.len());
         let start = place / SIGN_ROWS * block;
-        segment.blocks.grow(start + block);
+        if place % SIGN_ROWS == 0 {
+            segment.blocks.grow(start + block);
+            segment.factors.extend([f32::NAN; SIGN_ROWS]);
+        }
         write_signs(&mut segment.blocks[start..start + block], place % SIGN_ROWS, row);
-        segment.factors.push(factor(row) * scale);
+        segment.factors[place] = factor(row) * scale;
         self.rows += 1;
     }
 
-    /// Estimates the product of `query` with every row, and hands `sift` the number of a first row and the estimates from
-    /// there on, some at a time, in order.
-    pub(crate) fn scan(&self, kernels: &Kernels, query: &[f32], mut sift: impl FnMut(u32, &[f32])) {
+    /// Estimates the product of `query` with every row, in order, and hands those above a threshold to `found`, which
+    /// returns the threshold for the next; it starts below everything.
+    pub(crate) fn scan(&self, kernels: &Kernels, query: &[f32], mut found: impl FnMut(u32, f32) -> f32) {
         let signs = SignQuery::new(query);
-        let mut scores = [0.0; SCORED_ROWS];
-        let mut first = 0;
-        for segment in &self.segments {
-            let blocks = segment.blocks.chunks(SCORED_ROWS / SIGN_ROWS * sign_block_bytes(query.len()));
-            for (blocks, factors) in blocks.zip(segment.factors.chunks(SCORED_ROWS)) {
-                signs.compare(kernels, blocks, &mut scores[..factors.len().next_multiple_of(SIGN_ROWS)]);
-                let scores = &mut scores[..factors.len()];
-                scores.iter_mut().zip(factors).for_each(|(score, factor)| *score *= factor);
-                sift(first, scores);
-                first += factors.len() as u32;
+        let mut threshold = f32::NEG_INFINITY;
+        let mut scores = [0.0; SIGN_ROWS];
+        for (segment, first) in self.segments.iter().zip((0..).step_by(SEGMENT_ROWS)) {
+            let blocks = segment.blocks.chunks_exact(sign_block_bytes(query.len()));
+            let factors = segment.factors.as_chunks().0;
+            for ((block, factors), first) in blocks.zip(factors).zip((first..).step_by(SIGN_ROWS)) {
+                let mut above = signs.scan(kernels, block, factors, threshold, &mut scores);
+                while above != 0 {
+                    let row = above.trailing_zeros();
+                    above &= above - 1;
+                    threshold = found(first + row, scores[row as usize]);
+                }
             }
         }
     }
