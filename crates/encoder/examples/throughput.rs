@@ -4,9 +4,11 @@
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use weir_encoder::{Model, Precision, Scratch};
+use weir_encoder::{Model, Precision, Scratch, Split, SplitScratch};
 use weir_kernels::Kernels;
 
 fn main() {
@@ -16,19 +18,24 @@ fn main() {
     let chosen = |precision: &Precision| only.as_deref().is_none_or(|name| name == precision.name());
     for precision in Precision::ALL.into_iter().rev().filter(chosen) {
         let started = Instant::now();
-        let model =
-            Model::load(&folder, precision, Kernels::current(), None).expect("run `make setup` first");
+        let model = Model::load(&folder, precision, Kernels::current(), None);
+        let model = Arc::new(model.expect("run `make setup` first"));
         let (name, kernels) = (precision.name(), model.kernels_name());
         println!("{name}: loaded in {:?}, kernels: {kernels}", started.elapsed());
         measure(&model);
     }
 }
 
-fn measure(model: &Model) {
+fn measure(model: &Arc<Model>) {
     let mut scratch = Scratch::new();
     for tokens in [8, 16, 32, 128, 256] {
         let time = median(|| run(model, tokens, 1, &mut scratch));
-        println!("{tokens:4} tokens, 1 thread: {:9.3} ms", time.as_secs_f64() * 1e3);
+        let split = split(model, tokens);
+        println!(
+            "{tokens:4} tokens, 1 thread: {:9.3} ms; split over all: {:9.3} ms",
+            time.as_secs_f64() * 1e3,
+            split.as_secs_f64() * 1e3
+        );
     }
     for (texts, tokens) in [(2, 128), (1, 256)] {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -50,8 +57,39 @@ fn measure(model: &Model) {
     }
 }
 
+/// One text, by all threads together: helpers that look for the next pass all the time.
+fn split(model: &Arc<Model>, tokens: usize) -> Duration {
+    let helpers = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+    let current = RwLock::new(None::<Arc<Split>>);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|| {
+                let mut scratch = SplitScratch::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let split = current.read().ok().and_then(|current| current.clone());
+                    split.inspect(|split| split.help(&mut scratch));
+                }
+            });
+        }
+        let mut scratch = SplitScratch::new();
+        let time = median(|| {
+            let split =
+                Split::new(model.clone(), vec![ids(tokens)]).map(Arc::new).expect("a model that splits");
+            current.write().expect("no panic").replace(split.clone());
+            split.lead(&mut scratch);
+        });
+        is_over.store(true, Ordering::Relaxed);
+        time
+    })
+}
+
+fn ids(tokens: usize) -> Vec<u32> {
+    (0..tokens as u32).map(|i| 1000 + i * 37 % 20_000).collect()
+}
+
 fn run(model: &Model, tokens: usize, texts: usize, scratch: &mut Scratch) {
-    let ids: Vec<u32> = (0..tokens as u32).map(|i| 1000 + i * 37 % 20_000).collect();
+    let ids = ids(tokens);
     let mut out = vec![0.0; texts * model.info().dimension];
     model.embed(&vec![ids.as_slice(); texts], scratch, &mut out);
 }

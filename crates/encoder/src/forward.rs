@@ -1,10 +1,12 @@
 //! The forward pass over a packed batch.
 
+use std::ops::Range;
+
 use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue, Matmul, MatmulInt8};
 
-use crate::Pooling;
 use crate::model::Model;
 use crate::weights::{Layer, Linear, Matrix, Norm};
+use crate::{Pooling, Precision};
 
 /// Working memory of one thread. Grows to the largest batch it has seen and is used again.
 pub struct Scratch {
@@ -55,52 +57,65 @@ pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, 
     for ids in sequences {
         assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "embed: {} tokens", ids.len());
     }
-    let strides = Strides {
-        hidden: config.hidden_size.next_multiple_of(PADDING),
-        qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
-        wide: config.intermediate_size.next_multiple_of(PADDING),
-    };
-    let tokens = sequences.iter().map(|ids| ids.len()).sum::<usize>();
+    let pass = Pass::new(model, sequences);
+    let (tokens, strides) = (pass.tokens, pass.strides);
     scratch.hidden.grow(tokens * strides.hidden);
     scratch.qkv.grow(tokens * strides.qkv);
     scratch.context.grow(tokens * strides.hidden);
     scratch.wide.grow(FFN_ROWS * strides.wide);
 
-    let pass = Pass { model, sequences, tokens, strides };
-    pass.look_up(scratch);
+    pass.look_up(&mut scratch.hidden);
     for layer in &model.weights.layout.layers {
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }
-    pass.pool(scratch, out);
+    pass.pool(&scratch.hidden, out);
 }
 
 /// Floats from one row to the next in each buffer.
 #[derive(Clone, Copy)]
-struct Strides {
-    hidden: usize,
+pub(crate) struct Strides {
+    pub(crate) hidden: usize,
     qkv: usize,
-    wide: usize,
+    pub(crate) wide: usize,
 }
 
 /// One forward pass.
-struct Pass<'a> {
-    model: &'a Model,
-    sequences: &'a [&'a [u32]],
-    tokens: usize,
-    strides: Strides,
+pub(crate) struct Pass<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) sequences: &'a [&'a [u32]],
+    pub(crate) tokens: usize,
+    pub(crate) strides: Strides,
 }
 
-impl Pass<'_> {
-    fn width(&self) -> usize {
+/// The left-hand side of a product, as rows that start every `stride` floats, and as codes where the weights are int8.
+pub(crate) struct Rows<'a> {
+    pub(crate) floats: &'a [f32],
+    pub(crate) stride: usize,
+    pub(crate) codes: &'a Codes,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(model: &'a Model, sequences: &'a [&'a [u32]]) -> Pass<'a> {
+        let config = &model.config.bert;
+        let strides = Strides {
+            hidden: config.hidden_size.next_multiple_of(PADDING),
+            qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
+            wide: config.intermediate_size.next_multiple_of(PADDING),
+        };
+        let tokens = sequences.iter().map(|ids| ids.len()).sum();
+        Pass { model, sequences, tokens, strides }
+    }
+
+    pub(crate) fn width(&self) -> usize {
         self.model.config.bert.hidden_size
     }
 
     /// Word + position + token type, normalised.
-    fn look_up(&self, scratch: &mut Scratch) {
+    pub(crate) fn look_up(&self, hidden: &mut [f32]) {
         let (width, weights) = (self.width(), &self.model.weights);
         let positions = weights.floats(&weights.layout.positions);
-        let mut rows = scratch.hidden.chunks_exact_mut(self.strides.hidden);
+        let mut rows = hidden.chunks_exact_mut(self.strides.hidden);
         for ids in self.sequences {
             for ((id, position), row) in ids.iter().zip(positions.chunks_exact(width)).zip(&mut rows) {
                 row[..width].copy_from_slice(position);
@@ -108,7 +123,7 @@ impl Pass<'_> {
                 row[width..].fill(0.0);
             }
         }
-        self.normalise(&mut scratch.hidden, &weights.layout.embedding_norm);
+        self.normalise(hidden, &weights.layout.embedding_norm);
     }
 
     fn attend(&self, layer: &Layer, scratch: &mut Scratch) {
@@ -174,24 +189,64 @@ impl Pass<'_> {
         (out, out_stride): (&mut [f32], usize),
         codes: &mut Codes,
     ) {
+        self.quantise(rows, linear.depth, (a, a_stride), codes);
+        let a = Rows { floats: a, stride: a_stride, codes };
+        self.columns(linear, 0..linear.columns, rows, &a, epilogue, (out, out_stride));
+    }
+
+    /// Makes the codes of `rows` rows of `depth` values, where products need them.
+    pub(crate) fn quantise(
+        &self,
+        rows: usize,
+        depth: usize,
+        (a, stride): (&[f32], usize),
+        codes: &mut Codes,
+    ) {
+        if self.model.weights.layout.precision == Precision::Int8 {
+            codes.fit(rows, depth, self.model.kernels.code_bytes);
+            (self.model.kernels.quantise)(a, stride, codes);
+        }
+    }
+
+    /// Some columns of a product, from a border of panels to another.
+    pub(crate) fn columns(
+        &self,
+        linear: &Linear,
+        columns: Range<usize>,
+        rows: usize,
+        a: &Rows<'_>,
+        epilogue: Epilogue,
+        (out, out_stride): (&mut [f32], usize),
+    ) {
         let (kernels, weights) = (self.model.kernels, &self.model.weights);
-        let bias = weights.floats(&linear.bias);
+        let bias = &weights.floats(&linear.bias)[columns.start..];
+        let Rows { floats, stride: a_stride, codes } = *a;
         match weights.matrix(linear) {
             Matrix::F32(b) => {
-                (kernels.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+                let b = b.columns(columns);
+                (kernels.matmul)(Matmul { rows, a: floats, a_stride, b, bias, epilogue, out, out_stride });
             }
             Matrix::Bf16(b) => {
-                (kernels.matmul_bf16)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+                let b = b.columns(columns);
+                (kernels.matmul_bf16)(Matmul {
+                    rows,
+                    a: floats,
+                    a_stride,
+                    b,
+                    bias,
+                    epilogue,
+                    out,
+                    out_stride,
+                });
             }
             Matrix::Int8(b) => {
-                codes.fit(rows, linear.depth, kernels.code_bytes);
-                (kernels.quantise)(a, a_stride, codes);
+                let b = b.columns(columns);
                 (kernels.matmul_int8)(MatmulInt8 { a: codes, b, bias, epilogue, out, out_stride });
             }
         }
     }
 
-    fn normalise(&self, rows: &mut [f32], norm: &Norm) {
+    pub(crate) fn normalise(&self, rows: &mut [f32], norm: &Norm) {
         let (stride, weights) = (self.strides.hidden, &self.model.weights);
         let epsilon = self.model.config.bert.layer_norm_eps;
         (self.model.kernels.layer_norm)(
@@ -204,9 +259,9 @@ impl Pass<'_> {
     }
 
     /// One vector for each sequence.
-    fn pool(&self, scratch: &Scratch, out: &mut [f32]) {
+    pub(crate) fn pool(&self, hidden: &[f32], out: &mut [f32]) {
         let width = self.width();
-        let mut rows = scratch.hidden.chunks_exact(self.strides.hidden);
+        let mut rows = hidden.chunks_exact(self.strides.hidden);
         for (ids, out) in self.sequences.iter().zip(out.chunks_exact_mut(width)) {
             match self.model.config.pooling {
                 Pooling::Mean => {

@@ -7,12 +7,14 @@
 //! **An embedding does not depend on its batch-mates, bit for bit.** Every number of a sequence is computed by the same
 //! chain of operations whatever stands beside it.
 //!
-//! No async, no network, no clock, no threads: the caller owns the cores and hands each of them a [`Scratch`].
+//! No async, no network, no clock, no threads: the caller owns the cores and hands each of them a [`Scratch`]. A short text
+//! may be worked on by several of the caller's threads at once ([`Split`]).
 
 mod config;
 mod error;
 mod forward;
 mod model;
+mod split;
 mod tokenizer;
 mod weights;
 
@@ -20,5 +22,6 @@ pub use config::{Pooling, Prompts};
 pub use error::LoadError;
 pub use forward::Scratch;
 pub use model::{Model, ModelInfo, Precision};
+pub use split::{Split, SplitScratch};
 pub use tokenizer::{Encoded, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

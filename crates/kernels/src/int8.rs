@@ -8,6 +8,8 @@
 //!
 //! where the first sum is exact in 32-bit integers, on every instruction set the same, and the second is known beforehand.
 
+use std::ops::Range;
+
 use crate::layout::{AlignedVec, Epilogue, Packing, Panels, span};
 
 /// What turns the codes of a row back into floats: `min + scale · code`.
@@ -163,6 +165,14 @@ pub struct Int8Matrix<'a> {
     pub scale: &'a [f32],
     /// [`QuantisedWeight::sum`], [`Panels::padded_columns`] floats.
     pub sum: &'a [f32],
+}
+
+impl<'a> Int8Matrix<'a> {
+    /// As [`Panels::columns`].
+    pub fn columns(self, columns: Range<usize>) -> Int8Matrix<'a> {
+        let (scale, sum) = (&self.scale[columns.start..], &self.sum[columns.start..]);
+        Int8Matrix { panels: self.panels.columns(columns), scale, sum }
+    }
 }
 
 /// Arguments of a product of codes with an int8 weight: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the

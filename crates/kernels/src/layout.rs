@@ -1,6 +1,7 @@
 //! The shapes that kernels work on: aligned memory, matrices packed into panels, arguments of a product.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Numbers in memory aligned to 64 bytes, a cache line and the widest register.
 #[derive(Clone)]
@@ -117,7 +118,20 @@ impl Packing {
     }
 }
 
-impl<T> Panels<'_, T> {
+impl<'a, T> Panels<'a, T> {
+    /// Some of the columns: whole panels, or up to the last column.
+    ///
+    /// # Panics
+    /// When the range does not start and end at borders of panels.
+    pub fn columns(self, columns: Range<usize>) -> Panels<'a, T> {
+        let panel = self.packing.panel;
+        let is_border = |column: usize| column.is_multiple_of(panel) || column == self.columns;
+        assert!(is_border(columns.start) && is_border(columns.end), "columns: a panel would be cut");
+        let start = |column| self.packing.packed_len(column, self.depth);
+        let data = &self.data[start(columns.start)..start(columns.end)];
+        Panels { columns: columns.len(), data, ..self }
+    }
+
     /// Columns rounded up to whole panels: what a row of the output needs.
     pub fn padded_columns(&self) -> usize {
         self.packing.padded_columns(self.columns)
