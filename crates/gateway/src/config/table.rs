@@ -185,6 +185,9 @@ settings! {
         precision: Precision = Precision::Int8, "f32, bf16 or int8", ANY;
         /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
         packed_dir: String = String::new(), "folder", ANY;
+        /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
+        /// `overloaded`, at once.
+        queue_wait_ms_max: u64 = 25, "ms", ONE;
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }

@@ -18,12 +18,13 @@ use crate::inference::InferenceError;
 #[derive(Debug, Clone)]
 pub(super) struct ApiError {
     invalid: Invalid,
-    retry_after: Option<u32>,
+    /// When the caller may come again.
+    retry_after_ms: Option<u32>,
     others: Vec<Invalid>,
 }
 
-/// Seconds after which a refused caller may come again; the queues drain in less.
-const RETRY_AFTER_SECONDS: u32 = 1;
+/// Milliseconds after which a refused caller may come again; the queues drain in less.
+const RETRY_AFTER_MS: u32 = 1000;
 
 impl ApiError {
     /// An error of the request as a whole. Retryable codes say when to come again.
@@ -63,8 +64,8 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<Invalid> for ApiError {
     fn from(invalid: Invalid) -> ApiError {
-        let retry_after = invalid.code.is_retryable().then_some(RETRY_AFTER_SECONDS);
-        ApiError { invalid, retry_after, others: Vec::new() }
+        let retry_after_ms = invalid.code.is_retryable().then_some(RETRY_AFTER_MS);
+        ApiError { invalid, retry_after_ms, others: Vec::new() }
     }
 }
 
@@ -91,7 +92,11 @@ impl From<weir_store::Error> for ApiError {
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> ApiError {
         match error {
-            InferenceError::Overloaded { .. } | InferenceError::Stopping => {
+            InferenceError::TooLong { wait, .. } => ApiError {
+                retry_after_ms: u32::try_from(wait.as_millis()).ok(),
+                ..ApiError::new(Code::Overloaded, error.to_string())
+            },
+            InferenceError::TooMany { .. } | InferenceError::Stopping => {
                 ApiError::new(Code::Overloaded, error.to_string())
             }
             InferenceError::Failed => ApiError::internal(&error),
@@ -146,8 +151,9 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     headers.remove(header::CONTENT_LENGTH);
     let media = if wants_plain_json { "application/json" } else { "application/problem+json" };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    if let Some(seconds) = error.retry_after {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    if let Some(ms) = error.retry_after_ms {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
+        headers.insert("retry-after-ms", HeaderValue::from(ms));
     }
     *response.body_mut() = Body::from(serde_json::to_vec(&problem).unwrap_or_default());
     response

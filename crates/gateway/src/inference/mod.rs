@@ -1,6 +1,7 @@
 //! Where embeddings are made: the models that are served, and the scheduler that owns the cores.
 
 mod models;
+mod pool;
 mod pseudo;
 mod scheduler;
 

@@ -1,0 +1,303 @@
+//! A queue of micro-batches and the threads that empty it.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use weir_encoder::{Model, Scratch, Split, SplitScratch};
+
+use super::scheduler::MICRO_BATCH_TOKENS;
+
+/// A text of up to so many tokens is worked on by every thread that has nothing else to do.
+const SPLIT_TOKENS_MAX: usize = 32;
+/// Tokens a second of one thread, as long as nothing was measured.
+const RATE_AT_START: f64 = 4000.0;
+/// How much of the rate the newest micro-batch decides.
+const RATE_NEWEST: f64 = 0.1;
+
+/// Sequences that are computed together, and where their embeddings go.
+pub(super) struct MicroBatch {
+    pub(super) model: Arc<Model>,
+    pub(super) sequences: Vec<Vec<u32>>,
+    pub(super) tokens: usize,
+    pub(super) reply: oneshot::Sender<Vec<Vec<f32>>>,
+    /// The place among bulk work that this micro-batch holds until it is done.
+    pub(super) room: Option<OwnedSemaphorePermit>,
+}
+
+/// What a pool is for.
+#[derive(Clone, Copy)]
+pub(super) struct Settings {
+    /// The threads' name.
+    pub(super) name: &'static str,
+    pub(super) threads: usize,
+    /// How far the threads stand back behind others that want the core: 0 not at all, 19 always.
+    pub(super) niceness: i32,
+    /// Whether threads without work help with a short text that another one works on.
+    pub(super) splits: bool,
+}
+
+/// The work of a queue at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// Tokens that wait.
+    pub(super) waiting: usize,
+    /// When tokens that came now could be begun with.
+    pub(super) wait: Duration,
+}
+
+/// The queue and its threads.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    settings: Settings,
+    queue: Mutex<Queue>,
+    work_came: Condvar,
+}
+
+struct Queue {
+    waiting: VecDeque<MicroBatch>,
+    /// Tokens that wait, and that are being computed.
+    waiting_tokens: usize,
+    running_tokens: usize,
+    /// Threads without work.
+    idle: usize,
+    /// A pass that they may help with.
+    split: Option<Arc<Split>>,
+    /// Tokens a second of one thread.
+    rate: f64,
+    is_stopping: bool,
+}
+
+/// What a thread does next.
+enum Work {
+    Embed(Vec<MicroBatch>),
+    /// The same, and others may help.
+    Lead(MicroBatch),
+    Help(Arc<Split>),
+}
+
+impl Pool {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn start(settings: Settings) -> std::io::Result<Pool> {
+        let queue = Queue {
+            waiting: VecDeque::new(),
+            waiting_tokens: 0,
+            running_tokens: 0,
+            idle: 0,
+            split: None,
+            rate: RATE_AT_START,
+            is_stopping: false,
+        };
+        let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), work_came: Condvar::new() });
+        let start = |number: usize| {
+            let shared = shared.clone();
+            let name = format!("{}-{number}", settings.name);
+            std::thread::Builder::new().name(name).spawn(move || shared.work())
+        };
+        let threads = (0..settings.threads).map(start).collect::<std::io::Result<_>>()?;
+        Ok(Pool { shared, threads: Mutex::new(threads) })
+    }
+
+    /// Puts micro-batches into the queue when `admit` agrees to what waits there already.
+    ///
+    /// # Errors
+    /// What `admit` says; `stopping` when the pool is being stopped.
+    pub(super) fn push<E>(
+        &self,
+        batches: Vec<MicroBatch>,
+        stopping: E,
+        admit: impl FnOnce(Load) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = batches.len();
+        let mut queue = self.shared.lock();
+        if queue.is_stopping {
+            return Err(stopping);
+        }
+        admit(queue.load(self.shared.settings.threads))?;
+        queue.waiting_tokens += batches.iter().map(|batch| batch.tokens).sum::<usize>();
+        queue.waiting.extend(batches);
+        drop(queue);
+        for _ in 0..count.min(self.shared.settings.threads) {
+            self.shared.work_came.notify_one();
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(&self) -> Load {
+        self.shared.lock().load(self.shared.settings.threads)
+    }
+
+    /// Ends the threads after the work that each of them has begun. What still waits is dropped.
+    pub(super) fn stop(&self) {
+        let mut queue = self.shared.lock();
+        queue.is_stopping = true;
+        queue.waiting.clear();
+        drop(queue);
+        self.shared.work_came.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("an embedding thread ended by a panic");
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn load(&self, threads: usize) -> Load {
+        let ahead = (self.waiting_tokens + self.running_tokens) as f64;
+        let wait = Duration::from_secs_f64(ahead / (self.rate * threads as f64));
+        Load {
+            waiting: self.waiting_tokens,
+            wait: if self.waiting.is_empty() { Duration::ZERO } else { wait },
+        }
+    }
+
+    /// The next micro-batches, all of one model and all with callers who still wait.
+    ///
+    /// Those that wait together are computed together, a fair share of them by each thread: they then share the reading of
+    /// the weights, which is most of a short text's time.
+    fn take(&mut self, threads: usize) -> Vec<MicroBatch> {
+        let share = self.waiting.len().div_ceil(threads);
+        let mut batches: Vec<MicroBatch> = Vec::new();
+        let mut tokens = 0;
+        while batches.len() < share {
+            let Some(batch) = self.waiting.front() else { break };
+            let fits = batches.first().is_none_or(|first| {
+                Arc::ptr_eq(&first.model, &batch.model) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
+            });
+            let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
+            self.waiting_tokens -= batch.tokens;
+            if !batch.reply.is_closed() {
+                tokens += batch.tokens;
+                batches.push(batch);
+            }
+        }
+        self.running_tokens += tokens;
+        batches
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to do next; `None` when the threads shall end.
+    fn next(&self) -> Option<Work> {
+        let Settings { threads, splits, .. } = self.settings;
+        let mut queue = self.lock();
+        loop {
+            if queue.is_stopping {
+                return None;
+            }
+            let mut batches = queue.take(threads);
+            let is_alone = queue.waiting.is_empty() && queue.split.is_none() && batches.len() == 1;
+            if let Some(batch) = batches
+                .pop_if(|batch| splits && is_alone && queue.idle > 0 && batch.tokens <= SPLIT_TOKENS_MAX)
+            {
+                return Some(Work::Lead(batch));
+            }
+            if !batches.is_empty() {
+                return Some(Work::Embed(batches));
+            }
+            if !queue.waiting.is_empty() {
+                continue; // the callers of a whole share have left
+            }
+            if let Some(split) = &queue.split {
+                return Some(Work::Help(split.clone()));
+            }
+            queue.idle += 1;
+            queue = self.work_came.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+
+    /// What each thread does.
+    fn work(&self) {
+        // A thread that may not stand back does its work all the same.
+        rustix::process::setpriority_process(None, self.settings.niceness).ok();
+        let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
+        while let Some(work) = self.next() {
+            let run = AssertUnwindSafe(|| match work {
+                Work::Embed(batches) => self.embed(batches, &mut scratch),
+                Work::Lead(batch) => self.lead(batch, &mut scratch, &mut split_scratch),
+                Work::Help(split) => split.help(&mut split_scratch),
+            });
+            if catch_unwind(run).is_err() {
+                tracing::error!("a micro-batch panicked; its callers hear `internal`");
+                (scratch, split_scratch) = (Scratch::new(), SplitScratch::new());
+            }
+        }
+    }
+
+    fn embed(&self, batches: Vec<MicroBatch>, scratch: &mut Scratch) {
+        let running = Running::new(self, batches.iter().map(|batch| batch.tokens).sum());
+        let Some(first) = batches.first() else { return };
+        let sequences: Vec<&[u32]> =
+            batches.iter().flat_map(|batch| &batch.sequences).map(Vec::as_slice).collect();
+        let dimension = first.model.info().dimension;
+        let mut out = vec![0.0; sequences.len() * dimension];
+        let started = Instant::now();
+        first.model.embed(&sequences, scratch, &mut out);
+        running.ends_after(started.elapsed());
+        let mut embeddings = out.chunks_exact(dimension).map(<[f32]>::to_vec);
+        for batch in batches {
+            // a caller who has left is no concern of ours
+            drop(batch.reply.send(embeddings.by_ref().take(batch.sequences.len()).collect()));
+        }
+    }
+
+    /// Computes one micro-batch with the help of the threads that have no work.
+    fn lead(&self, batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
+        let Some(split) = Split::new(batch.model.clone(), batch.sequences.clone()) else {
+            return self.embed(vec![batch], scratch);
+        };
+        let split = Arc::new(split);
+        let running = Running::new(self, batch.tokens);
+        self.lock().split = Some(split.clone());
+        self.work_came.notify_all();
+        let out = split.lead(split_scratch);
+        drop(running);
+        let dimension = batch.model.info().dimension;
+        drop(batch.reply.send(out.chunks_exact(dimension).map(<[f32]>::to_vec).collect()));
+    }
+}
+
+/// Tokens that are being computed, until it is dropped.
+struct Running<'a> {
+    shared: &'a Shared,
+    tokens: usize,
+    rate: Option<f64>,
+}
+
+impl<'a> Running<'a> {
+    fn new(shared: &'a Shared, tokens: usize) -> Running<'a> {
+        Running { shared, tokens, rate: None }
+    }
+
+    fn ends_after(mut self, time: Duration) {
+        self.rate = Some(self.tokens as f64 / time.as_secs_f64().max(1e-6));
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.running_tokens -= self.tokens;
+        match self.rate {
+            Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
+            None => queue.split = None, // led, or ended by a panic
+        }
+    }
+}
