@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,21 +24,26 @@ CONCURRENCY = 16
 CEILING_RATIO_MIN = 10
 
 
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, int]]:
+    """A gateway over the sample corpus on a free port: its URL and its process."""
+    log = folder / "weir.log"
+    command = [TARGET / "weir", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
+    with log.open("wb") as output:
+        server = subprocess.Popen([*command, "--model", ROOT / "models" / "all-MiniLM-L6-v2"], stderr=output)
+    try:
+        url = wait_until_ready(log)
+        ingest = [TARGET / "weir", "ingest", ROOT / "samples" / "xquad" / "documents", "--url", url]
+        subprocess.run(ingest, check=True)
+        yield url, server.pid
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
 def main() -> int:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        log = folder / "weir.log"
-        command = [TARGET / "weir", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
-        with log.open("wb") as output:
-            server = subprocess.Popen([*command, "--model", ROOT / "models" / "all-MiniLM-L6-v2"], stderr=output)
-        try:
-            url = wait_until_ready(log)
-            ingest = [TARGET / "weir", "ingest", ROOT / "samples" / "xquad" / "documents", "--url", url]
-            subprocess.run(ingest, check=True)
-            return measure(folder, url, server.pid)
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, pid):
+        return measure(Path(name), url, pid)
 
 
 def wait_until_ready(log: Path) -> str:
@@ -52,13 +59,17 @@ def wait_until_ready(log: Path) -> str:
     raise SystemExit("the server did not start:\n" + log.read_text())
 
 
-def measure(folder: Path, url: str, pid: int) -> int:
-    bodies = folder / "queries.jsonl"
+def write_queries(bodies: Path, words: int = 10) -> Path:
+    """Searches of so many words from the middle of each paragraph: real words, of a query's length."""
     lines = (ROOT / "samples" / "xquad" / "documents" / "xquad.jsonl").read_text().splitlines()
-    # ten words from the middle of each paragraph: real words, of a query's length
-    middle = lambda words: " ".join(words[len(words) // 2 :][:10])  # noqa: E731
-    queries = [middle(json.loads(line)["text"].split()) for line in lines]
+    texts = [json.loads(line)["text"].split() for line in lines]
+    queries = [" ".join(text[len(text) // 2 :][:words]) for text in texts]
     bodies.write_text("".join(json.dumps({"query": query, "top_k": 5}) + "\n" for query in queries))
+    return bodies
+
+
+def measure(folder: Path, url: str, pid: int) -> int:
+    bodies = write_queries(folder / "queries.jsonl")
     bench = TARGET / "weir-bench"
     load = [bench, "load", "--url", f"{url}/v1/search", "--concurrency", str(CONCURRENCY)]
     load += ["--requests", str(REQUESTS), "--warmup", "100", "--body-file", bodies, "--pid", str(pid)]

@@ -81,6 +81,32 @@ impl Lanes for F32x8 {
             F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
         }
     }
+    /// Pairs, then pairs of pairs, then the halves of the registers.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+        unsafe {
+            let row = |i: usize| _mm256_loadu_ps(from.add(i * stride));
+            let pairs = |i: usize| {
+                let (a, b) = (row(i), row(i + 1));
+                (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
+            };
+            let fours = |i: usize| {
+                let ((a, b), (c, d)) = (pairs(i), pairs(i + 2));
+                [
+                    _mm256_shuffle_ps::<0b01_00_01_00>(a, c),
+                    _mm256_shuffle_ps::<0b11_10_11_10>(a, c),
+                    _mm256_shuffle_ps::<0b01_00_01_00>(b, d),
+                    _mm256_shuffle_ps::<0b11_10_11_10>(b, d),
+                ]
+            };
+            for (i, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
+                let low = _mm256_permute2f128_ps::<0x20>(first, second);
+                let high = _mm256_permute2f128_ps::<0x31>(first, second);
+                _mm256_storeu_ps(to.add(i * to_stride), low);
+                _mm256_storeu_ps(to.add((i + 4) * to_stride), high);
+            }
+        }
+    }
     #[inline(always)]
     unsafe fn sum(self) -> f32 {
         unsafe {

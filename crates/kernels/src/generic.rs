@@ -8,7 +8,7 @@
 //! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
 
 use crate::lanes::{Lanes, Weight, exp, gelu};
-use crate::layout::{ATTENTION_ROWS, AttentionShape, Epilogue, Matmul};
+use crate::layout::{ATTENTION_ROWS, AttentionShape, Epilogue, Matmul, span};
 
 /// See [`crate::Kernels::matmul`].
 #[inline(always)]
@@ -136,7 +136,10 @@ pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
     let (scores, context) = rest.split_at_mut(ATTENTION_ROWS * keys_padded);
     for head in 0..heads {
         let query = head * head_dim;
-        pack_keys(&qkv[(heads + head) * head_dim..], qkv_stride, tokens, head_dim, panel, keys);
+        // SAFETY: this function runs under the instruction set of V.
+        unsafe {
+            pack_keys::<V>(&qkv[(heads + head) * head_dim..], qkv_stride, tokens, head_dim, panel, keys);
+        }
         pack_values(&qkv[(2 * heads + head) * head_dim..], qkv_stride, tokens, head_dim, panel, values);
         for first in (0..tokens).step_by(ATTENTION_ROWS) {
             let rows = ATTENTION_ROWS.min(tokens - first);
@@ -175,12 +178,31 @@ pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
 }
 
 /// Keys `[tokens, dim]` into panels of `panel` keys, each `[dim][panel]`; missing keys are zero.
-fn pack_keys(keys: &[f32], stride: usize, tokens: usize, dim: usize, panel: usize, to: &mut [f32]) {
+#[inline(always)]
+unsafe fn pack_keys<V: Lanes>(
+    keys: &[f32],
+    stride: usize,
+    tokens: usize,
+    dim: usize,
+    panel: usize,
+    to: &mut [f32],
+) {
+    let whole = dim - dim % V::WIDTH;
     for (p, to) in to.chunks_exact_mut(panel * dim).enumerate() {
-        for lane in 0..panel {
-            let key = p * panel + lane;
-            for d in 0..dim {
-                to[d * panel + lane] = if key < tokens { keys[key * stride + d] } else { 0.0 };
+        for lane in (0..panel).step_by(V::WIDTH) {
+            let first = p * panel + lane;
+            let is_whole = first + V::WIDTH <= tokens;
+            let turned = if is_whole { whole } else { 0 };
+            for d in (0..turned).step_by(V::WIDTH) {
+                let square = &keys[first * stride + d..][..span(V::WIDTH, stride, V::WIDTH)];
+                let to = &mut to[d * panel + lane..][..span(V::WIDTH, panel, V::WIDTH)];
+                // SAFETY: both slices hold WIDTH rows of WIDTH floats.
+                unsafe { V::transpose(square.as_ptr(), stride, to.as_mut_ptr(), panel) };
+            }
+            for (key, lane) in (first..first + V::WIDTH).zip(lane..) {
+                for d in turned..dim {
+                    to[d * panel + lane] = if key < tokens { keys[key * stride + d] } else { 0.0 };
+                }
             }
         }
     }

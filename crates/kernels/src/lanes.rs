@@ -28,6 +28,14 @@ pub(crate) trait Lanes: Copy {
     unsafe fn round(self) -> Self;
     /// `2^self` for integers in -126..=127.
     unsafe fn pow2(self) -> Self;
+    /// Turns a square of `WIDTH` by `WIDTH` floats: lane `i` of row `j` comes to lane `j` of row `i`. Rows start every `stride`.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+        for (i, j) in (0..Self::WIDTH).flat_map(|i| (0..Self::WIDTH).map(move |j| (i, j))) {
+            // SAFETY: the caller vouches for both squares.
+            unsafe { *to.add(i * to_stride + j) = *from.add(j * stride + i) };
+        }
+    }
     /// The sum of all lanes.
     unsafe fn sum(self) -> f32;
     /// The smallest lane.
