@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::Gateway;
 use crate::documented::check_error;
 use crate::support::client::{Client, Reply};
+use crate::{Gateway, in_repository};
 
 /// Whatever shall happen here happens long before.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,6 +52,42 @@ fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
     assert!(problem["detail"].as_str().unwrap().contains("limits.search_concurrency_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(gateway.search("w7", "lexical").len(), 1, "when the others are gone there is room");
+}
+
+#[test]
+fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_again() {
+    let model = in_repository("models/all-MiniLM-L6-v2");
+    let gateway = Gateway::start_with(&[
+        ("WEIR_MODEL", model.to_str().unwrap()),
+        ("WEIR_INFERENCE_THREADS", "1"),
+        ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
+    ]);
+    gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
+    let body = json!({"query": "weir ".repeat(200)}).to_string();
+    let refused: Mutex<Option<Reply>> = Mutex::new(None);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
+                    let reply = client.send("POST", "/v1/search", Some(body.as_bytes()));
+                    if reply.status != 200 {
+                        *refused.lock().unwrap() = Some(reply);
+                    }
+                }
+            });
+        }
+    });
+    let refused = refused.into_inner().unwrap().expect("no search was refused");
+    let problem = check_error(&refused, "overloaded", "a query too many");
+    assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(
+        refused.header("retry-after-ms").parse::<u32>().unwrap() > 1,
+        "the queue was longer than its limit"
+    );
+    assert_eq!(gateway.search("low dam", "dense").len(), 1, "when the others are gone there is room");
 }
 
 #[test]

@@ -1,0 +1,149 @@
+"""Whether queries stay fast while something else wants the cores: ingest at full speed, and ten times too many queries.
+
+1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
+   goes alone.
+2. Searches at ten times the rate that the gateway can answer: how many are answered still, how fast, and how fast the
+   others are refused. Two generators share the rate; one times the answers, the other the refusals.
+
+SECONDS is the length of each part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from search_load import TARGET, serving, write_queries
+
+SECONDS = int(os.environ.get("SECONDS_PER_PART", "30"))
+SEARCHES_PER_S = 50
+OVERLOAD = 10
+BATCH = 50
+
+
+def load(folder: Path, url: str, bodies: Path, pid: int, *arguments: str) -> dict[str, Any]:
+    """One run of the generator."""
+    report = folder / f"report-{time.monotonic_ns()}.json"
+    command = [TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
+    command += ["--duration", f"{SECONDS}s", "--allow-errors", "--json", report, *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return dict(json.loads(report.read_text()))
+
+
+def post(url: str, body: dict[str, Any]) -> tuple[int, float]:
+    """The status of a JSON request, and after how many seconds to try again."""
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            return int(reply.status), 0.0
+    except urllib.error.HTTPError as error:
+        return error.code, float(error.headers.get("retry-after", "1"))
+
+
+class Ingest(threading.Thread):
+    """Fills a collection with ever new paragraphs until it is told to stop; each request waits until all is searchable."""
+
+    def __init__(self, url: str, texts: list[str], run: int) -> None:
+        super().__init__()
+        self.url, self.texts, self.run_number = url, texts, run
+        self.documents, self.stopping, self.seconds = 0, threading.Event(), 0.0
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        started = time.monotonic()
+        writers = [threading.Thread(target=self.write, args=(number,)) for number in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        self.seconds = time.monotonic() - started
+
+    def write(self, writer: int) -> None:
+        batch = 0
+        while not self.stopping.is_set():
+            batch += 1
+            texts = (self.texts[(batch * BATCH + i) % len(self.texts)] for i in range(BATCH))
+            documents = [{"text": f"{self.run_number} {writer} {batch} {text}"} for text in texts]
+            status, wait = post(f"{self.url}/v1/ingest?wait=true", {"collection": "other", "documents": documents})
+            if status in (200, 202):
+                with self.lock:
+                    self.documents += BATCH
+            else:
+                time.sleep(wait)
+
+    def finish(self) -> float:
+        """Documents a second."""
+        self.stopping.set()
+        self.join()
+        return self.documents / self.seconds
+
+
+def beside_ingest(folder: Path, url: str, pid: int, bodies: Path, texts: list[str]) -> None:
+    rate = ["--rate", str(SEARCHES_PER_S), "--concurrency", "32"]
+    alone = load(folder, f"{url}/v1/search", bodies, pid, *rate)
+    ingest = Ingest(url, texts, 1)
+    ingest.start()
+    time.sleep(SECONDS)
+    ingest_alone = ingest.finish()
+    ingest = Ingest(url, texts, 2)
+    ingest.start()
+    beside = load(folder, f"{url}/v1/search", bodies, pid, *rate)
+    ingest_beside = ingest.finish()
+    for name, report in (("alone", alone), ("beside ingest", beside)):
+        p50, p99 = report["latency_ms_p50"], report["latency_ms_p99"]
+        print(f"{SEARCHES_PER_S} searches/s {name:<14} p50 {p50:6.2f} ms  p99 {p99:6.2f} ms  failed {report['requests_failed']}")
+    more = beside["latency_ms_p99"] - alone["latency_ms_p99"]
+    kept = ingest_beside / ingest_alone
+    print(f"p99 beside ingest: {more:+.2f} ms (target: at most +3)")
+    print(f"ingest alone {ingest_alone:.1f}, beside searches {ingest_beside:.1f} documents/s: {kept:.0%} (target: 70 %)")
+
+
+def overload(folder: Path, url: str, pid: int, bodies: Path) -> None:
+    search = f"{url}/v1/search"
+    capacity = load(folder, search, bodies, pid, "--concurrency", "16")
+    answered = float(capacity["requests_per_s"])
+    unloaded = load(folder, search, bodies, pid, "--rate", str(int(answered / 2)), "--concurrency", "64")
+    reports: dict[str, dict[str, Any]] = {}
+    each = ["--rate", str(int(answered * OVERLOAD / 2)), "--concurrency", "256"]
+
+    def run(status: str) -> None:
+        reports[status] = load(folder, search, bodies, pid, *each, "--expect-status", status)
+
+    threads = [threading.Thread(target=run, args=(status,)) for status in ("200", "503")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    good, refused = reports["200"], reports["503"]
+    goodput = good["requests_per_s"] + refused["statuses"].get("200", 0) / refused["duration_s"]
+    print(f"capacity {answered:.0f} searches/s; at half of it p99 {unloaded['latency_ms_p99']:.2f} ms, at 16 connections "
+          f"{capacity['latency_ms_p99']:.2f} ms")
+    print(f"{OVERLOAD} times that: goodput {goodput:.0f}/s, {goodput / answered:.0%} of capacity (target: 85 %)")
+    print(f"accepted: p50 {good['service_ms_p50']:.2f}, p99 {good['service_ms_p99']:.2f} ms (target: 3 times the p99 unloaded)")
+    print(f"refused:  p50 {refused['service_ms_p50']:.2f}, p99 {refused['service_ms_p99']:.2f} ms (target: 5 ms)")
+    print(f"statuses {good['statuses']} {refused['statuses']}")
+    rss = [f"{report['server_rss_bytes_max'] / 2**20:.0f}" for report in (capacity, good)]
+    print(f"RSS at most {rss[0]} MiB at capacity, {rss[1]} MiB overloaded")
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, pid):
+        folder = Path(name)
+        bodies = write_queries(folder / "queries.jsonl")
+        texts = [json.loads(line)["query"] for line in write_queries(folder / "texts.jsonl", 100).read_text().splitlines()]
+        beside_ingest(folder, url, pid, bodies, texts)
+        overload(folder, url, pid, bodies)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
