@@ -21,21 +21,12 @@ fn read_all(mut connection: TcpStream) -> String {
     answer
 }
 
-#[test]
-fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
-    let gateway = Gateway::start_with(&[
-        ("WEIR_LIMITS_SEARCH_CONCURRENCY_MAX", "1"),
-        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "256"),
-    ]);
-    let words: Vec<String> = (0..2_000).map(|i| format!("w{i}")).collect();
-    let documents: Vec<Value> = words.chunks(20).map(|some| json!({"text": some.join(" ")})).collect();
-    gateway.ingest(&documents);
-    // a search for every word takes so long that another one comes meanwhile
-    let body = json!({"query": words.join(" "), "top_k": 100}).to_string();
+/// The first search that is refused while so many callers search all the time.
+fn refused_among(callers: usize, gateway: &Gateway, body: &str) -> Reply {
     let refused: Mutex<Option<Reply>> = Mutex::new(None);
     let started = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..8 {
+        for _ in 0..callers {
             scope.spawn(|| {
                 let client = Client::new(&gateway.weir.url);
                 while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
@@ -47,7 +38,21 @@ fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
             });
         }
     });
-    let refused = refused.into_inner().unwrap().expect("no search was refused");
+    refused.into_inner().unwrap().expect("no search was refused")
+}
+
+#[test]
+fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
+    let gateway = Gateway::start_with(&[
+        ("WEIR_LIMITS_SEARCH_CONCURRENCY_MAX", "1"),
+        ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "256"),
+    ]);
+    let words: Vec<String> = (0..2_000).map(|i| format!("w{i}")).collect();
+    let documents: Vec<Value> = words.chunks(20).map(|some| json!({"text": some.join(" ")})).collect();
+    gateway.ingest(&documents);
+    // a search for every word takes so long that another one comes meanwhile
+    let body = json!({"query": words.join(" "), "top_k": 100}).to_string();
+    let refused = refused_among(8, &gateway, &body);
     let problem = check_error(&refused, "overloaded", "a search too many");
     assert!(problem["detail"].as_str().unwrap().contains("limits.search_concurrency_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");
@@ -64,22 +69,7 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
     ]);
     gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
     let body = json!({"query": "weir ".repeat(200)}).to_string();
-    let refused: Mutex<Option<Reply>> = Mutex::new(None);
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| {
-                let client = Client::new(&gateway.weir.url);
-                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
-                    let reply = client.send("POST", "/v1/search", Some(body.as_bytes()));
-                    if reply.status != 200 {
-                        *refused.lock().unwrap() = Some(reply);
-                    }
-                }
-            });
-        }
-    });
-    let refused = refused.into_inner().unwrap().expect("no search was refused");
+    let refused = refused_among(16, &gateway, &body);
     let problem = check_error(&refused, "overloaded", "a query too many");
     assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");
