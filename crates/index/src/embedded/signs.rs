@@ -44,7 +44,7 @@ impl Signs {
         let Some(segment) = self.segments.last_mut().map(Arc::make_mut) else { return };
         let block = sign_block_bytes(row.len());
         let start = place / SIGN_ROWS * block;
-        if place % SIGN_ROWS == 0 {
+        if place.is_multiple_of(SIGN_ROWS) {
             segment.blocks.grow(start + block);
             segment.factors.extend([f32::NAN; SIGN_ROWS]);
         }
