@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use weir_encoder::{Model, Scratch};
 
+use super::input::Input;
 use super::models::{Embedder, LoadedModel};
 
 /// Tokens of one micro-batch; a single longer text is a micro-batch of its own.
@@ -101,20 +102,20 @@ impl Scheduler {
         Ok(Scheduler { shared, bulk_room, threads: Arc::new(Mutex::new(threads)) })
     }
 
-    /// The embeddings of `texts`, in order. What a text has beyond the model's length does not count.
+    /// The embeddings of `inputs`, in order. They must be of this model.
     ///
     /// # Errors
     /// [`InferenceError`]; in the bulk lane never `Overloaded`.
     pub async fn embed(
         &self,
         model: &LoadedModel,
-        texts: &[String],
+        inputs: Vec<Input>,
         lane: Lane,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
         match &model.embedder {
-            Embedder::Pseudo(pseudo) => Ok(texts.iter().map(|text| pseudo.embed(text)).collect()),
+            Embedder::Pseudo(pseudo) => Ok(inputs.iter().map(|input| pseudo.embed(input.text())).collect()),
             Embedder::Local(model) => {
-                let sequences = texts.iter().map(|text| model.tokenizer().encode(text).ids).collect();
+                let sequences = inputs.into_iter().map(Input::into_ids).collect();
                 self.embed_sequences(model, sequences, lane).await
             }
         }
