@@ -42,7 +42,12 @@ impl Dialect {
             Dialect::OpenAi => to_json(&OpenAiErrorBody { error: problem.error }),
             Dialect::Tei => {
                 let (error_type, _) = TeiErrorType::of(problem.code);
-                to_json(&TeiError { error: problem.detail, error_type })
+                // this body has no other room for the place
+                let error = match problem.error.param {
+                    Some(place) => format!("{place}: {}", problem.detail),
+                    None => problem.detail,
+                };
+                to_json(&TeiError { error, error_type })
             }
         }
     }
