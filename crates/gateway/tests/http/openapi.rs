@@ -68,7 +68,8 @@ fn every_documented_route_is_there_and_no_other_method() {
             let reply = gateway.send(method, &filled, body);
             let is_there = reply.status != 405;
             assert_eq!(is_there, is_documented, "{method} {path}: {}", reply.status);
-            assert!(!reply.text.contains("route_not_found"), "{method} {path}");
+            let has_no_route = reply.status == 404 && reply.text.contains("route_not_found");
+            assert!(!has_no_route, "{method} {path}");
         }
     }
 }
