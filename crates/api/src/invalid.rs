@@ -41,7 +41,7 @@ impl Invalid {
     }
 
     /// A refusal of one item of the list under `key`.
-    pub fn at_item(code: Code, key: &str, index: usize, message: impl Into<String>) -> Invalid {
+    pub(crate) fn at_item(code: Code, key: &str, index: usize, message: impl Into<String>) -> Invalid {
         Invalid::at_steps(code, &[Step::Key(key.to_owned()), Step::Index(index)], message)
     }
 

@@ -29,8 +29,16 @@ enum Form {
 
 impl Texts {
     /// The texts, in order; complete once [`Texts::check`] has passed.
-    pub fn into_vec(self) -> Vec<String> {
-        self.kept
+    pub fn as_slice(&self) -> &[String] {
+        &self.kept
+    }
+
+    /// A refusal of one text, at its place in the request.
+    pub fn invalid(&self, field: &str, index: usize, code: Code, message: String) -> Invalid {
+        match self.form {
+            Form::One => Invalid::at(code, &[field], message),
+            Form::List | Form::Tokens => Invalid::at_item(code, field, index, message),
+        }
     }
 
     /// Checks number and length of the texts; `field` is what the request calls them.
@@ -58,10 +66,7 @@ impl Texts {
     }
 
     fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<(), Invalid> {
-        let place = |code, message: String| match self.form {
-            Form::One => Invalid::at(code, &[field], message),
-            Form::List | Form::Tokens => Invalid::at_item(code, field, index, message),
-        };
+        let place = |code, message: String| self.invalid(field, index, code, message);
         if text.is_empty() {
             return Err(place(Code::EmptyInput, "the text is empty".to_owned()));
         }
@@ -192,7 +197,7 @@ mod tests {
         let read = crate::parse::<Request>(body.as_bytes());
         let checked = read.and_then(|request| request.input.check("input", &limits).map(|()| request.input));
         let seen = match checked {
-            Ok(texts) => texts.into_vec().join("|"),
+            Ok(texts) => texts.as_slice().join("|"),
             Err(invalid) => format!("{} {}", invalid.code, invalid.param.unwrap_or_default()),
         };
         assert_eq!(seen, expected, "{body}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use weir_api::{Code, EmbeddingsRequest, Invalid, TextRole, Truncate, Usage};
+use weir_api::{Code, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usage};
 
 use super::Gateway;
 use super::body;
@@ -33,7 +33,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     let wanted = Wanted {
         role: request.role()?,
         truncate: request.truncate.unwrap_or_default(),
-        texts: request.input.into_vec(),
+        texts: request.input,
         field: "input",
         model,
     };
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
     /// By which model.
     pub(super) model: Arc<LoadedModel>,
     /// The texts.
-    pub(super) texts: Vec<String>,
+    pub(super) texts: Texts,
     /// What the request calls them.
     pub(super) field: &'static str,
     /// The prompt that is put before each.
@@ -100,7 +100,7 @@ pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, Api
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
     let model = wanted.model.clone();
-    let is_long = wanted.texts.iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
+    let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
     let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
 
@@ -137,12 +137,12 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
         Some(TextRole::Document) => &model.document_prompt,
     };
     let mut read = Read {
-        inputs: Vec::with_capacity(wanted.texts.len()),
+        inputs: Vec::with_capacity(wanted.texts.as_slice().len()),
         tokens: 0,
         characters: 0,
         truncated: Vec::new(),
     };
-    for (index, text) in wanted.texts.iter().enumerate() {
+    for (index, text) in wanted.texts.as_slice().iter().enumerate() {
         read.characters += text.chars().count();
         let prompted = if prompt.is_empty() { None } else { Some(format!("{prompt}{text}")) };
         let text = prompted.as_deref().unwrap_or(text);
@@ -174,7 +174,7 @@ fn too_long(wanted: &Wanted, index: usize, text: &str) -> Invalid {
     let (id, has) = (&wanted.model.id, wanted.model.count_tokens(text));
     let most = wanted.model.input_tokens_max().unwrap_or(usize::MAX);
     let message = format!("the text has {has} tokens; model `{id}` reads {most}");
-    Invalid::at_item(Code::ContextLengthExceeded, wanted.field, index, message)
+    wanted.texts.invalid(wanted.field, index, Code::ContextLengthExceeded, message)
 }
 
 /// Whether writing these embeddings takes so long that it would keep others waiting.

@@ -30,7 +30,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
     let wanted = Wanted {
         role: request.prompt_name,
         truncate: request.truncate(),
-        texts: request.inputs.into_vec(),
+        texts: request.inputs,
         field: "inputs",
         model: model.clone(),
     };
