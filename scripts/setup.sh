@@ -48,9 +48,19 @@ make_python_environment() {
     python3 -m venv --clear .venv || die "python3 -m venv failed; install python3-venv and run this again"
 }
 
+install_python_packages() {
+    local wanted=scripts/requirements.txt installed=.venv/requirements.txt
+    cmp -s "$wanted" "$installed" && return
+    say "installing Python packages that the tests call"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --no-deps --requirement "$wanted" ||
+        die "pip could not install $wanted; check the network and pip's index settings, and run this again"
+    cp "$wanted" "$installed"
+}
+
 mapfile -t packages < <(missing_packages | tr ' ' '\n')
 [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
 check_rust
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
 make_python_environment
+install_python_packages
 .venv/bin/python scripts/get_model.py

@@ -21,6 +21,12 @@ pub enum Code {
     PayloadTooLarge,
     /// Too many items in one request.
     BatchTooLarge,
+    /// There is nothing to embed.
+    EmptyInput,
+    /// The texts came as token ids.
+    TokenInputUnsupported,
+    /// A text is longer than the model reads, and the request forbids to cut it.
+    ContextLengthExceeded,
     /// No such collection.
     CollectionNotFound,
     /// No such document.
@@ -94,7 +100,7 @@ const fn failed(
 
 /// Every code, in the order of [`Code`].
 #[rustfmt::skip]
-pub const TABLE: [Row; 20] = [
+pub const TABLE: [Row; 23] = [
     refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column where reading stopped."),
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
@@ -109,6 +115,12 @@ pub const TABLE: [Row; 20] = [
         "Send less at once, or raise the limit that the message names."),
     refused(Code::BatchTooLarge, "batch_too_large", 400, "Too many items in one request",
         "Split the request, or raise the limit that the message names."),
+    refused(Code::EmptyInput, "empty_input", 400, "There is nothing to embed",
+        "Send at least one text, and none that is empty."),
+    refused(Code::TokenInputUnsupported, "token_input_unsupported", 400, "Token ids instead of text",
+        "Send text; with LangChain's `OpenAIEmbeddings` set `check_embedding_ctx_length=False`."),
+    refused(Code::ContextLengthExceeded, "context_length_exceeded", 400, "A text is longer than the model reads",
+        "Send shorter texts, or let them be cut: leave out `truncate`."),
     refused(Code::CollectionNotFound, "collection_not_found", 404, "No such collection",
         "List the collections with `GET /v1/collections`, or create this one with `PUT /v1/collections/{name}`."),
     refused(Code::DocumentNotFound, "document_not_found", 404, "No such document",
@@ -116,7 +128,7 @@ pub const TABLE: [Row; 20] = [
     refused(Code::JobNotFound, "job_not_found", 404, "No such job",
         "List the jobs with `GET /v1/jobs`."),
     refused(Code::ModelNotFound, "model_not_found", 404, "No such model",
-        "Use the id or an alias of a `[[models]]` entry of the configuration; `weir config show` lists them."),
+        "Use the id or an alias of a `[[models]]` entry of the configuration; `GET /v1/models` lists them."),
     refused(Code::RouteNotFound, "route_not_found", 404, "No such route",
         "`GET /openapi.json` lists every route."),
     refused(Code::MethodNotAllowed, "method_not_allowed", 405, "The route doesn't take this method",

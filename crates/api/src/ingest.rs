@@ -216,6 +216,8 @@ mod tests {
         metadata_keys_max: 3,
         query_bytes_max: 20,
         top_k_max: 10,
+        embedding_inputs_max: 0,
+        embedding_input_bytes_max: 0,
     };
 
     /// Reads one document; `expected` is `code param`, or `ok`.

@@ -40,6 +40,11 @@ impl Invalid {
         Invalid::at_steps(code, &steps, message)
     }
 
+    /// A refusal of one item of the list under `key`.
+    pub(crate) fn at_item(code: Code, key: &str, index: usize, message: impl Into<String>) -> Invalid {
+        Invalid::at_steps(code, &[Step::Key(key.to_owned()), Step::Index(index)], message)
+    }
+
     fn at_steps(code: Code, steps: &[Step], message: impl Into<String>) -> Invalid {
         if steps.is_empty() {
             return Invalid::whole(code, message);

@@ -2,37 +2,51 @@
 //!
 //! A resource of the API is one module: what a caller sends, what it hears, and what is checked before anything
 //! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`Code`] and
-//! the place in the request. Requests on native routes refuse unknown fields by name; replies may grow fields.
+//! the place in the request. Requests on native routes refuse unknown fields by name; routes that
+//! imitate another API ignore them, as that API does. Replies may grow fields.
 
 mod code;
 mod collections;
 mod documents;
+mod embeddings;
 mod health;
 mod ingest;
 mod invalid;
 mod jobs;
 mod limits;
 mod list;
+mod models;
 mod object;
 mod problem;
 mod search;
+mod tei;
+mod texts;
 
 pub use code::{Code, Row, TABLE};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
 };
 pub use documents::{DeletedReply, DocumentReply};
+pub use embeddings::{
+    EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding, EncodingFormat,
+    ListObject, TextRole, Truncate, Usage,
+};
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, parse};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use limits::Limits;
 pub use list::List;
-pub use problem::{OpenAiError, Problem, ProblemItem};
+pub use models::{Capability, ModelObject, ModelReply, ModelsReply};
+pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
     Citation, Fusion, FusionMethod, FusionWeights, Mode, Ranks, SearchReply, SearchRequest, SearchResult,
     Timings,
 };
+pub use tei::{
+    EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,
+};
+pub use texts::{INPUTS_MAX, Texts};
 
 /// The collection that a request means when it names none.
 pub const DEFAULT_COLLECTION: &str = "default";

@@ -19,6 +19,10 @@ pub struct Limits {
     pub query_bytes_max: usize,
     /// Results of one search.
     pub top_k_max: u64,
+    /// Texts in one request for embeddings, at most [`crate::INPUTS_MAX`].
+    pub embedding_inputs_max: usize,
+    /// Bytes of UTF-8 in one text to embed.
+    pub embedding_input_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -31,6 +35,8 @@ impl Default for Limits {
             metadata_keys_max: 256,
             query_bytes_max: 16 << 10,
             top_k_max: 1_000,
+            embedding_inputs_max: 2_048,
+            embedding_input_bytes_max: 1 << 20,
         }
     }
 }

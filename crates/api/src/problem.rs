@@ -51,6 +51,13 @@ pub struct OpenAiError {
     pub code: Option<Code>,
 }
 
+/// The body of every error reply on OpenAI's routes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenAiErrorBody {
+    /// The error.
+    pub error: OpenAiError,
+}
+
 impl Problem {
     /// A problem of the whole request; `message` says what happened, the code's remedy is added to it.
     pub fn new(code: Code, message: &str, request_id: Option<String>) -> Problem {

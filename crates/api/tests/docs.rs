@@ -23,6 +23,11 @@ clients of OpenAI's API read. Programs look at `code`: it never changes its mean
 }
 ```
 
+Routes that imitate another API answer errors as that API does. `/v1/embeddings` and `/v1/models` answer the `error` object alone, as
+`application/json`. TEI's routes (`/embed`, `/info`) answer `{\"error\": \"…\", \"error_type\": \"Validation\"}` with TEI's status: `Empty`
+400 for `empty_input`, `Overloaded` 429 for `overloaded` and `deadline_exceeded`, `Validation` 422 for every other 400, `Backend` 424 for
+faults of the gateway.
+
 \"Again\" says whether the very same request can succeed when it is sent again after a while; the reply then has
 `Retry-After` where a time is known. One bad document in a batch is refused alone: the job's `errors` name it with one of these codes.
 

@@ -94,3 +94,21 @@ fn a_long_text_is_cut_before_the_last_special_token() {
         assert_eq!((whole.is_truncated, whole.ids.len()), (false, 256), "{name}");
     }
 }
+
+#[test]
+fn a_long_text_loses_its_end_or_its_start_and_no_special_token() {
+    let model = model();
+    let tokenizer = model.tokenizer();
+    let most = model.info().max_tokens;
+    // plain ASCII goes through the fast path, the other through the reference
+    for word in ["river", "fluß"] {
+        let text = format!("dam {}gate", format!("{word} ").repeat(300));
+        let whole = tokenizer.encode_to(&text, usize::MAX).ids;
+        let (end, start) = (tokenizer.encode(&text), tokenizer.encode_end(&text));
+        assert!(end.is_truncated && start.is_truncated, "{word}");
+        assert_eq!(end.ids, [&whole[..most - 1], &whole[whole.len() - 1..]].concat(), "{word}");
+        assert_eq!(start.ids, [&whole[..1], &whole[whole.len() - (most - 1)..]].concat(), "{word}");
+        let short = format!("a {word}");
+        assert_eq!(tokenizer.encode_end(&short), tokenizer.encode(&short), "{word}");
+    }
+}

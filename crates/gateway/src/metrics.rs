@@ -41,7 +41,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 12] = [
+pub const TABLE: [Row; 14] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -56,6 +56,18 @@ pub const TABLE: [Row; 12] = [
     ),
     row("weir_search_stage_seconds", Kind::Histogram, &["stage"], "Time of each stage of a search."),
     row("weir_embed_queue_tokens", Kind::Gauge, &[], "Tokens that wait in the interactive lane."),
+    row(
+        "weir_embed_tokens_total",
+        Kind::Counter,
+        &["model"],
+        "Tokens that callers of the embedding routes had embedded.",
+    ),
+    row(
+        "weir_truncated_inputs_total",
+        Kind::Counter,
+        &["model"],
+        "Texts of these callers that were longer than the model reads, and were cut.",
+    ),
     row(
         "weir_ingest_documents_total",
         Kind::Counter,
@@ -100,6 +112,11 @@ struct Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfModel {
+    model: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InCollection {
     collection: Text,
 }
@@ -136,6 +153,8 @@ pub struct Metrics {
     durations: Histograms<Route>,
     stages: Histograms<Stage>,
     queue_tokens: Gauge,
+    embedded_tokens: Family<OfModel, Counter>,
+    truncated_inputs: Family<OfModel, Counter>,
     ingested: Family<Outcome, Counter>,
     collections: Gauge,
     documents: Family<InCollection, Gauge>,
@@ -175,6 +194,8 @@ impl Metrics {
             durations: Family::new_with_constructor(seconds),
             stages: Family::new_with_constructor(seconds),
             queue_tokens: Gauge::default(),
+            embedded_tokens: Family::default(),
+            truncated_inputs: Family::default(),
             ingested: Family::default(),
             collections: Gauge::default(),
             documents: Family::default(),
@@ -196,14 +217,16 @@ impl Metrics {
         );
         registry.register_with_unit("weir_search_stage", help(2), Unit::Seconds, metrics.stages.clone());
         registry.register("weir_embed_queue_tokens", help(3), metrics.queue_tokens.clone());
-        registry.register("weir_ingest_documents", help(4), metrics.ingested.clone());
-        registry.register("weir_collections", help(5), metrics.collections.clone());
-        registry.register("weir_documents", help(6), metrics.documents.clone());
-        registry.register("weir_chunks", help(7), metrics.chunks.clone());
-        registry.register("weir_pending_operations", help(8), metrics.pending.clone());
-        registry.register_with_unit("weir_index", help(9), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_connections", help(10), metrics.connections.clone());
-        registry.register("weir_build_info", help(11), build);
+        registry.register("weir_embed_tokens", help(4), metrics.embedded_tokens.clone());
+        registry.register("weir_truncated_inputs", help(5), metrics.truncated_inputs.clone());
+        registry.register("weir_ingest_documents", help(6), metrics.ingested.clone());
+        registry.register("weir_collections", help(7), metrics.collections.clone());
+        registry.register("weir_documents", help(8), metrics.documents.clone());
+        registry.register("weir_chunks", help(9), metrics.chunks.clone());
+        registry.register("weir_pending_operations", help(10), metrics.pending.clone());
+        registry.register_with_unit("weir_index", help(11), Unit::Bytes, metrics.index_bytes.clone());
+        registry.register("weir_connections", help(12), metrics.connections.clone());
+        registry.register("weir_build_info", help(13), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -227,6 +250,13 @@ impl Metrics {
         for (stage, ms) in stages {
             self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);
         }
+    }
+
+    /// Counts the texts of a request that were embedded: all their tokens, and how many of them were cut.
+    pub fn embedded(&self, model: &str, tokens: u64, truncated: u64) {
+        let labels = OfModel { model: model.into() };
+        self.embedded_tokens.get_or_create(&labels).inc_by(tokens);
+        self.truncated_inputs.get_or_create(&labels).inc_by(truncated);
     }
 
     /// Counts documents that a request brought.

@@ -43,6 +43,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     let metrics = Metrics::new("scalar");
     metrics.request("/v1/search", "POST", 200, 0.01);
     metrics.search(&Timings::default());
+    metrics.embedded("m", 7, 1);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     let _connection = metrics.connection();
@@ -64,5 +65,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     assert_eq!(families, TABLE.len(), "{text}");
     assert!(text.contains("weir_pending_operations{collection=\"c\"} 3\n"), "{text}");
     assert!(text.contains("weir_ingest_documents_total{result=\"refused\"} 1\n"), "{text}");
+    assert!(text.contains("weir_embed_tokens_total{model=\"m\"} 7\n"), "{text}");
+    assert!(text.contains("weir_truncated_inputs_total{model=\"m\"} 1\n"), "{text}");
     assert!(text.contains("weir_connections 1\n"), "{text}");
 }

@@ -16,7 +16,7 @@ use wordpiece::WordPiece;
 pub struct Encoded {
     /// Token ids, with the special tokens around them.
     pub ids: Vec<u32>,
-    /// Whether the text had more tokens than the model takes, and lost its end.
+    /// Whether the text had more tokens than the model takes, and lost a part.
     pub is_truncated: bool,
 }
 
@@ -67,6 +67,17 @@ impl Tokenizer {
             }
         }
         Encoded { ids, is_truncated }
+    }
+
+    /// The ids of `text` with the special tokens, cut to the model's length by dropping the start.
+    pub fn encode_end(&self, text: &str) -> Encoded {
+        let mut ids = self.encode_to(text, usize::MAX).ids;
+        let dropped = ids.len().saturating_sub(self.max_tokens);
+        if dropped > 0 {
+            // one special token stands at the start: it stays there
+            ids.drain(1..=dropped);
+        }
+        Encoded { ids, is_truncated: dropped > 0 }
     }
 
     /// Number of tokens of `text`, without the special ones.

@@ -169,6 +169,12 @@ settings! {
         query_bytes_max: usize = 16 << 10, "bytes", ONE;
         /// Results of one search.
         top_k_max: u64 = 1_000, "results", ONE;
+        /// Texts in one request for embeddings.
+        embedding_inputs_max: usize = 2_048, "texts", 1.0..=(weir_api::INPUTS_MAX as f64);
+        /// One text to embed; what the model doesn't read of it counts too.
+        embedding_input_bytes_max: usize = 1 << 20, "bytes", ONE;
+        /// Tokens of all texts of one request for embeddings, after each was cut to what the model reads.
+        embedding_tokens_max: usize = 1 << 20, "tokens", ONE;
         /// Open connections; more wait to be accepted.
         connections_max: usize = 1_024, "connections", ONE;
         /// Searches at one instant; more are answered with `overloaded`.
@@ -252,6 +258,8 @@ impl Config {
             metadata_keys_max: limits.metadata_keys_max,
             query_bytes_max: limits.query_bytes_max,
             top_k_max: limits.top_k_max,
+            embedding_inputs_max: limits.embedding_inputs_max,
+            embedding_input_bytes_max: limits.embedding_input_bytes_max,
         }
     }
 

@@ -1,7 +1,7 @@
 //! How a failure becomes a reply.
 //!
-//! A handler returns an [`ApiError`]. It is rendered in one place, [`render`], which knows the request: its id and
-//! what the caller accepts.
+//! A handler returns an [`ApiError`]. It is rendered in one place, [`render`], which knows the request: its id, whose API
+//! its route imitates, and what the caller accepts.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use weir_api::{Code, Invalid, Problem};
 
+use super::dialect::Dialect;
 use super::layers::RequestId;
 use crate::collections::CollectionError;
 use crate::inference::InferenceError;
@@ -137,7 +138,8 @@ impl IntoResponse for ApiError {
 /// The layer that writes the bodies of errors.
 pub(super) async fn render(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
-    let wants_plain_json = accepts_only_json(&request);
+    let dialect = Dialect::of(request.uri().path());
+    let wants_plain_json = dialect != Dialect::Native || accepts_only_json(&request);
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
     let mut problem = Problem::from_invalid(&error.invalid, id);
@@ -147,6 +149,7 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
             pointer: other.pointer.clone().unwrap_or_else(|| "#".to_owned()),
         });
     }
+    *response.status_mut() = dialect.status(error.invalid.code);
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     let media = if wants_plain_json { "application/json" } else { "application/problem+json" };
@@ -155,7 +158,7 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
         headers.insert("retry-after-ms", HeaderValue::from(ms));
     }
-    *response.body_mut() = Body::from(serde_json::to_vec(&problem).unwrap_or_default());
+    *response.body_mut() = Body::from(dialect.render(problem));
     response
 }
 

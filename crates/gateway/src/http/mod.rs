@@ -2,13 +2,18 @@
 
 mod body;
 mod collections;
+mod dialect;
+mod embeddings;
 mod error;
 mod health;
 mod ingest;
 mod jobs;
 mod layers;
+mod models;
 mod openapi;
 mod search;
+mod tei;
+mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +136,14 @@ pub fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/v1/ingest", post(ingest::ingest))
         .route("/v1/search", post(search::search))
+        .route("/v1/embeddings", post(embeddings::openai))
+        .route("/embeddings", post(embeddings::openai))
+        .route("/embed", post(tei::embed))
+        .route("/info", get(tei::info))
+        .route("/v1/models", get(models::list))
+        .route("/models", get(models::list))
+        .route("/v1/models/{*id}", get(models::get))
+        .route("/models/{*id}", get(models::get))
         .route("/v1/jobs", get(jobs::list))
         .route("/v1/jobs/{id}", get(jobs::get))
         .route("/v1/collections", get(collections::list))
@@ -142,6 +155,7 @@ pub fn router(gateway: Gateway) -> Router {
             "/v1/collections/{name}/documents/{id}",
             get(collections::get_document).delete(collections::delete_document),
         )
+        .route("/health", get(tei::health))
         .route("/healthz", get(health::healthz))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))

@@ -6,9 +6,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, HealthReply, IngestRequest,
-    JobReply, List, Problem, ReadyReply, SearchReply, SearchRequest,
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, EmbedRequest, EmbeddingsReply,
+    EmbeddingsRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
+    OpenAiErrorBody, Problem, ReadyReply, SearchReply, SearchRequest, TeiError,
 };
+
+use super::dialect::Dialect;
 
 /// One route and method, as documented.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +59,19 @@ const SEARCH: &[Code] = &[
     Code::CollectionNotReady,
     Code::Overloaded,
 ];
+const EMBED: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::BatchTooLarge,
+    Code::EmptyInput,
+    Code::TokenInputUnsupported,
+    Code::ContextLengthExceeded,
+    Code::ModelNotFound,
+    Code::Overloaded,
+];
 const INGEST: &[Code] = &[
     Code::InvalidJson,
     Code::InvalidUtf8,
@@ -84,6 +100,8 @@ const ONE_COLLECTION: &[Code] = &[Code::CollectionNotFound];
 const ONE_DOCUMENT: &[Code] =
     &[Code::InvalidUtf8, Code::CollectionNotFound, Code::DocumentNotFound, Code::StoreUnavailable];
 
+const NO_MODEL: &[Code] = &[Code::ModelNotFound];
+
 /// Every documented route, in the order of [`super::router`].
 pub const ROUTES: &[Route] = &[
     Route {
@@ -102,6 +120,50 @@ pub const ROUTES: &[Route] = &[
         request: Some(schema::<SearchRequest>()),
         codes: SEARCH,
         ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
+    },
+    Route {
+        request: Some(schema::<EmbeddingsRequest>()),
+        codes: EMBED,
+        ..route(
+            "post",
+            "/v1/embeddings",
+            "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats.",
+            schema::<EmbeddingsReply>(),
+        )
+    },
+    Route {
+        request: Some(schema::<EmbeddingsRequest>()),
+        codes: EMBED,
+        ..route("post", "/embeddings", "The same as `/v1/embeddings`.", schema::<EmbeddingsReply>())
+    },
+    Route {
+        request: Some(schema::<EmbedRequest>()),
+        codes: EMBED,
+        ..route(
+            "post",
+            "/embed",
+            "Embed texts with the default model, as TEI does; `Accept: application/octet-stream` answers raw floats.",
+            schema::<Vec<Vec<f32>>>(),
+        )
+    },
+    Route {
+        codes: NO_MODEL,
+        ..route("get", "/info", "The default model and the limits, as TEI has them.", schema::<InfoReply>())
+    },
+    route("get", "/v1/models", "All models, the default one first.", schema::<ModelsReply>()),
+    route("get", "/models", "The same as `/v1/models`.", schema::<ModelsReply>()),
+    Route {
+        codes: NO_MODEL,
+        ..route(
+            "get",
+            "/v1/models/{id}",
+            "One model, by its id or an alias; slashes in it may stand as they are.",
+            schema::<ModelReply>(),
+        )
+    },
+    Route {
+        codes: NO_MODEL,
+        ..route("get", "/models/{id}", "The same as `/v1/models/{id}`.", schema::<ModelReply>())
     },
     Route {
         query: &[
@@ -159,6 +221,12 @@ pub const ROUTES: &[Route] = &[
     },
     route(
         "get",
+        "/health",
+        "200 without a body while there is a model, else 503, as TEI has it.",
+        Body::Text,
+    ),
+    route(
+        "get",
         "/healthz",
         "Whether the gateway answers, and how many documents can be found.",
         schema::<HealthReply>(),
@@ -185,18 +253,16 @@ pub fn document() -> Value {
         let methods = paths.entry(route.path).or_insert_with(|| json!({}));
         methods[route.method] = operation;
     }
-    let problem = generator.subschema_for::<Problem>().to_value();
-    let mut responses = Map::new();
-    responses.insert(
-        "Problem".to_owned(),
-        json!({"description": "What went wrong and what to do.", "content": {"application/problem+json": {"schema": problem}}}),
-    );
+    let responses: Map<String, Value> = [Dialect::Native, Dialect::OpenAi, Dialect::Tei]
+        .into_iter()
+        .map(|dialect| (error_name(dialect).to_owned(), error(dialect, &mut generator)))
+        .collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Weir",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The retrieval gateway: ingest, hybrid search with citations.",
+            "description": "The retrieval gateway: ingest, hybrid search with citations, embeddings.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -204,14 +270,34 @@ pub fn document() -> Value {
     })
 }
 
+/// What the description calls the errors of a dialect.
+fn error_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Native => "Problem",
+        Dialect::OpenAi => "OpenAiError",
+        Dialect::Tei => "TeiError",
+    }
+}
+
+fn error(dialect: Dialect, generator: &mut SchemaGenerator) -> Value {
+    let (media, schema) = match dialect {
+        Dialect::Native => ("application/problem+json", generator.subschema_for::<Problem>()),
+        Dialect::OpenAi => ("application/json", generator.subschema_for::<OpenAiErrorBody>()),
+        Dialect::Tei => ("application/json", generator.subschema_for::<TeiError>()),
+    };
+    json!({"description": "What went wrong and what to do.", "content": {media: {"schema": schema.to_value()}}})
+}
+
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     responses.insert(route.status.to_string(), reply(route, generator));
+    let dialect = Dialect::of(route.path);
+    let reference = format!("#/components/responses/{}", error_name(dialect));
     for code in route.codes.iter().chain(&[Code::Internal, Code::DeadlineExceeded]) {
         let row = code.row();
         let entry = responses
-            .entry(row.status.to_string())
-            .or_insert_with(|| json!({"$ref": "#/components/responses/Problem", "description": ""}));
+            .entry(dialect.status(row.code).as_str().to_owned())
+            .or_insert_with(|| json!({"$ref": reference, "description": ""}));
         let known = entry["description"].as_str().unwrap_or_default();
         let text =
             if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };

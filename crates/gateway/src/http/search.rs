@@ -14,7 +14,7 @@ use super::body::{self, CallerOf, Json};
 use super::error::ApiError;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
-use crate::inference::Lane;
+use crate::inference::{Lane, Truncation};
 
 /// Searches one collection.
 pub(super) async fn search(
@@ -94,7 +94,8 @@ async fn embed_query(
 ) -> Result<Option<Vec<f32>>, ApiError> {
     let Some(model) = collection.model().filter(|_| mode != Mode::Lexical) else { return Ok(None) };
     let text = format!("{}{}", model.query_prompt, request.query);
-    let mut embeddings = gateway.scheduler.embed(model, &[text], Lane::Interactive).await?;
+    let input = model.input(&text, Truncation::End);
+    let mut embeddings = gateway.scheduler.embed(model, vec![input], Lane::Interactive).await?;
     Ok(embeddings.pop())
 }
 

@@ -30,6 +30,8 @@ pub struct LoadedModel {
     pub query_prompt: String,
     /// What is put before documents.
     pub document_prompt: String,
+    /// When it was loaded, in unix seconds.
+    pub loaded_at: u64,
 }
 
 /// All models, the default one first.
@@ -91,6 +93,7 @@ impl LoadedModel {
             query_prompt: choose(&model.prompts.query, own.query),
             document_prompt: choose(&model.prompts.document, own.document),
             embedder,
+            loaded_at: crate::clock::now() as u64,
         })
     }
 
@@ -99,6 +102,20 @@ impl LoadedModel {
         match &self.embedder {
             Embedder::Local(model) => model.info().dimension,
             Embedder::Pseudo(pseudo) => pseudo.dimension,
+        }
+    }
+
+    /// Whether embeddings may be asked for with this many floats. A model that was trained to be cut would allow others
+    /// than its own length; none is known as such yet.
+    pub fn dimensions_allowed(&self, dimensions: u64) -> bool {
+        dimensions == self.dimension() as u64
+    }
+
+    /// Whether every embedding has length one.
+    pub fn is_normalised(&self) -> bool {
+        match &self.embedder {
+            Embedder::Local(model) => model.info().normalise,
+            Embedder::Pseudo(_) => true,
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use weir_encoder::Model;
 
+use super::input::Input;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Load, MicroBatch, Pool, Settings};
 use crate::config::table::Inference;
@@ -89,20 +90,20 @@ impl Scheduler {
         Ok(Scheduler(Arc::new(Parts { interactive, bulk, bulk_room, queue_tokens_max, queue_wait_max })))
     }
 
-    /// The embeddings of `texts`, in order. What a text has beyond the model's length does not count.
+    /// The embeddings of `inputs`, in order. They must be of this model.
     ///
     /// # Errors
     /// [`InferenceError`]; in the bulk lane never `TooMany` or `TooLong`.
     pub async fn embed(
         &self,
         model: &LoadedModel,
-        texts: &[String],
+        inputs: Vec<Input>,
         lane: Lane,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
         match &model.embedder {
-            Embedder::Pseudo(pseudo) => Ok(texts.iter().map(|text| pseudo.embed(text)).collect()),
+            Embedder::Pseudo(pseudo) => Ok(inputs.iter().map(|input| pseudo.embed(input.text())).collect()),
             Embedder::Local(model) => {
-                let sequences = texts.iter().map(|text| model.tokenizer().encode(text).ids).collect();
+                let sequences = inputs.into_iter().map(Input::into_ids).collect();
                 self.embed_sequences(model, sequences, lane).await
             }
         }

@@ -7,7 +7,7 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, Prepared, Store, StoredDocument, TextHash};
 use weir_text::Chunking;
 
-use crate::inference::{InferenceError, Lane, LoadedModel, Scheduler};
+use crate::inference::{InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation};
 
 /// Bytes of a chunk, at most: a model may make one token of any number of characters without a space.
 const CHUNK_BYTES_MAX: usize = 8192;
@@ -91,8 +91,9 @@ impl Preparer {
                 None => missing.push(hash),
             }
         }
-        let missing_texts: Vec<String> = missing.iter().map(|hash| texts[hash].clone()).collect();
-        let made = self.scheduler.embed(model, &missing_texts, Lane::Bulk).await?;
+        let inputs: Vec<Input> =
+            missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
+        let made = self.scheduler.embed(model, inputs, Lane::Bulk).await?;
         let new: Vec<_> = missing.into_iter().zip(made).collect();
         known.extend(new.iter().cloned());
         Ok((known, new))

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod citations;
-mod documented;
 mod full_disk;
 mod input;
 mod limits;
@@ -19,83 +18,5 @@ mod stop;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::ops::Deref;
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use support::client::Client;
-use support::process::Weir;
-use tempfile::TempDir;
-
-/// A gateway over a folder of its own, and a client of it.
-pub(crate) struct Gateway {
-    pub(crate) weir: Weir,
-    client: Client,
-    /// Removed when the gateway is gone.
-    folder: TempDir,
-}
-
-impl Gateway {
-    pub(crate) fn start() -> Gateway {
-        Gateway::start_with(&[])
-    }
-
-    /// Starts with these variables set.
-    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Gateway {
-        let folder = tempfile::tempdir().unwrap();
-        let weir = Weir::start_with(folder.path(), variables);
-        let client = Client::new(&weir.url);
-        Gateway { weir, client, folder }
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Ingests documents into the default collection and returns the job when all of them are searchable.
-    pub(crate) fn ingest(&self, documents: &[Value]) -> Value {
-        let body = json!({ "documents": documents }).to_string();
-        let reply = self.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes()));
-        assert_eq!(reply.status, 202, "{}", reply.text);
-        let job = reply.json();
-        assert_eq!(job["status"], "completed", "{job}");
-        job
-    }
-
-    /// A connection for bytes that no client would send.
-    pub(crate) fn connect(&self) -> TcpStream {
-        let connection = TcpStream::connect(self.weir.url.strip_prefix("http://").unwrap()).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        connection
-    }
-
-    /// A connection with a request of which the first byte of the body came and no other will.
-    pub(crate) fn stall(&self, path: &str, announced: usize) -> TcpStream {
-        let mut stalled = self.connect();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ncontent-length: {announced}\r\n\r\n{{"
-        );
-        stalled.write_all(head.as_bytes()).unwrap();
-        stalled
-    }
-
-    pub(crate) fn document_count(&self) -> u64 {
-        self.get("/healthz").1["document_count"].as_u64().unwrap()
-    }
-}
-
-impl Deref for Gateway {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
-    }
-}
-
-/// A file or folder of the repository.
-pub(crate) fn in_repository(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
+pub(crate) use support::documented;
+pub(crate) use support::gateway::{Gateway, in_repository};

@@ -14,6 +14,7 @@ pub(crate) struct Client {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) text: String,
+    pub(crate) bytes: Vec<u8>,
     headers: ureq::http::HeaderMap,
 }
 
@@ -69,8 +70,9 @@ impl Client {
         };
         let mut answer = answer.ok()?;
         // a reply that breaks off is no acknowledgement
-        let text = answer.body_mut().with_config().limit(REPLY_BYTES_MAX).read_to_string().ok()?;
-        Some(Reply { status: answer.status().as_u16(), text, headers: answer.headers().clone() })
+        let bytes = answer.body_mut().with_config().limit(REPLY_BYTES_MAX).read_to_vec().ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(Reply { status: answer.status().as_u16(), text, bytes, headers: answer.headers().clone() })
     }
 
     /// The document as it is stored; `None` when there is none.

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::in_repository;
-use crate::support::client::Reply;
+use super::client::Reply;
+use super::gateway::in_repository;
 
 /// One row of the table of errors.
 pub(crate) struct Row {
     pub(crate) status: u16,
     pub(crate) is_retryable: bool,
-    kind: String,
+    pub(crate) kind: String,
+    pub(crate) remedy: String,
     title: String,
-    remedy: String,
 }
 
 /// The table of errors, by code.

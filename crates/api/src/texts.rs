@@ -1,0 +1,253 @@
+//! The texts of a request that may hold one or many, as both OpenAI's and TEI's embedding routes take them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::{Code, Invalid, Limits};
+
+/// Texts beyond this many are counted and not kept; no limit of inputs can be set higher.
+pub const INPUTS_MAX: usize = 65_536;
+
+/// One text, or a list of them. Token ids are recognised, so that they can be refused with the remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    kept: Vec<String>,
+    count: usize,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    One,
+    List,
+    Tokens,
+}
+
+impl Texts {
+    /// The texts, in order; complete once [`Texts::check`] has passed.
+    pub fn as_slice(&self) -> &[String] {
+        &self.kept
+    }
+
+    /// A refusal of one text, at its place in the request.
+    pub fn invalid(&self, field: &str, index: usize, code: Code, message: String) -> Invalid {
+        match self.form {
+            Form::One => Invalid::at(code, &[field], message),
+            Form::List | Form::Tokens => Invalid::at_item(code, field, index, message),
+        }
+    }
+
+    /// Checks number and length of the texts; `field` is what the request calls them.
+    ///
+    /// # Errors
+    /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the place.
+    pub fn check(&self, field: &str, limits: &Limits) -> Result<(), Invalid> {
+        if self.form == Form::Tokens {
+            let message = format!("`{field}` holds token ids, and another tokenizer's ids mean nothing here");
+            return Err(Invalid::at(Code::TokenInputUnsupported, &[field], message));
+        }
+        let (count, most) = (self.count, limits.embedding_inputs_max);
+        if count == 0 {
+            return Err(Invalid::at(Code::EmptyInput, &[field], format!("`{field}` is an empty list")));
+        }
+        if count > most {
+            let message =
+                format!("`{field}` has {count} texts; the limit `limits.embedding_inputs_max` is {most}");
+            return Err(Invalid::at(Code::BatchTooLarge, &[field], message));
+        }
+        let mut texts = self.kept.iter().enumerate();
+        texts.try_for_each(|(index, text)| {
+            self.check_text(field, index, text, limits.embedding_input_bytes_max)
+        })
+    }
+
+    fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<(), Invalid> {
+        let place = |code, message: String| self.invalid(field, index, code, message);
+        if text.is_empty() {
+            return Err(place(Code::EmptyInput, "the text is empty".to_owned()));
+        }
+        let bytes = text.len();
+        if bytes > bytes_max {
+            let message = format!(
+                "the text has {bytes} bytes; the limit `limits.embedding_input_bytes_max` is {bytes_max}"
+            );
+            return Err(place(Code::PayloadTooLarge, message));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
+        deserializer.deserialize_any(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Texts, E> {
+        Ok(Texts { kept: vec![text], count: 1, form: Form::One })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
+        let (mut kept, mut count, mut tokens) = (Vec::new(), 0, 0);
+        while let Some(item) = items.next_element::<Item>()? {
+            count += 1;
+            match item {
+                Item::Text(text) if kept.len() < INPUTS_MAX => kept.push(text),
+                Item::Text(_) => {}
+                Item::Tokens => tokens += 1,
+            }
+        }
+        match tokens {
+            0 => Ok(Texts { kept, count, form: Form::List }),
+            _ if tokens == count => Ok(Texts { kept, count, form: Form::Tokens }),
+            _ => Err(A::Error::custom("strings and token ids are mixed, expected a list of strings")),
+        }
+    }
+}
+
+/// One item of a list: a text, or what can only be token ids.
+enum Item {
+    Text(String),
+    Tokens,
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Item, D::Error> {
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+struct ItemVisitor;
+
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
+        Ok(Item::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Item, E> {
+        Ok(Item::Text(text))
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Item, E> {
+        Ok(Item::Tokens)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Item, E> {
+        Ok(Item::Tokens)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<Item, A::Error> {
+        while ids.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Item::Tokens)
+    }
+}
+
+impl JsonSchema for Texts {
+    fn schema_name() -> Cow<'static, str> {
+        "Texts".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "One text, or a list of them.",
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+            ],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Request {
+        input: Texts,
+    }
+
+    /// Reads and checks `{"input": …}`; `expected` is `code param`, or the texts joined by `|`.
+    fn check(input: &str, expected: &str) {
+        let body = format!("{{\"input\":{input}}}");
+        let limits = Limits { embedding_inputs_max: 3, embedding_input_bytes_max: 5, ..Limits::default() };
+        let read = crate::parse::<Request>(body.as_bytes());
+        let checked = read.and_then(|request| request.input.check("input", &limits).map(|()| request.input));
+        let seen = match checked {
+            Ok(texts) => texts.as_slice().join("|"),
+            Err(invalid) => format!("{} {}", invalid.code, invalid.param.unwrap_or_default()),
+        };
+        assert_eq!(seen, expected, "{body}");
+    }
+
+    #[test]
+    fn texts_are_one_or_many() {
+        check(r#""a""#, "a");
+        check(r#""\u00e9\"""#, "é\"");
+        check(r#"["a"]"#, "a");
+        check(r#"["a","b"," "]"#, "a|b| ");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_at_its_place() {
+        check("null", "invalid_parameter input");
+        check("7", "invalid_parameter input");
+        check("{}", "invalid_parameter input");
+        check("[null]", "invalid_parameter input[0]");
+        check(r#"["a",true]"#, "invalid_parameter input[1]");
+        check(r#"["a",{}]"#, "invalid_parameter input[1]");
+        check(r#"["a",7]"#, "invalid_parameter input");
+        check(r#"[[1],"a"]"#, "invalid_parameter input");
+    }
+
+    #[test]
+    fn token_ids_are_recognised() {
+        check("[1]", "token_input_unsupported input");
+        check("[[57668,53901],[1]]", "token_input_unsupported input");
+        check("[1,2,3,4,5]", "token_input_unsupported input");
+        check("[[]]", "token_input_unsupported input");
+    }
+
+    #[test]
+    fn too_little_and_too_much_is_refused() {
+        check(r#""""#, "empty_input input");
+        check("[]", "empty_input input");
+        check(r#"["a",""]"#, "empty_input input[1]");
+        check(r#"["a","b","c","d"]"#, "batch_too_large input");
+        check(r#"["a","12345"]"#, "a|12345");
+        check(r#"["a","123456"]"#, "payload_too_large input[1]");
+        check(r#""123456""#, "payload_too_large input");
+    }
+
+    #[test]
+    fn texts_beyond_every_limit_are_counted_and_not_kept() {
+        let body = format!("{{\"input\":[{}\"a\"]}}", "\"a\",".repeat(INPUTS_MAX));
+        let texts = crate::parse::<Request>(body.as_bytes()).unwrap().input;
+        assert_eq!((texts.count, texts.kept.len()), (INPUTS_MAX + 1, INPUTS_MAX));
+        let limits = Limits { embedding_inputs_max: INPUTS_MAX, ..Limits::default() };
+        assert_eq!(texts.check("input", &limits).unwrap_err().code, Code::BatchTooLarge);
+    }
+}

@@ -1,0 +1,97 @@
+//! Too much at once, and too slow: each dialect has its own status for it, and says when to come again.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Reply};
+use crate::{Gateway, post, with_the_model};
+
+/// Whatever shall happen here happens long before.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sends one request from several callers again and again, until one of them is refused.
+fn first_refusal(gateway: &Gateway, path: &str, body: &Value) -> Reply {
+    let refused: Mutex<Option<Reply>> = Mutex::new(None);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
+                    let reply = client.send("POST", path, Some(body.to_string().as_bytes()));
+                    if reply.status != 200 {
+                        *refused.lock().unwrap() = Some(reply);
+                    }
+                }
+            });
+        }
+    });
+    refused.into_inner().unwrap().expect("no request was refused")
+}
+
+#[test]
+fn a_full_queue_tells_callers_to_come_again() {
+    let gateway =
+        with_the_model(&[("WEIR_INFERENCE_THREADS", "1"), ("WEIR_INFERENCE_QUEUE_TOKENS_MAX", "1")]);
+    let text = "river ".repeat(200);
+    let openai = json!({"model": "all-MiniLM-L6-v2", "input": text});
+    let reply = first_refusal(&gateway, "/v1/embeddings", &openai);
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text);
+    let error = &reply.json()["error"];
+    assert_eq!((&error["code"], &error["type"]), (&json!("overloaded"), &json!("server_error")));
+
+    let reply = first_refusal(&gateway, "/embed", &json!({"inputs": text}));
+    assert_eq!((reply.status, reply.header("retry-after")), (429, "1"), "{}", reply.text);
+    let error = reply.json();
+    assert_eq!(error["error_type"], "Overloaded");
+    assert!(error["error"].as_str().unwrap().contains("inference.queue_tokens_max"), "{error}");
+    assert_eq!(
+        post(&gateway, "/v1/embeddings", "", &openai).status,
+        200,
+        "when the others are gone there is room"
+    );
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_answered_at_its_deadline() {
+    let gateway = with_the_model(&[("WEIR_SERVER_REQUEST_DEADLINE_MS", "60")]);
+    let texts = vec!["river ".repeat(200); 1_000];
+    let reply = post(&gateway, "/v1/embeddings", "", &json!({"model": "all-MiniLM-L6-v2", "input": texts}));
+    assert_eq!((reply.status, reply.header("retry-after")), (504, "1"), "{}", reply.text);
+    let message =
+        "there was no answer within 60 ms. Try again, ask for less, or raise `server.request_deadline_ms`.";
+    let error = json!({"error": {
+        "message": message, "type": "server_error", "param": null, "code": "deadline_exceeded",
+    }});
+    assert_eq!(reply.json(), error);
+
+    let reply = post(&gateway, "/embed", "", &json!({"inputs": texts}));
+    assert_eq!((reply.status, reply.header("retry-after")), (429, "1"), "{}", reply.text);
+    assert_eq!(reply.json(), json!({"error": message, "error_type": "Overloaded"}));
+}
+
+#[test]
+fn a_large_request_does_not_hold_up_a_small_one() {
+    let gateway = with_the_model(&[("WEIR_INFERENCE_THREADS", "1")]);
+    let texts = vec!["river ".repeat(200); 60];
+    let large = json!({"model": "all-MiniLM-L6-v2", "input": texts});
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            let reply = Client::new(&gateway.weir.url).send(
+                "POST",
+                "/v1/embeddings",
+                Some(large.to_string().as_bytes()),
+            );
+            (reply.status, Instant::now())
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let small = json!({"model": "all-MiniLM-L6-v2", "input": "a weir"});
+        assert_eq!(post(&gateway, "/v1/embeddings", "", &small).status, 200);
+        let small_done = Instant::now();
+        let (status, large_done) = slow.join().unwrap();
+        assert_eq!(status, 200);
+        assert!(small_done < large_done, "the small request waited for the large one");
+    });
+}
