@@ -41,7 +41,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 14] = [
+pub const TABLE: [Row; 16] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -68,6 +68,13 @@ pub const TABLE: [Row; 14] = [
         &["model"],
         "Texts of these callers that were longer than the model reads, and were cut.",
     ),
+    row(
+        "weir_embed_cache_lookups_total",
+        Kind::Counter,
+        &["result"],
+        "Texts that were looked for among the embeddings made before: hit or miss.",
+    ),
+    row("weir_embed_cache_bytes", Kind::Gauge, &[], "Bytes that the cached embeddings take."),
     row(
         "weir_ingest_documents_total",
         Kind::Counter,
@@ -155,6 +162,8 @@ pub struct Metrics {
     queue_tokens: Gauge,
     embedded_tokens: Family<OfModel, Counter>,
     truncated_inputs: Family<OfModel, Counter>,
+    embed_cache: Family<Outcome, Counter>,
+    cache_bytes: Gauge,
     ingested: Family<Outcome, Counter>,
     collections: Gauge,
     documents: Family<InCollection, Gauge>,
@@ -196,6 +205,8 @@ impl Metrics {
             queue_tokens: Gauge::default(),
             embedded_tokens: Family::default(),
             truncated_inputs: Family::default(),
+            embed_cache: Family::default(),
+            cache_bytes: Gauge::default(),
             ingested: Family::default(),
             collections: Gauge::default(),
             documents: Family::default(),
@@ -219,14 +230,16 @@ impl Metrics {
         registry.register("weir_embed_queue_tokens", help(3), metrics.queue_tokens.clone());
         registry.register("weir_embed_tokens", help(4), metrics.embedded_tokens.clone());
         registry.register("weir_truncated_inputs", help(5), metrics.truncated_inputs.clone());
-        registry.register("weir_ingest_documents", help(6), metrics.ingested.clone());
-        registry.register("weir_collections", help(7), metrics.collections.clone());
-        registry.register("weir_documents", help(8), metrics.documents.clone());
-        registry.register("weir_chunks", help(9), metrics.chunks.clone());
-        registry.register("weir_pending_operations", help(10), metrics.pending.clone());
-        registry.register_with_unit("weir_index", help(11), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_connections", help(12), metrics.connections.clone());
-        registry.register("weir_build_info", help(13), build);
+        registry.register("weir_embed_cache_lookups", help(6), metrics.embed_cache.clone());
+        registry.register_with_unit("weir_embed_cache", help(7), Unit::Bytes, metrics.cache_bytes.clone());
+        registry.register("weir_ingest_documents", help(8), metrics.ingested.clone());
+        registry.register("weir_collections", help(9), metrics.collections.clone());
+        registry.register("weir_documents", help(10), metrics.documents.clone());
+        registry.register("weir_chunks", help(11), metrics.chunks.clone());
+        registry.register("weir_pending_operations", help(12), metrics.pending.clone());
+        registry.register_with_unit("weir_index", help(13), Unit::Bytes, metrics.index_bytes.clone());
+        registry.register("weir_connections", help(14), metrics.connections.clone());
+        registry.register("weir_build_info", help(15), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -259,6 +272,13 @@ impl Metrics {
         self.truncated_inputs.get_or_create(&labels).inc_by(truncated);
     }
 
+    /// Counts texts whose embedding was known, and those whose was not.
+    pub fn embed_cache(&self, hits: usize, misses: usize) {
+        for (result, count) in [("hit", hits), ("miss", misses)] {
+            self.embed_cache.get_or_create(&Outcome { result: result.into() }).inc_by(count as u64);
+        }
+    }
+
     /// Counts documents that a request brought.
     pub fn documents_received(&self, accepted: u64, refused: u64) {
         self.count_documents("accepted", accepted);
@@ -281,8 +301,14 @@ impl Metrics {
     }
 
     /// Everything in Prometheus' text format, with the gauges as they are now.
-    pub fn render(&self, queued_tokens: usize, collections: &[CollectionGauges]) -> String {
+    pub fn render(
+        &self,
+        queued_tokens: usize,
+        cache_bytes: usize,
+        collections: &[CollectionGauges],
+    ) -> String {
         self.queue_tokens.set(to_i64(queued_tokens as u64));
+        self.cache_bytes.set(to_i64(cache_bytes as u64));
         self.collections.set(to_i64(collections.len() as u64));
         for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes] {
             family.clear(); // what was deleted must not stay

@@ -85,8 +85,8 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let models = Models::load(&config, kernels)?;
-    let scheduler = Scheduler::start(&config.inference).map_err(ServeError::Start)?;
     let metrics = Metrics::new(kernels.isa.name());
+    let scheduler = Scheduler::start(&config.inference, metrics.clone()).map_err(ServeError::Start)?;
     let collections =
         Collections::open(store.clone(), models.clone(), scheduler.clone(), config.clone(), metrics.clone())
             .await?;

@@ -44,12 +44,13 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.request("/v1/search", "POST", 200, 0.01);
     metrics.search(&Timings::default());
     metrics.embedded("m", 7, 1);
+    metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     let _connection = metrics.connection();
     let gauges =
         CollectionGauges { name: "c".to_owned(), documents: 1, chunks: 2, pending: 3, index_bytes: 4 };
-    let text = metrics.render(5, &[gauges]);
+    let text = metrics.render(5, 0, &[gauges]);
     for row in &TABLE {
         let sample =
             if row.kind == Kind::Histogram { format!("{}_count", row.name) } else { row.name.to_owned() };

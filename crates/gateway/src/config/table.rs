@@ -191,6 +191,8 @@ settings! {
         precision: Precision = Precision::Int8, "f32, bf16 or int8", ANY;
         /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
         packed_dir: String = String::new(), "folder", ANY;
+        /// Bytes that embeddings of short requests may take to be given again; 0 turns that off.
+        cache_bytes_max: usize = 16 * 1024 * 1024, "bytes", ANY;
         /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
         /// `overloaded`, at once.
         queue_wait_ms_max: u64 = 25, "ms", ONE;

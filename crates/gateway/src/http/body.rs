@@ -13,6 +13,7 @@ use weir_api::{Code, Invalid};
 use weir_policy::Caller;
 
 use super::error::ApiError;
+use crate::inference::Caching;
 
 /// Reads a JSON body of at most `limit` bytes; `setting` names the limit.
 ///
@@ -44,6 +45,13 @@ pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Resul
 /// The length that the caller announced.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Whether a caller takes embeddings that were made before: not with `Cache-Control: no-cache` or `no-store`.
+pub(super) fn caching(headers: &HeaderMap) -> Caching {
+    let said = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_off = |directive: &str| matches!(directive.trim(), "no-cache" | "no-store");
+    if said.to_ascii_lowercase().split(',').any(is_off) { Caching::Off } else { Caching::On }
 }
 
 /// A body without a media type is taken for JSON, as `curl -d` would have sent it otherwise.

@@ -11,7 +11,7 @@ use super::Gateway;
 use super::body;
 use super::error::{ApiError, no_model};
 use super::vectors;
-use crate::inference::{Input, Lane, LoadedModel, Truncation};
+use crate::inference::{Caching, Input, Lane, LoadedModel, Truncation};
 
 /// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
 const INTERACTIVE_TOKENS_MAX: usize = 512;
@@ -24,6 +24,7 @@ const FLOATS_AT_ONCE_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
 pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
+    let caching = body::caching(request.headers());
     let wants_raw = vectors::wants_raw(request.headers());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
@@ -36,6 +37,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         texts: request.input,
         field: "input",
         model,
+        caching,
     };
     let Made { embeddings, usage, truncated, .. } = embed(&gateway, wanted).await?;
     let format = request.encoding_format.unwrap_or_default();
@@ -62,6 +64,8 @@ pub(super) struct Wanted {
     pub(super) role: Option<TextRole>,
     /// What happens to long ones.
     pub(super) truncate: Truncate,
+    /// Whether embeddings that were made before will do.
+    pub(super) caching: Caching,
 }
 
 /// What became of it.
@@ -99,13 +103,13 @@ pub(super) fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -> Resu
 pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, ApiError> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
-    let model = wanted.model.clone();
+    let (model, caching) = (wanted.model.clone(), wanted.caching);
     let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
     let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
 
     let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
-    let embeddings = gateway.scheduler.embed(&model, read.inputs, lane).await?;
+    let embeddings = gateway.scheduler.embed(&model, read.inputs, lane, caching).await?;
     gateway.metrics.embedded(&model.id, read.tokens as u64, read.truncated.len() as u64);
     Ok(Made {
         embeddings,

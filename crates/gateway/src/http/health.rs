@@ -55,7 +55,8 @@ pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
             index_bytes: collection.engine.disk_bytes().await.unwrap_or(0),
         });
     }
-    let text = gateway.metrics.render(gateway.scheduler.queued_tokens(), &gauges);
+    let text =
+        gateway.metrics.render(gateway.scheduler.queued_tokens(), gateway.scheduler.cache_bytes(), &gauges);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
         .into_response()
 }

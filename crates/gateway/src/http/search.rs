@@ -14,7 +14,7 @@ use super::body::{self, CallerOf, Json};
 use super::error::ApiError;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
-use crate::inference::{Lane, Truncation};
+use crate::inference::{Caching, Lane, Truncation};
 
 /// Searches one collection.
 pub(super) async fn search(
@@ -22,6 +22,7 @@ pub(super) async fn search(
     CallerOf(caller): CallerOf,
     request: Request,
 ) -> Result<Json<SearchReply>, ApiError> {
+    let caching = body::caching(request.headers());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let started = Instant::now();
     let request: SearchRequest = weir_api::parse(&bytes)?;
@@ -34,7 +35,7 @@ pub(super) async fn search(
     let _room = gateway.room_for_search()?;
     let parsed = started.elapsed();
 
-    let embedding = embed_query(&gateway, &collection, &request, mode).await?;
+    let embedding = embed_query(&gateway, &collection, &request, mode, caching).await?;
     let embedded = started.elapsed();
 
     let query = weir_index::SearchRequest {
@@ -91,11 +92,12 @@ async fn embed_query(
     collection: &OpenCollection,
     request: &SearchRequest,
     mode: Mode,
+    caching: Caching,
 ) -> Result<Option<Vec<f32>>, ApiError> {
     let Some(model) = collection.model().filter(|_| mode != Mode::Lexical) else { return Ok(None) };
     let text = format!("{}{}", model.query_prompt, request.query);
     let input = model.input(&text, Truncation::End);
-    let mut embeddings = gateway.scheduler.embed(model, vec![input], Lane::Interactive).await?;
+    let mut embeddings = gateway.scheduler.embed(model, vec![input], Lane::Interactive, caching).await?;
     Ok(embeddings.pop())
 }
 

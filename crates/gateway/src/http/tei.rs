@@ -18,6 +18,7 @@ use crate::inference::{Embedder, LoadedModel};
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
+    let caching = body::caching(request.headers());
     let wants_raw = vectors::wants_raw(request.headers());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let started = Instant::now();
@@ -33,6 +34,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         texts: request.inputs,
         field: "inputs",
         model: model.clone(),
+        caching,
     };
     let mut made = embed_texts(&gateway, wanted).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);

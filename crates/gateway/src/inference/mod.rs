@@ -1,5 +1,6 @@
 //! Where embeddings are made: the models that are served, and the scheduler that owns the cores.
 
+mod cache;
 mod input;
 mod models;
 mod pool;
@@ -9,4 +10,4 @@ mod scheduler;
 pub use input::{Input, Truncation};
 pub use models::{Embedder, LoadedModel, Models};
 pub use pseudo::Pseudo;
-pub use scheduler::{InferenceError, Lane, Scheduler};
+pub use scheduler::{Caching, InferenceError, Lane, Scheduler};

@@ -12,10 +12,12 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use weir_encoder::Model;
 
+use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Load, MicroBatch, Pool, Settings};
 use crate::config::table::Inference;
+use crate::metrics::Metrics;
 
 /// Tokens of one micro-batch; a single longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;
@@ -27,6 +29,15 @@ pub enum Lane {
     Interactive,
     /// Documents.
     Bulk,
+}
+
+/// Whether embeddings that were made before may be given again, and new ones kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caching {
+    /// They may.
+    On,
+    /// Everything is made anew, and nothing kept.
+    Off,
 }
 
 /// Why texts were not embedded.
@@ -67,6 +78,8 @@ struct Parts {
     interactive: Pool,
     bulk: Pool,
     bulk_room: Arc<Semaphore>,
+    cache: Cache,
+    metrics: Metrics,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
 }
@@ -79,7 +92,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(settings: &Inference) -> std::io::Result<Scheduler> {
+    pub fn start(settings: &Inference, metrics: Metrics) -> std::io::Result<Scheduler> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if settings.threads == 0 { cores } else { settings.threads };
         let queue_tokens_max = settings.queue_tokens_max;
@@ -87,10 +100,21 @@ impl Scheduler {
         let bulk = Pool::start(Settings { name: "bulk", threads, niceness: BULK_NICENESS, splits: false })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
-        Ok(Scheduler(Arc::new(Parts { interactive, bulk, bulk_room, queue_tokens_max, queue_wait_max })))
+        let cache = Cache::new(settings.cache_bytes_max);
+        Ok(Scheduler(Arc::new(Parts {
+            interactive,
+            bulk,
+            bulk_room,
+            cache,
+            metrics,
+            queue_tokens_max,
+            queue_wait_max,
+        })))
     }
 
     /// The embeddings of `inputs`, in order. They must be of this model.
+    ///
+    /// Bulk work reads the cache and leaves it as it is: what is embedded once must not drive out what is asked often.
     ///
     /// # Errors
     /// [`InferenceError`]; in the bulk lane never `TooMany` or `TooLong`.
@@ -99,13 +123,56 @@ impl Scheduler {
         model: &LoadedModel,
         inputs: Vec<Input>,
         lane: Lane,
+        caching: Caching,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
         match &model.embedder {
             Embedder::Pseudo(pseudo) => Ok(inputs.iter().map(|input| pseudo.embed(input.text())).collect()),
             Embedder::Local(model) => {
                 let sequences = inputs.into_iter().map(Input::into_ids).collect();
-                self.embed_sequences(model, sequences, lane).await
+                if caching == Caching::Off || !self.0.cache.is_on() {
+                    return self.embed_sequences(model, sequences, lane).await;
+                }
+                self.embed_unknown(model, sequences, lane).await
             }
+        }
+    }
+
+    /// Embeds those sequences that the cache doesn't know.
+    async fn embed_unknown(
+        &self,
+        model: &Arc<Model>,
+        sequences: Vec<Vec<u32>>,
+        lane: Lane,
+    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let Parts { cache, metrics, .. } = &*self.0;
+        let keys: Vec<Key> = sequences.iter().map(|ids| Key::new(&model.info().fingerprint, ids)).collect();
+        let known: Vec<Option<Vec<f32>>> = keys.iter().map(|key| cache.get(key)).collect();
+        let unknown: Vec<Vec<u32>> = sequences
+            .into_iter()
+            .zip(&known)
+            .filter(|(_, known)| known.is_none())
+            .map(|(ids, _)| ids)
+            .collect();
+        metrics.embed_cache(known.len() - unknown.len(), unknown.len());
+        let mut made = match unknown.is_empty() {
+            true => Vec::new(),
+            false => self.embed_sequences(model, unknown, lane).await?,
+        }
+        .into_iter();
+        let mut embeddings = Vec::with_capacity(keys.len());
+        for (key, known) in keys.into_iter().zip(known) {
+            let Some(embedding) = known.or_else(|| made.next().inspect(|made| self.keep(lane, key, made)))
+            else {
+                return Err(InferenceError::Failed);
+            };
+            embeddings.push(embedding);
+        }
+        Ok(embeddings)
+    }
+
+    fn keep(&self, lane: Lane, key: Key, embedding: &[f32]) {
+        if lane == Lane::Interactive {
+            self.0.cache.put(key, embedding);
         }
     }
 
@@ -142,6 +209,11 @@ impl Scheduler {
     /// Tokens that wait in the interactive lane.
     pub fn queued_tokens(&self) -> usize {
         self.0.interactive.load().waiting
+    }
+
+    /// Bytes that the cached embeddings take.
+    pub fn cache_bytes(&self) -> usize {
+        self.0.cache.bytes()
     }
 
     /// Ends the threads after the micro-batch that each of them works on. What still waits hears

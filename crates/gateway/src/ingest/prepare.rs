@@ -7,7 +7,7 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, Prepared, Store, StoredDocument, TextHash};
 use weir_text::Chunking;
 
-use crate::inference::{InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation};
+use crate::inference::{Caching, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation};
 
 /// Bytes of a chunk, at most: a model may make one token of any number of characters without a space.
 const CHUNK_BYTES_MAX: usize = 8192;
@@ -93,7 +93,7 @@ impl Preparer {
         }
         let inputs: Vec<Input> =
             missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
-        let made = self.scheduler.embed(model, inputs, Lane::Bulk).await?;
+        let made = self.scheduler.embed(model, inputs, Lane::Bulk, Caching::On).await?;
         let new: Vec<_> = missing.into_iter().zip(made).collect();
         known.extend(new.iter().cloned());
         Ok((known, new))

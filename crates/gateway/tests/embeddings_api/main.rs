@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+mod cache;
 mod formats;
 mod models;
 mod openai_client;

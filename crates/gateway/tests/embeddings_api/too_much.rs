@@ -1,48 +1,27 @@
 //! Too much at once, and too slow: each dialect has its own status for it, and says when to come again.
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::client::{Client, Reply};
-use crate::{Gateway, post, with_the_model};
-
-/// Whatever shall happen here happens long before.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Sends one request from several callers again and again, until one of them is refused.
-fn first_refusal(gateway: &Gateway, path: &str, body: &Value) -> Reply {
-    let refused: Mutex<Option<Reply>> = Mutex::new(None);
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let client = Client::new(&gateway.weir.url);
-                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
-                    let reply = client.send("POST", path, Some(body.to_string().as_bytes()));
-                    if reply.status != 200 {
-                        *refused.lock().unwrap() = Some(reply);
-                    }
-                }
-            });
-        }
-    });
-    refused.into_inner().unwrap().expect("no request was refused")
-}
+use crate::support::client::Client;
+use crate::{post, with_the_model};
 
 #[test]
 fn a_full_queue_tells_callers_to_come_again() {
-    let gateway =
-        with_the_model(&[("WEIR_INFERENCE_THREADS", "1"), ("WEIR_INFERENCE_QUEUE_TOKENS_MAX", "1")]);
+    let gateway = with_the_model(&[
+        ("WEIR_INFERENCE_THREADS", "1"),
+        ("WEIR_INFERENCE_QUEUE_TOKENS_MAX", "1"),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+    ]);
     let text = "river ".repeat(200);
     let openai = json!({"model": "all-MiniLM-L6-v2", "input": text});
-    let reply = first_refusal(&gateway, "/v1/embeddings", &openai);
+    let reply = gateway.first_refusal(8, "/v1/embeddings", &openai);
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text);
     let error = &reply.json()["error"];
     assert_eq!((&error["code"], &error["type"]), (&json!("overloaded"), &json!("server_error")));
 
-    let reply = first_refusal(&gateway, "/embed", &json!({"inputs": text}));
+    let reply = gateway.first_refusal(8, "/embed", &json!({"inputs": text}));
     assert_eq!((reply.status, reply.header("retry-after")), (429, "1"), "{}", reply.text);
     let error = reply.json();
     assert_eq!(error["error_type"], "Overloaded");

@@ -2,13 +2,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::documented::check_error;
-use crate::support::client::{Client, Reply};
+use crate::support::client::Client;
 use crate::{Gateway, in_repository};
 
 /// Whatever shall happen here happens long before.
@@ -21,26 +20,6 @@ fn read_all(mut connection: TcpStream) -> String {
     answer
 }
 
-/// The first search that is refused while so many callers search all the time.
-fn refused_among(callers: usize, gateway: &Gateway, body: &str) -> Reply {
-    let refused: Mutex<Option<Reply>> = Mutex::new(None);
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..callers {
-            scope.spawn(|| {
-                let client = Client::new(&gateway.weir.url);
-                while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
-                    let reply = client.send("POST", "/v1/search", Some(body.as_bytes()));
-                    if reply.status != 200 {
-                        *refused.lock().unwrap() = Some(reply);
-                    }
-                }
-            });
-        }
-    });
-    refused.into_inner().unwrap().expect("no search was refused")
-}
-
 #[test]
 fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
     let gateway = Gateway::start_with(&[
@@ -51,8 +30,8 @@ fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
     let documents: Vec<Value> = words.chunks(20).map(|some| json!({"text": some.join(" ")})).collect();
     gateway.ingest(&documents);
     // a search for every word takes so long that another one comes meanwhile
-    let body = json!({"query": words.join(" "), "top_k": 100}).to_string();
-    let refused = refused_among(8, &gateway, &body);
+    let body = json!({"query": words.join(" "), "top_k": 100});
+    let refused = gateway.first_refusal(8, "/v1/search", &body);
     let problem = check_error(&refused, "overloaded", "a search too many");
     assert!(problem["detail"].as_str().unwrap().contains("limits.search_concurrency_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");
@@ -66,10 +45,11 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
         ("WEIR_MODEL", model.to_str().unwrap()),
         ("WEIR_INFERENCE_THREADS", "1"),
         ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
     ]);
     gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
-    let body = json!({"query": "weir ".repeat(200)}).to_string();
-    let refused = refused_among(16, &gateway, &body);
+    let body = json!({"query": "weir ".repeat(200)});
+    let refused = gateway.first_refusal(16, "/v1/search", &body);
     let problem = check_error(&refused, "overloaded", "a query too many");
     assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");

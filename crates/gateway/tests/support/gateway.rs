@@ -4,13 +4,17 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::client::Client;
+use super::client::{Client, Reply};
 use super::process::Weir;
+
+/// Callers who want to be refused are refused long before.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A gateway over a folder of its own, and a client of it.
 pub(crate) struct Gateway {
@@ -21,6 +25,26 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
+    /// The first reply that is no success while so many callers send this request all the time.
+    pub(crate) fn first_refusal(&self, callers: usize, path: &str, body: &Value) -> Reply {
+        let refused: Mutex<Option<Reply>> = Mutex::new(None);
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..callers {
+                scope.spawn(|| {
+                    let client = Client::new(&self.weir.url);
+                    while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
+                        let reply = client.send("POST", path, Some(body.to_string().as_bytes()));
+                        if reply.status != 200 {
+                            *refused.lock().unwrap() = Some(reply);
+                        }
+                    }
+                });
+            }
+        });
+        refused.into_inner().unwrap().expect("no request was refused")
+    }
+
     pub(crate) fn start() -> Gateway {
         Gateway::start_with(&[])
     }
