@@ -54,8 +54,9 @@ fn what_was_only_accepted_is_searchable_after_the_next_start() {
     client.wait_until_ready();
     client.wait_until_searchable();
     assert_eq!(client.get("/healthz").1["document_count"], DOCUMENTS);
+    // the job hears of it a moment after searches do
     let path = format!("/v1/jobs/{}", accepted.1["job_id"].as_str().unwrap());
-    assert_eq!(client.get(&path).1["status"], "completed");
+    client.wait("the end of the job", || client.get(&path).1["status"] == "completed");
 }
 
 #[test]
