@@ -61,12 +61,14 @@ ingest_sample_once() {
 }
 
 print_three_things_to_try() {
+    local url_option=
+    [ "$WEIR_URL" = http://127.0.0.1:8000 ] || url_option=" --url $WEIR_URL"
     cat <<TRY
 
 Weir serves on $WEIR_URL, its data is in $WEIR_DATA_DIR. Three things to try:
 
-  1. curl -s $WEIR_URL/v1/search -H 'content-type: application/json' -d '{"query":"Who won Super Bowl 50?","top_k":3}'
-  2. $WEIR search "what makes a ship float"
+  1. curl -s $WEIR_URL/v1/search -H 'content-type: application/json' -d '{"query":"who sang the American anthem before the football final","top_k":3}'
+  2. $WEIR search "how do spinning blades turn steam into motion"$url_option
   3. open $WEIR_URL/docs in a browser
 
 Ctrl-C stops it.

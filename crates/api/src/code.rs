@@ -39,6 +39,8 @@ pub enum Code {
     RouteNotFound,
     /// The route exists, but not for this method.
     MethodNotAllowed,
+    /// The request names a host or comes from a web page that the gateway doesn't know.
+    HostNotAllowed,
     /// The collection exists with settings that can't be changed to these.
     CollectionConflict,
     /// The collection is being rebuilt.
@@ -100,7 +102,7 @@ const fn failed(
 
 /// Every code, in the order of [`Code`].
 #[rustfmt::skip]
-pub const TABLE: [Row; 23] = [
+pub const TABLE: [Row; 24] = [
     refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column where reading stopped."),
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
@@ -133,6 +135,8 @@ pub const TABLE: [Row; 23] = [
         "`GET /openapi.json` lists every route."),
     refused(Code::MethodNotAllowed, "method_not_allowed", 405, "The route doesn't take this method",
         "Use a method that the `Allow` header of the reply names."),
+    refused(Code::HostNotAllowed, "host_not_allowed", 403, "The gateway is not meant to be called by this name or page",
+        "Call it as `localhost` or by its loopback address, or add the name to `server.allowed_hosts`."),
     refused(Code::CollectionConflict, "collection_conflict", 409, "The collection has other settings that can't change",
         "Send the settings that the collection has, or delete it first, or use another name."),
     failed(Code::CollectionNotReady, "collection_not_ready", 503, "The collection's index is being rebuilt",

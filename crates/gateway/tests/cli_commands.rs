@@ -28,7 +28,7 @@ fn config_check_reports_every_problem_with_its_remedy() {
         seen.err,
         "error: the configuration has 2 problems\n  weir.toml:2: unknown setting in `[server]` `lisen`\n  \
          weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0\n\
-         hint: did you mean `listen`? Accepted: listen, data_dir, insecure_no_auth, request_deadline_ms, \
+         hint: did you mean `listen`? Accepted: listen, data_dir, insecure_no_auth, allowed_hosts, request_deadline_ms, \
          shutdown_grace_ms\n"
     );
 }
@@ -248,7 +248,7 @@ fn ctrl_c_says_how_to_continue() {
     assert_eq!(seen.code, 130);
     assert_eq!(
         seen.err,
-        "error: interrupted: 0 documents are in\n\
+        "error: interrupted: 0 documents are searchable, 1 more are accepted and will be\n\
          hint: run the same command again to continue: unchanged documents cost nothing\n"
     );
 }

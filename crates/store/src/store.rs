@@ -96,8 +96,8 @@ impl Store {
         }
     }
 
-    /// Makes a new generation the current one, with nothing indexed. The old one's chunks go, and the embeddings that
-    /// no other chunk refers to. `None` when the collection is gone.
+    /// Makes a new generation the current one, with nothing indexed. What the old one has prepared stays until the new one
+    /// is complete: whoever goes back to the old model before then finds its embeddings. `None` when the collection is gone.
     pub async fn start_generation(
         &self,
         id: CollectionId,

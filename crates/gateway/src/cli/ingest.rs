@@ -60,11 +60,15 @@ pub fn run(
     let sent = ingest.send_all(Documents::of(files), arguments.batch as usize);
     ingest.progress.finish();
     let seconds = ingest.progress.elapsed().as_secs_f64();
+    let on_the_way: u64 = ingest.on_the_way.iter().map(|sent| sent.documents).sum();
     let report = ingest.report;
     report.print_rejected();
     match sent {
         Err(ClientError::Interrupted) => {
-            return Err(Failure::Interrupted(format!(": {} documents are in", report.done)));
+            let done = report.done;
+            let message =
+                format!(": {done} documents are searchable, {on_the_way} more are accepted and will be");
+            return Err(Failure::Interrupted(message));
         }
         Err(source) => return Err(Failure::Ingest { source, done: report.done }),
         Ok(()) => {}
@@ -192,7 +196,13 @@ impl Ingest<'_> {
     fn finish_until(&mut self, count: usize) -> Result<(), ClientError> {
         while self.on_the_way.len() > count {
             let Some(sent) = self.on_the_way.pop_front() else { break };
-            let job = self.wait_for(&sent.job_id)?;
+            let job = match self.wait_for(&sent.job_id) {
+                Ok(job) => job,
+                Err(error) => {
+                    self.on_the_way.push_front(sent);
+                    return Err(error);
+                }
+            };
             self.report.add(&job, &sent);
             self.progress.advance(sent.file_bytes, sent.documents);
         }

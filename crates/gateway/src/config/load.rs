@@ -194,6 +194,7 @@ impl Layers {
             self.problems = check_together(&self.config);
         }
         if !self.problems.is_empty() {
+            self.problems.sort_by_key(|problem| problem.place.line());
             return Err(Problems(self.problems));
         }
         if self.config.models.is_empty() && Path::new(DEFAULT_FOLDER).is_dir() {
@@ -278,14 +279,14 @@ mod tests {
         check(
             "[server]\nlisten = \"nowhere\"\nlisen = 1\n\n[limits]\ntop_k_max = 0\nbody_bytes_max = \"a\"\n\n[colours]\n",
             &[
-                "3: unknown setting in `[server]` `lisen` | did you mean `listen`? Accepted: listen, data_dir, \
-                 insecure_no_auth, request_deadline_ms, shutdown_grace_ms",
-                "9: unknown section `colours` | accepted: server, log, limits, inference, search, ingest, index, \
-                 chunking, collections, client, hub, models",
                 "2: `server.listen` must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", \
                  not \"nowhere\"",
+                "3: unknown setting in `[server]` `lisen` | did you mean `listen`? Accepted: listen, data_dir, \
+                 insecure_no_auth, allowed_hosts, request_deadline_ms, shutdown_grace_ms",
                 "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
                 "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
+                "9: unknown section `colours` | accepted: server, log, limits, inference, search, ingest, index, \
+                 chunking, collections, client, hub, models",
             ],
         );
     }

@@ -21,6 +21,16 @@ pub enum Place {
     Nowhere,
 }
 
+impl Place {
+    /// The line of the file; those elsewhere come after all lines.
+    pub(super) fn line(&self) -> usize {
+        match self {
+            Place::File { line, .. } => *line,
+            Place::Variable(_) | Place::Flag(_) | Place::Nowhere => usize::MAX,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

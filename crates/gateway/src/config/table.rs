@@ -137,6 +137,9 @@ settings! {
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
         /// Whether to listen where others can reach it although nobody has to show a key.
         insecure_no_auth: bool = false, "true or false", ANY;
+        /// Names, separated by commas, by which the gateway may be called and whose web pages may call it, beside `localhost`
+        /// and loopback addresses; `*` allows all. Any page in a browser can reach a loopback address, hence the question.
+        allowed_hosts: String = String::new(), "names", ANY;
         /// How long a request may take before it is answered with `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
         /// How long running requests may take to finish after SIGTERM.

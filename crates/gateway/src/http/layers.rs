@@ -73,6 +73,50 @@ fn method_label(method: &axum::http::Method) -> &'static str {
     }
 }
 
+/// Refuses calls by a name or from a web page that is not ours: any page that somebody visits can reach a loopback address,
+/// by its own address (then `Origin` names the page) or by a name that it points there (then `Host` names it).
+pub(super) async fn known_host(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    let server = &gateway.config.server;
+    let stranger = if server.insecure_no_auth { None } else { stranger(&request, &server.allowed_hosts) };
+    match stranger {
+        Some(error) => error.into_response(),
+        None => next.run(request).await,
+    }
+}
+
+fn stranger(request: &Request, allowed: &str) -> Option<ApiError> {
+    let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = request.uri().host().or_else(|| text(header::HOST).map(host_of));
+    let page =
+        text(header::ORIGIN).map(|origin| host_of(origin.split_once("://").map_or("?", |(_, host)| host)));
+    let named = [(host, "by the host"), (page, "from a page of")];
+    let (name, what) = named
+        .into_iter()
+        .filter_map(|(name, what)| Some((name?, what)))
+        .find(|(name, _)| !is_known(name, allowed))?;
+    let message = format!("a call {what} `{}` is not allowed", name.escape_debug());
+    Some(ApiError::new(Code::HostNotAllowed, message))
+}
+
+/// The host of `host:port`, without the brackets of an IPv6 address.
+fn host_of(authority: &str) -> &str {
+    let end_of_address = authority.rfind(']').unwrap_or(0);
+    let host = match authority.rfind(':') {
+        Some(colon) if colon > end_of_address => &authority[..colon],
+        _ => authority,
+    };
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+fn is_known(host: &str, allowed: &str) -> bool {
+    let is_loopback =
+        |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let mut allowed = allowed.split(',').map(str::trim);
+    host.eq_ignore_ascii_case("localhost")
+        || is_loopback(host.trim_start_matches('[').trim_end_matches(']'))
+        || allowed.any(|name| name == "*" || name.eq_ignore_ascii_case(host))
+}
+
 /// Says who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
 pub(super) async fn caller(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(Arc::new(Caller::all_powerful()));
@@ -121,5 +165,31 @@ impl Stream for SharedBody {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).poll_next_unpin(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_whatever_its_port_and_case() {
+        for known in [
+            "localhost",
+            "LOCALHOST:8000",
+            "127.0.0.1:8000",
+            "127.8.9.1",
+            "[::1]:8000",
+            "[::1]",
+            "weir.lan:80",
+        ] {
+            assert!(is_known(host_of(known), "other.lan, weir.lan"), "{known}");
+        }
+        for unknown in
+            ["", "?", "evil.example", "localhost.evil.example:8000", "10.0.0.1", "127.0.0.1.evil.example"]
+        {
+            assert!(!is_known(host_of(unknown), "other.lan, weir.lan"), "{unknown}");
+            assert!(is_known(host_of(unknown), "*"), "{unknown}");
+        }
     }
 }

@@ -128,8 +128,8 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Every route and every layer, in order.
 ///
-/// A request passes, from the outside in: its id and the log's span; counting; the rendering of errors; who calls; the
-/// deadline; hearing out a refused caller; then its handler, which reads the body up to the route's limit, checks it, and
+/// A request passes, from the outside in: its id and the log's span; counting; the rendering of errors; whether it
+/// comes by a name and from a page that are ours; who calls; the deadline; hearing out a refused caller; then its handler, which reads the body up to the route's limit, checks it, and
 /// takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
 /// way and touch neither model nor disk.
 pub fn router(gateway: Gateway) -> Router {
@@ -168,6 +168,7 @@ pub fn router(gateway: Gateway) -> Router {
         .layer(from_fn(layers::hear_out))
         .layer(from_fn_with_state(gateway.clone(), layers::deadline))
         .layer(from_fn(layers::caller))
+        .layer(from_fn_with_state(gateway.clone(), layers::known_host))
         .layer(from_fn(error::render))
         .layer(from_fn_with_state(gateway.clone(), layers::observe))
         .layer(from_fn(layers::request_id))

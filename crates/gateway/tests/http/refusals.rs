@@ -383,3 +383,20 @@ fn when_every_document_is_bad_the_request_is_refused_and_all_are_named() {
     assert_eq!(pointers, ["#/documents/0/text", "#/documents/1/text", "#/documents/2/text"]);
     assert_eq!(gateway.get("/v1/jobs").1["data"], json!([]), "a refused request leaves no job");
 }
+
+#[test]
+fn calls_from_foreign_pages_and_by_foreign_names_are_refused() {
+    let gateway = Gateway::start_with(&[("WEIR_SERVER_ALLOWED_HOSTS", "weir.lan")]);
+    let body = json!({"documents": [{"id": "planted", "text": "by a page"}]}).to_string();
+    let ingest = |headers: &[(&str, &str)]| {
+        gateway.try_send("POST", "/v1/ingest?wait=true", headers, Some(body.as_bytes())).unwrap()
+    };
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    for foreign in [("origin", "http://evil.example"), ("origin", "null"), ("host", "evil.example:8000")] {
+        check_error(&ingest(&[form, foreign]), "host_not_allowed", &format!("{foreign:?}"));
+    }
+    assert_eq!(gateway.send("GET", "/healthz", None).json()["document_count"], 0);
+    for ours in [("origin", "http://localhost:3000"), ("origin", "https://weir.lan"), ("host", "weir.lan")] {
+        assert_eq!(ingest(&[form, ours]).status, 202, "{ours:?}");
+    }
+}

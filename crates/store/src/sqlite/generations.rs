@@ -11,6 +11,8 @@ use crate::{Collection, CollectionId, Generation, GenerationId, Now, Result};
 pub(super) struct Current {
     pub(super) collection: CollectionId,
     pub(super) fingerprint_id: i64,
+    /// The operation up to which it has to come before it can stand for the generations before it.
+    complete_from: u64,
 }
 
 pub(super) fn current(connection: &Connection, collection: CollectionId) -> Result<Option<Generation>> {
@@ -55,10 +57,11 @@ fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Now) -> 
 pub(super) fn by_id_if_current(connection: &Connection, id: GenerationId) -> Result<Option<Current>> {
     let found = connection
         .prepare_cached(
-            "SELECT collection_id, fingerprint_id FROM generations WHERE id = ?1 AND current = 1",
+            "SELECT collection_id, fingerprint_id, complete_from FROM generations WHERE id = ?1 AND current = 1",
         )?
         .query_row([id.0], |row| {
-            Ok(Current { collection: CollectionId(row.get(0)?), fingerprint_id: row.get(1)? })
+            let (collection, fingerprint_id) = (CollectionId(row.get(0)?), row.get(1)?);
+            Ok(Current { collection, fingerprint_id, complete_from: row.get(2)? })
         })
         .optional()?;
     Ok(found)
@@ -98,14 +101,16 @@ pub(super) fn insert_current(
     Ok(())
 }
 
+/// Starts a generation. What the one before has prepared stays until the new one is complete: whoever goes back to its model
+/// before then, or after a start with another one by mistake, finds its embeddings.
 pub(crate) fn replace_current(
     connection: &Connection,
     collection: CollectionId,
     fingerprint: &str,
     now: Now,
 ) -> Result<Option<Collection>> {
-    if let Some((old, fingerprint_id)) = current_id(connection, collection)? {
-        delete_chunks(connection, old, fingerprint_id)?;
+    if let Some((old, _)) = current_id(connection, collection)? {
+        delete_superseded(connection, collection, Some(fingerprint))?;
         connection.prepare_cached("UPDATE generations SET current = 0 WHERE id = ?1")?.execute([old.0])?;
         insert_current(connection, collection, fingerprint, now)?;
     }
@@ -114,10 +119,25 @@ pub(crate) fn replace_current(
 
 /// Removes every generation of a collection, with chunks and embeddings.
 pub(super) fn delete_all(connection: &Connection, collection: CollectionId) -> Result<()> {
+    delete_superseded(connection, collection, None)?;
     if let Some((current, fingerprint_id)) = current_id(connection, collection)? {
         delete_chunks(connection, current, fingerprint_id)?;
     }
     connection.prepare_cached("DELETE FROM generations WHERE collection_id = ?1")?.execute([collection.0])?;
+    Ok(())
+}
+
+/// Removes the generations that are not current any more, except those of the model `kept`.
+fn delete_superseded(connection: &Connection, collection: CollectionId, kept: Option<&str>) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "SELECT g.id, g.fingerprint_id FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
+         WHERE g.collection_id = ?1 AND g.current = 0 AND (?2 IS NULL OR f.fingerprint <> ?2)",
+    )?;
+    let rows = statement.query_map(params![collection.0, kept], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (id, fingerprint_id) in rows.collect::<rusqlite::Result<Vec<(i64, i64)>>>()? {
+        delete_chunks(connection, GenerationId(id), fingerprint_id)?;
+        connection.prepare_cached("DELETE FROM generations WHERE id = ?1")?.execute([id])?;
+    }
     Ok(())
 }
 
@@ -132,7 +152,12 @@ pub(crate) fn mark_indexed(connection: &Connection, id: GenerationId, number: u6
         .prepare_cached("UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1")?
         .execute(params![id.0, number])?;
     match by_id_if_current(connection, id)? {
-        Some(current) => jobs::advance(connection, current.collection, number, now),
+        Some(current) => {
+            if number >= current.complete_from {
+                delete_superseded(connection, current.collection, None)?;
+            }
+            jobs::advance(connection, current.collection, number, now)
+        }
         None => Ok(()),
     }
 }

@@ -128,6 +128,7 @@ pub async fn a_new_generation_starts_with_nothing_prepared(open: Open<'_>) {
     );
     assert_eq!((next.id, next.last_operation), (made.id, 1));
     assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 1, chunks: 0 });
+    store.mark_indexed(next.generation.id, 1, 5.0).await.unwrap();
     assert_eq!(store.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
     assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().chunks, []);
     close_sound(store).await;

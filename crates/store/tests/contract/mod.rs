@@ -69,6 +69,7 @@ macro_rules! contract {
                 a_deleted_document_takes_its_chunks_and_embeddings,
                 embeddings_of_two_models_do_not_meet,
                 an_embedding_is_shared_between_collections,
+                who_goes_back_to_a_model_before_the_other_is_complete_finds_its_embeddings,
                 only_the_current_generation_is_prepared,
             }
         }

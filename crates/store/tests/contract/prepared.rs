@@ -119,10 +119,32 @@ pub async fn an_embedding_is_shared_between_collections(open: Open<'_>) {
     prepare(&store, one.generation.id, "a", 1, &[1, 2], &[1, 2]).await;
     prepare(&store, two.generation.id, "a", 1, &[1], &[]).await;
     assert_eq!(store.verify().await.unwrap().embeddings, 2);
-    store.start_generation(one.id, "m", 2.0).await.unwrap();
+    let next = store.start_generation(one.id, "m", 2.0).await.unwrap().unwrap();
+    store.mark_indexed(next.generation.id, 1, 2.5).await.unwrap();
     assert_eq!(kept(&store, "m").await, "1");
     store.delete_collection(two.id, 3.0).await.unwrap();
     assert_eq!(kept(&store, "m").await, "");
+    close_sound(store).await;
+}
+
+pub async fn who_goes_back_to_a_model_before_the_other_is_complete_finds_its_embeddings(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
+    prepare(&store, made.generation.id, "a", 1, &[1, 2], &[1, 2]).await;
+    prepare(&store, made.generation.id, "b", 2, &[3], &[3]).await;
+    let mistaken = store.start_generation(made.id, "m2", 2.0).await.unwrap().unwrap();
+    prepare(&store, mistaken.generation.id, "a", 1, &[1], &[1]).await;
+    store.mark_indexed(mistaken.generation.id, 1, 2.5).await.unwrap();
+    assert_eq!(kept(&store, "m").await, "1 2 3", "the other one has not come to the second document");
+
+    let back = store.start_generation(made.id, "m", 3.0).await.unwrap().unwrap();
+    assert_eq!(kept(&store, "m").await, "1 2 3");
+    prepare(&store, back.generation.id, "a", 1, &[1, 2], &[]).await;
+    prepare(&store, back.generation.id, "b", 2, &[], &[]).await;
+    store.mark_indexed(back.generation.id, 2, 4.0).await.unwrap();
+    assert_eq!((kept(&store, "m").await, kept(&store, "m2").await), ("1 2".to_owned(), String::new()));
+    assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 2, chunks: 2 });
     close_sound(store).await;
 }
 
