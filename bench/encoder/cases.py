@@ -59,7 +59,7 @@ def fixture_vectors() -> list[list[float]]:
 
 
 def runs_of(tokens: int, count: int, tokenize: Tokenize) -> tuple[list[str], list[list[int]]]:
-    """`count` texts of exactly `tokens` tokens, the special ones included: runs of words as they follow in the fixtures.
+    """`count` texts of exactly `tokens` tokens, the special ones included: runs of words of the fixtures.
 
     A text can then be handed to an engine that tokenises as well as to one that takes ids, and neither pads or cuts.
     """

@@ -91,14 +91,10 @@ def peers(setup: Setup, cores: int) -> list[Engine]:
         for kind, file in (("int8", "int8.onnx"), ("f32", "fused.onnx")):
             model = ["--model", str(setup.exported / file)]
             name = f"ONNX Runtime {kind}"
-            found.append(
-                Engine(name + shape, f"ort {kind}", [*worker, "onnxruntime", *model, *sizes], cores, one)
-            )
+            found.append(Engine(name + shape, f"ort {kind}", [*worker, "onnxruntime", *model, *sizes], cores, one))
             if setup.ort_binary.exists():
                 command = [str(setup.ort_binary), *model, *sizes]
-                found.append(
-                    Engine(f"{name} from Rust{shape}", f"ort {kind}", command, cores, one, ort_environment())
-                )
+                found.append(Engine(f"{name} from Rust{shape}", f"ort {kind}", command, cores, one, ort_environment()))
         model = ["--model", str(setup.exported / "openvino-int8.xml")]
         found.append(
             Engine("OpenVINO int8" + shape, "openvino int8", [*worker, "openvino", *model, *sizes], cores, one)
@@ -121,7 +117,7 @@ class Process:
 
     def __init__(self, engine: Engine, cores: Iterable[int]) -> None:
         self.engine = engine
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             ["taskset", "--cpu-list", ",".join(map(str, cores)), *engine.command],
             stdin=subprocess.PIPE,

@@ -96,7 +96,7 @@ def fuse(folder: Path, plain: Path, out: Path) -> dict[str, int]:
 
 def quantise(fused: Path, out: Path) -> None:
     """Dynamic int8 with a scale for each output channel."""
-    # Without VNNI full eight-bit weights overflow in the instruction that ONNX Runtime uses; its guide asks for seven then.
+    # Without VNNI eight-bit weights overflow in the instruction that ONNX Runtime uses; its guide asks for seven.
     quantize_dynamic(
         fused,
         out,
@@ -125,7 +125,7 @@ def calibration(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def quantise_openvino(folder: Path, plain: Path, out: Path) -> None:
-    """Static int8 by NNCF, as its guide says for transformers, with its guard against overflow where VNNI is missing."""
+    """Static int8 by NNCF, as it advises for transformers, with its guard against overflow where VNNI is missing."""
     import nncf
     import openvino
     from nncf.quantization.advanced_parameters import OverflowFix

@@ -2,7 +2,7 @@
 """Measures the encoder beside its peers in one run, and writes a page, a plot and all figures.
 
     bench/encoder.sh                     # everything, about eight minutes after the set-up
-    python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER      # the encoder alone
+    python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER   # the encoder alone
 
 Every engine lives in a process of its own that stays alive; a few calls of each come in turns, many rounds long, so that
 whatever else the machine does meets all of them.
@@ -33,7 +33,11 @@ from engines import Engine, EngineError, Process, Setup
 
 # Threads of some engines spin for a while after a call: the next engine must not share its cores with them.
 SETTLE_SECONDS = 0.02
+# Counted rounds that a section has at least, unless that takes twice its time.
 ROUNDS_MIN = 3
+# An engine that used more than this many times its share of the time sits turns out after that, so that a slow peer, or
+# one whose threads wait for each other on a busy machine, leaves time for the others.
+TIME_SHARE_MAX = 2.0
 # How the time is divided: lone texts on one core, lone texts on four, batches on four.
 SHARES = (0.42, 0.08, 0.5)
 TINY_TEXTS = 12
@@ -103,23 +107,34 @@ def measure_section(
             give_up(run, process.engine, error)
     order = Random(7)
     rounds = 0
-    give_up_at = time.monotonic() + seconds
-    while rounds <= ROUNDS_MIN or time.monotonic() < give_up_at:
+    used = dict.fromkeys(processes, 0.0)
+    started = time.monotonic()
+    while is_wanted(rounds, time.monotonic() - started, seconds):
         if peak_core is not None:
             run.peaks.append(measure_peaks(run.setup, peak_core))
         for case in chosen:
             turns = [process for process in processes if process.engine.takes(case)]
             order.shuffle(turns)
             for process in turns:
+                share = (time.monotonic() - started) / len(processes)
+                if rounds > ROUNDS_MIN and used[process] > TIME_SHARE_MAX * share:
+                    continue
                 time.sleep(run.settle_seconds)
+                turn_started = time.monotonic()
                 times = process.run(case, case.warmup, case.repetitions)
+                used[process] += time.monotonic() - turn_started
                 if rounds > 0:
                     place = (report.key(process.engine), case.name)
                     run.samples.setdefault(place, report.Samples()).add(times["wall_ns"], times["cpu_ns"])
         rounds += 1
-        show_progress(chosen, rounds - 1, give_up_at)
+        show_progress(chosen, rounds - 1, started + seconds)
     for process in processes:
         run.engines[report.key(process.engine)].rss_bytes = process.rss_bytes()
+
+
+def is_wanted(rounds: int, elapsed: float, seconds: float) -> bool:
+    """Whether a section goes on, `rounds` rounds and some time after its start; one round does not count."""
+    return rounds <= 1 or elapsed < seconds or (rounds <= ROUNDS_MIN and elapsed < 2 * seconds)
 
 
 def show_progress(chosen: list[Case], rounds: int, until: float) -> None:
@@ -147,7 +162,7 @@ def cosine(a: list[float], b: list[float]) -> float:
     """The cosine of the angle between two vectors."""
 
     def dot(x: list[float], y: list[float]) -> float:
-        return sum(map(mul, x, y))
+        return float(sum(map(mul, x, y)))
 
     return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
 

@@ -11,6 +11,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 from cases import LONE_TOKENS, Case  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
 
 # What is drawn: kind of engine (its fastest configuration), label, colour.
 SERIES = (
@@ -37,7 +38,7 @@ def draw(report: Report, file: Path) -> None:
     plt.close(figure)
 
 
-def draw_latency(axes: plt.Axes, cases: list[Case], report: Report) -> None:
+def draw_latency(axes: Axes, cases: list[Case], report: Report) -> None:
     """A line for each engine, both axes by powers."""
     for kind, label, colour in SERIES:
         found = [(case.tokens, report.fastest(case, kind)) for case in cases]
@@ -50,7 +51,7 @@ def draw_latency(axes: plt.Axes, cases: list[Case], report: Report) -> None:
     axes.grid(alpha=0.3)
 
 
-def draw_throughput(axes: plt.Axes, cases: list[Case], report: Report) -> None:
+def draw_throughput(axes: Axes, cases: list[Case], report: Report) -> None:
     """A group of bars for each case."""
     width = 0.8 / len(SERIES)
     for at, (kind, _, colour) in enumerate(SERIES):

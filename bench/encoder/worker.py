@@ -1,4 +1,4 @@
-"""One peer in a process of its own: reads a request a line, writes a reply a line, as `bench_encoder` of the encoder does.
+"""One peer in a process of its own: reads a request a line, writes a reply a line, as the encoder's `bench_encoder`.
 
     python bench/encoder/worker.py onnxruntime --model int8.onnx --threads 1 --sessions 4
 
@@ -70,7 +70,7 @@ def serve(peer: Any, load_ns: int, replies: Any) -> None:
 
 
 def main() -> None:
-    """Reads the command line. Only replies go to standard output: what the peers print there is sent to standard error."""
+    """Reads the command line. What the peers print goes to standard error: standard output is for replies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", choices=("onnxruntime", "openvino", "st-ids", "st-texts"))
     parser.add_argument("--model", type=Path, required=True)
