@@ -4,7 +4,7 @@
     bench/encoder.sh                     # everything, about eight minutes after the set-up
     python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER   # the encoder alone
 
-Every engine lives in a process of its own that stays alive; a few calls of each come in turns, many rounds long, so that
+    python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER  # the encoder alone
 whatever else the machine does meets all of them.
 """
 
