@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from operator import mul
 from pathlib import Path
@@ -55,6 +56,8 @@ class Run:
     engines: dict[str, report.EngineFacts] = field(default_factory=dict)
     peaks: list[report.Peaks] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    # by kind of engine: mean and least
+    cosines: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def measure_peaks(setup: Setup, core: int) -> report.Peaks:
@@ -128,6 +131,8 @@ def measure_section(
                     run.samples.setdefault(place, report.Samples()).add(times["wall_ns"], times["cpu_ns"])
         rounds += 1
         show_progress(chosen, rounds - 1, started + seconds)
+    if len(processes) > len(engines.PRECISIONS):
+        print(f"\n{what_of(chosen)}: {rounds} rounds in {time.monotonic() - started:.0f} s", file=sys.stderr)
     for process in processes:
         run.engines[report.key(process.engine)].rss_bytes = process.rss_bytes()
 
@@ -137,25 +142,41 @@ def is_wanted(rounds: int, elapsed: float, seconds: float) -> bool:
     return rounds <= 1 or elapsed < seconds or (rounds <= ROUNDS_MIN and elapsed < 2 * seconds)
 
 
+def what_of(chosen: list[Case]) -> str:
+    """Names a section."""
+    return f"{chosen[0].name} … {chosen[-1].name}, {chosen[0].cores} core{'s' * (chosen[0].cores > 1)}"
+
+
 def show_progress(chosen: list[Case], rounds: int, until: float) -> None:
     """One line on a terminal."""
     if sys.stderr.isatty():
-        what = f"{chosen[0].name} … {chosen[-1].name}, {chosen[0].cores} cores"
         left = max(until - time.monotonic(), 0)
-        print(f"\r\x1b[K{what}: {rounds} rounds, {left:.0f} s left", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{what_of(chosen)}: {rounds} rounds, {left:.0f} s left", end="", file=sys.stderr, flush=True)
 
 
-def measure_cosines(run: Run, processes: list[Process], texts_max: int | None) -> None:
-    """How near each engine's vectors come to those recorded in f32, every text alone."""
+def measure_cosines(run: Run, chosen: list[Engine], cores: list[int], texts_max: int | None) -> None:
+    """How near each kind of engine comes to the vectors recorded in f32, every text alone.
+
+    Several processes of one thread at once: nothing is timed here.
+    """
     texts = cases.fixture_texts()[:texts_max]
     expected = cases.fixture_vectors()[:texts_max]
-    tokenizer = next(process for process in processes if process.engine.is_ours)
-    sequences = tokenizer.tokenize(texts)
-    for process in processes:
-        if process.engine.is_one_session and process.engine.kind != "st texts":
-            vectors = process.embed(sequences)
-            found = [cosine(a, b) for a, b in zip(vectors, expected, strict=True)]
-            run.engines[report.key(process.engine)].cosines = (sum(found) / len(found), min(found))
+    kinds = {engine.kind: engine for engine in reversed(chosen) if engine.kind != "st texts"}
+    with closing(Process(next(engine for engine in chosen if engine.is_ours), cores)) as tokenizer:
+        sequences = tokenizer.tokenize(texts)
+
+    def measure(engine: Engine) -> None:
+        try:
+            with closing(Process(engine, cores)) as process:
+                vectors = process.embed(sequences)
+        except EngineError as error:
+            give_up(run, engine, error)
+            return
+        found = [cosine(a, b) for a, b in zip(vectors, expected, strict=True)]
+        run.cosines[engine.kind] = (sum(found) / len(found), min(found))
+
+    with ThreadPoolExecutor(len(cores)) as pool:
+        list(pool.map(measure, kinds.values()))
 
 
 def cosine(a: list[float], b: list[float]) -> float:
@@ -183,8 +204,8 @@ def measure_all(setup: Setup, seconds: float) -> report.Report:
         measure_section(run, processes, split, seconds * SHARES[1])
         batches = [case for case in all_cases if not case.is_lone]
         measure_section(run, processes, batches, seconds * SHARES[2])
-        measure_cosines(run, processes, None)
-    return report.Report(all_cases, run.samples, run.engines, run.peaks, run.failures)
+    measure_cosines(run, engines.ours(setup, 1) + engines.peers(setup, 1), four, None)
+    return report.Report(all_cases, run.samples, run.engines, run.peaks, run.failures, run.cosines)
 
 
 def measure_tiny(setup: Setup) -> report.Report:
@@ -200,8 +221,8 @@ def measure_tiny(setup: Setup) -> report.Report:
         texts = cases.fixture_texts()[:TINY_TEXTS]
         batch = Case("mixed lengths", FOUR, texts, processes[0].tokenize(texts), warmup=0, repetitions=1)
         measure_section(run, processes, [split, batch], 0.0)
-        measure_cosines(run, processes, TINY_TEXTS)
-    return report.Report([lone, split, batch], run.samples, run.engines, run.peaks, run.failures)
+    measure_cosines(run, engines.ours(setup, 1), available, TINY_TEXTS)
+    return report.Report([lone, split, batch], run.samples, run.engines, run.peaks, run.failures, run.cosines)
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

@@ -78,7 +78,6 @@ class EngineFacts:
     detail: str
     load_ms: float
     rss_bytes: int = 0
-    cosines: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,8 @@ class Report:
     engines: dict[str, EngineFacts]
     peaks: list[Peaks]
     failures: list[str]
+    # by kind of engine: mean and least
+    cosines: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def peak(self) -> Peaks:
@@ -217,8 +218,8 @@ def figures(report: Report) -> dict[str, Any]:
             "detail": facts.detail,
             "load_ms": round(facts.load_ms, 2),
             "rss_bytes": facts.rss_bytes,
-            "cosine_mean": facts.cosines and round(facts.cosines[0], 6),
-            "cosine_min": facts.cosines and round(facts.cosines[1], 6),
+            "cosine_mean": rounded(report, facts, 0),
+            "cosine_min": rounded(report, facts, 1),
         }
         for facts in report.engines.values()
     ]
@@ -234,6 +235,12 @@ def figures(report: Report) -> dict[str, Any]:
         "shares": shares(report),
         "left_out": report.failures,
     }
+
+
+def rounded(report: Report, facts: EngineFacts, place: int) -> float | None:
+    """Mean (0) or least (1) cosine of the engine's kind."""
+    found = report.cosines.get(facts.engine.kind)
+    return None if found is None else round(found[place], 6)
 
 
 def share(report: Report, case: Case, engine: Engine, samples: Samples) -> float:
@@ -337,7 +344,8 @@ def engine_table(report: Report) -> str:
     """Memory, accuracy and loading."""
     rows = []
     for facts in report.engines.values():
-        mean, least = ("", "") if facts.cosines is None else (f"{value:.6f}" for value in facts.cosines)
+        found = report.cosines.get(facts.engine.kind)
+        mean, least = ("", "") if found is None else (f"{value:.6f}" for value in found)
         size = f"{facts.rss_bytes / 2**20:,.0f}"
         name = f"**{facts.engine.name}**" if facts.engine.is_ours else facts.engine.name
         rows.append([name, str(facts.engine.cores), size, mean, least, number(facts.load_ms), facts.detail])
