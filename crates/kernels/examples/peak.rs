@@ -1,5 +1,5 @@
 //! What the processor can do at most, by loops that touch registers alone, and what share of it the products reach.
-//! `cargo run --release -p weir-kernels --example peak`
+//! `cargo run --release -p weir-kernels --example peak`; with `-- --loops` the loops alone.
 
 #![allow(
     unsafe_code,
@@ -27,6 +27,9 @@ fn main() {
     if kernels.isa == Isa::Avx2 {
         let bytes = best(6.0 * 32.0, x86::multiply_bytes_ymm);
         println!("byte products that saturate: {bytes:.1} G multiply-adds/s");
+    }
+    if std::env::args().any(|argument| argument == "--loops") {
+        return;
     }
     println!(
         "{:>6} {:>6} {:>6} {:>10} {:>6} {:>10} {:>6}",
