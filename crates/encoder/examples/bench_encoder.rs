@@ -17,13 +17,13 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use weir_encoder::{Kernels, Model, Precision, Scratch};
+use weir_encoder::{Kernels, Model, Precision, Scratch, Split, SplitScratch};
 
 /// Tokens that a thread takes at once of a batch, unless one sequence has more.
 const PART_TOKENS_MAX: usize = 256;
@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let model = Model::load(&options.model, options.precision, Kernels::current(), options.cache.as_deref())?;
     let load_ns = nanoseconds(started);
+    let model = Arc::new(model);
     let mut engine = Engine::new(&model, options.threads);
     reply(&Reply::Ready { detail: model.kernels_name(), load_ns })?;
     for line in std::io::stdin().lock().lines() {
@@ -101,13 +102,13 @@ impl Options {
 
 /// A model, the scratch memory of each thread, and the cases that were loaded.
 struct Engine<'a> {
-    model: &'a Model,
+    model: &'a Arc<Model>,
     scratches: Vec<Scratch>,
     cases: HashMap<String, Vec<Vec<u32>>>,
 }
 
 impl<'a> Engine<'a> {
-    fn new(model: &'a Model, threads: usize) -> Engine<'a> {
+    fn new(model: &'a Arc<Model>, threads: usize) -> Engine<'a> {
         Engine { model, scratches: (0..threads).map(|_| Scratch::new()).collect(), cases: HashMap::new() }
     }
 
@@ -124,8 +125,15 @@ impl<'a> Engine<'a> {
             }
             Request::Run { case, warmup, repetitions } => {
                 let sequences = self.cases.get(&case).ok_or_else(|| format!("no case is called `{case}`"))?;
-                let job = Job::new(self.model, sequences);
-                run(&job, &mut self.scratches, warmup, repetitions)
+                match sequences.as_slice() {
+                    [query] if self.scratches.len() > 1 => {
+                        run_split(self.model, query, self.scratches.len() - 1, warmup, repetitions)?
+                    }
+                    _ => {
+                        let job = Job::new(self.model, sequences);
+                        run(|| job.embed(&mut self.scratches), warmup, repetitions)
+                    }
+                }
             }
             Request::Embed { sequences } => {
                 let alone = |ids: &Vec<u32>| {
@@ -139,18 +147,53 @@ impl<'a> Engine<'a> {
 }
 
 /// Times `repetitions` after `warmup` calls that don't count.
-fn run(job: &Job<'_>, scratches: &mut [Scratch], warmup: usize, repetitions: usize) -> Reply {
+fn run(mut embed: impl FnMut() -> Vec<f32>, warmup: usize, repetitions: usize) -> Reply {
     for _ in 0..warmup {
-        std::hint::black_box(job.embed(scratches));
+        std::hint::black_box(embed());
     }
     let (mut wall_ns, mut cpu_ns) = (Vec::new(), Vec::new());
     for _ in 0..repetitions {
         let (started, cpu_started) = (Instant::now(), cpu_nanoseconds());
-        std::hint::black_box(job.embed(scratches));
+        std::hint::black_box(embed());
         wall_ns.push(nanoseconds(started));
         cpu_ns.push(cpu_nanoseconds() - cpu_started);
     }
     Reply::Times { wall_ns, cpu_ns }
+}
+
+/// The same with one query that threads work on together; `helpers` look for the next one all the time.
+fn run_split(
+    model: &Arc<Model>,
+    query: &[u32],
+    helpers: usize,
+    warmup: usize,
+    repetitions: usize,
+) -> Result<Reply, String> {
+    if Split::new(model.clone(), vec![query.to_vec()]).is_none() {
+        return Err("the heads of this model do not end at borders of its packed weights".to_owned());
+    }
+    let current = RwLock::new(None::<Arc<Split>>);
+    let is_over = AtomicBool::new(false);
+    Ok(std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|| {
+                let mut scratch = SplitScratch::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let split = current.read().unwrap_or_else(PoisonError::into_inner).clone();
+                    split.inspect(|split| split.help(&mut scratch));
+                }
+            });
+        }
+        let mut scratch = SplitScratch::new();
+        let embed = || {
+            let split = Split::new(model.clone(), vec![query.to_vec()]).map(Arc::new);
+            current.write().unwrap_or_else(PoisonError::into_inner).clone_from(&split);
+            split.map(|split| split.lead(&mut scratch)).unwrap_or_default()
+        };
+        let times = run(embed, warmup, repetitions);
+        is_over.store(true, Ordering::Relaxed);
+        times
+    }))
 }
 
 fn nanoseconds(since: Instant) -> u64 {
@@ -187,13 +230,12 @@ impl<'a> Job<'a> {
         Job { model, parts, texts: sequences.len() }
     }
 
-    /// All vectors, in the order of the sequences. A lone query goes its own way, for it can't be cut into parts.
+    /// All vectors, in the order of the sequences. One alone is computed by one thread.
     fn embed(&self, scratches: &mut [Scratch]) -> Vec<f32> {
-        if self.texts == 1 { self.embed_query(scratches) } else { self.embed_batch(scratches) }
+        if self.texts == 1 { self.embed_alone(scratches) } else { self.embed_batch(scratches) }
     }
 
-    /// One query, for which all threads may be used: today it is computed by one.
-    fn embed_query(&self, scratches: &mut [Scratch]) -> Vec<f32> {
+    fn embed_alone(&self, scratches: &mut [Scratch]) -> Vec<f32> {
         let mut out = vec![0.0; self.model.info().dimension];
         if let (Some(part), Some(scratch)) = (self.parts.first(), scratches.first_mut()) {
             self.model.embed(part, scratch, &mut out);
