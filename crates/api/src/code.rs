@@ -108,7 +108,7 @@ pub const TABLE: [Row; 24] = [
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
         "Encode the text as UTF-8; the message gives the offset of the first bad byte."),
     refused(Code::InvalidParameter, "invalid_parameter", 400, "A parameter has a wrong type or value",
-        "Correct the parameter that `param` names; the message says what is accepted."),
+        "Correct what the message names; it says what is accepted."),
     refused(Code::UnknownField, "unknown_field", 400, "The request has a field that this route doesn't know",
         "Remove the field or correct its name; the message lists the accepted names."),
     refused(Code::UnsupportedMediaType, "unsupported_media_type", 415, "The media type is not supported",

@@ -100,8 +100,8 @@ mod tests {
         let invalid =
             Invalid::at(Code::InvalidParameter, &["top_k"], "top_k is 0; it must be from 1 to 1000");
         let problem = Problem::from_invalid(&invalid, Some("r1".to_owned()));
-        let detail = "top_k is 0; it must be from 1 to 1000. Correct the parameter that `param` names; the message \
-                      says what is accepted.";
+        let detail = "top_k is 0; it must be from 1 to 1000. Correct what the message names; it says what \
+                      is accepted.";
         assert_eq!(
             serde_json::to_value(&problem).unwrap(),
             serde_json::json!({

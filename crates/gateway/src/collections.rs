@@ -297,9 +297,7 @@ impl Collections {
         CollectionSettings {
             model: settings.model.clone(),
             embedding: settings.embedding,
-            language: Some(
-                settings.language.clone().unwrap_or_else(|| config.collections.language.name().to_owned()),
-            ),
+            language: Some(language_of(settings, config).name().to_owned()),
             chunking: Some(Chunking {
                 max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens)),
                 overlap_tokens: Some(chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens)),
@@ -332,8 +330,7 @@ impl Collections {
         let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
         let fingerprint = model.as_ref().map(|model| model.fingerprint()).unwrap_or_default();
         let stored = self.matching_generation(stored, &fingerprint).await?;
-        let language = settings.language.as_deref().and_then(Language::parse);
-        let language = language.unwrap_or(self.0.config.collections.language);
+        let language = language_of(&settings, &self.0.config);
         let chunking = settings.chunking.unwrap_or_default();
         let engine_settings = EngineSettings {
             dimension: model.as_ref().map_or(0, |model| model.dimension()),
@@ -433,6 +430,11 @@ async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Resul
             engine.remove_now(&operation.document_id, operation.number).await.map_err(HideError::Index)?;
         }
     }
+}
+
+/// The language that the settings name, by whichever of its names.
+fn language_of(settings: &CollectionSettings, config: &Config) -> Language {
+    settings.language.as_deref().and_then(Language::parse).unwrap_or(config.collections.language)
 }
 
 fn no_model(collection: &str, model: String) -> CollectionError {

@@ -37,7 +37,10 @@ UTF-8, a bad line) or is refused by the gateway is named at the end, and the exi
 
 **To continue after an interruption, run the same command again.** The gateway recognises a document whose content didn't change and
 leaves it as it is, without embedding it again; so a repeated run costs little more than reading the files. While the gateway is busy
-(503 or 429) the command waits as long as the gateway asks for, up to ten minutes; while it can't be reached, twenty seconds.
+(503 or 429) the command waits as long as the gateway asks for, up to ten minutes; while it can't be reached, about fifteen seconds.
+
+The id of a document from a folder is its path below the folder that was named: `weir ingest notes/sub` after `weir ingest notes` stores the same
+files again under other ids. What was removed from the folder stays in the collection until `DELETE /v1/collections/{name}/documents/{id}`.
 
 ";
 

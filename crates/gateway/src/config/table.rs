@@ -229,7 +229,7 @@ settings! {
     }
     /// How texts are cut in a collection created without `chunking`.
     chunking: Chunking {
-        /// Tokens in a chunk, at most.
+        /// Tokens in a chunk, at most; never more than the model reads.
         max_tokens: u32 = 200, "tokens", 1.0..=8192.0;
         /// Tokens that neighbouring chunks share, about; below `chunking.max_tokens`.
         overlap_tokens: u32 = 32, "tokens", ANY;

@@ -81,9 +81,12 @@ async fn wait_until_searchable(
 
 fn accepted(job: Job) -> Response {
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
+    let is_finished = job.finished_at.is_some();
     let mut response = (StatusCode::ACCEPTED, Json(jobs::reply(job))).into_response();
     let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if !is_finished {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     if let Ok(location) = location {
         headers.insert(header::LOCATION, location);
     }

@@ -60,7 +60,7 @@ fn refusals_have_the_body_and_the_status_of_tei() {
         ("WEIR_LIMITS_EMBEDDING_INPUTS_MAX", "2"),
     ]);
     let long = format!(r#"{{"inputs":"{}"}}"#, "a".repeat(500));
-    let fix = "Correct the parameter that `param` names; the message says what is accepted.";
+    let fix = "Correct what the message names; it says what is accepted.";
     let tokens = "inputs: `inputs` holds token ids, and another tokenizer's ids mean nothing here. Send text; with LangChain's \
                   `OpenAIEmbeddings` set `check_embedding_ctx_length=False`.";
     let rows = [

@@ -174,7 +174,7 @@ fn a_connection_beyond_the_limit_waits_for_its_turn() {
     let gateway = Gateway::start_with(&[("WEIR_LIMITS_CONNECTIONS_MAX", "1")]);
     let ask = || {
         let mut connection = gateway.connect();
-        connection.write_all(b"GET /livez HTTP/1.1\r\nhost: weir\r\n\r\n").unwrap();
+        connection.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         connection
     };
     let mut first = ask();

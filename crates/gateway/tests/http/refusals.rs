@@ -280,7 +280,7 @@ fn a_body_of_unknown_length_is_read_up_to_the_limit() {
     let gateway = Gateway::start_with(SMALL_LIMITS);
     let answer = |body: &str| {
         let mut connection = gateway.connect();
-        let head = "POST /v1/search HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+        let head = "POST /v1/search HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
         connection.write_all(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes()).unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
@@ -298,7 +298,7 @@ fn a_caller_who_asks_before_sending_too_much_is_refused_at_once() {
     let mut connection = gateway.connect();
     connection.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let head =
-        "POST /v1/search HTTP/1.1\r\nhost: weir\r\ncontent-length: 9999\r\nexpect: 100-continue\r\n\r\n";
+        "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999\r\nexpect: 100-continue\r\n\r\n";
     connection.write_all(head.as_bytes()).unwrap();
     let mut answer = [0; 12];
     connection.read_exact(&mut answer).unwrap();

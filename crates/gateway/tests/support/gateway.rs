@@ -82,7 +82,7 @@ impl Gateway {
     pub(crate) fn stall(&self, path: &str, announced: usize) -> TcpStream {
         let mut stalled = self.connect();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ncontent-length: {announced}\r\n\r\n{{"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {announced}\r\n\r\n{{"
         );
         stalled.write_all(head.as_bytes()).unwrap();
         stalled
