@@ -5,7 +5,7 @@
 2. Searches at ten times the rate that the gateway can answer: how many are answered still, how fast, and how fast the
    others are refused. Two generators share the rate; one times the answers, the other the refusals.
 
-SECONDS is the length of each part.
+Every query is embedded anew (`cache-control: no-cache`). SECONDS_PER_PART is the length of each part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def load(folder: Path, url: str, bodies: Path, pid: int, *arguments: str) -> dic
     """One run of the generator."""
     report = folder / f"report-{time.monotonic_ns()}.json"
     command = [TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
-    command += ["--duration", f"{SECONDS}s", "--allow-errors", "--json", report, *arguments]
+    command += ["--header", "cache-control: no-cache", "--duration", f"{SECONDS}s", "--allow-errors", "--json", report]
+    command += arguments
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return dict(json.loads(report.read_text()))
 

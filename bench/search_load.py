@@ -73,6 +73,7 @@ def measure(folder: Path, url: str, pid: int) -> int:
     bench = TARGET / "weir-bench"
     load = [bench, "load", "--url", f"{url}/v1/search", "--concurrency", str(CONCURRENCY)]
     load += ["--requests", str(REQUESTS), "--warmup", "100", "--body-file", bodies, "--pid", str(pid)]
+    load += ["--header", "cache-control: no-cache"]  # every query is embedded anew
     failed = subprocess.run([*load, "--json", folder / "load.json"]).returncode
     subprocess.run([bench, "ceiling", "--json", folder / "ceiling.json"], check=True)
     ours = json.loads((folder / "load.json").read_text())["requests_per_s"]
