@@ -3,7 +3,8 @@
 1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
    goes alone.
 2. Searches at ten times the rate that the gateway can answer: how many are answered still, how fast, and how fast the
-   others are refused. Two generators share the rate; one times the answers, the other the refusals.
+   others are refused. Two generators share the rate; one times the answers, the other the refusals. They have a core of
+   their own, and the gateway has the others: at this rate a generator needs most of one.
 
 Every query is embedded anew (`cache-control: no-cache`). SECONDS_PER_PART is the length of each part.
 """
@@ -27,12 +28,20 @@ SECONDS = int(os.environ.get("SECONDS_PER_PART", "30"))
 SEARCHES_PER_S = 50
 OVERLOAD = 10
 BATCH = 50
+CORES = sorted(os.sched_getaffinity(0))
+# set for the second part
+GENERATOR_CORES: list[int] = []
+
+
+def pinned(cores: list[int]) -> list[str]:
+    """What to put before a command so that it runs on these cores; nothing where all are meant."""
+    return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
 def load(folder: Path, url: str, bodies: Path, pid: int, *arguments: str) -> dict[str, Any]:
     """One run of the generator."""
     report = folder / f"report-{time.monotonic_ns()}.json"
-    command = [TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
+    command = [*pinned(GENERATOR_CORES), TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
     command += ["--header", "cache-control: no-cache", "--duration", f"{SECONDS}s", "--allow-errors", "--json", report]
     command += arguments
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -142,7 +151,10 @@ def main() -> int:
         bodies = write_queries(folder / "queries.jsonl")
         texts = [json.loads(line)["query"] for line in write_queries(folder / "texts.jsonl", 100).read_text().splitlines()]
         beside_ingest(folder, url, pid, bodies, texts)
-        overload(folder, url, pid, bodies)
+    GENERATOR_CORES[:] = CORES[-1:]
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), pinned(CORES[:-1])) as (url, pid):
+        folder = Path(name)
+        overload(folder, url, pid, write_queries(folder / "queries.jsonl"))
     return 0
 
 

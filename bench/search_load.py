@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,10 +25,10 @@ CEILING_RATIO_MIN = 10
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, int]]:
+def serving(folder: Path, before: Sequence[str] = ()) -> Iterator[tuple[str, int]]:
     """A gateway over the sample corpus on a free port: its URL and its process."""
     log = folder / "weir.log"
-    command = [TARGET / "weir", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
+    command = [*before, TARGET / "weir", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
     with log.open("wb") as output:
         server = subprocess.Popen([*command, "--model", ROOT / "models" / "all-MiniLM-L6-v2"], stderr=output)
     try:

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -180,6 +181,8 @@ struct Inner {
     scheduler: Scheduler,
     config: Config,
     metrics: Metrics,
+    /// Where the workers run: on threads that stand back.
+    background: Handle,
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
     /// Creating and deleting go one after the other.
     changing: tokio::sync::Mutex<()>,
@@ -196,6 +199,7 @@ impl Collections {
         scheduler: Scheduler,
         config: Config,
         metrics: Metrics,
+        background: Handle,
     ) -> Result<Collections, CollectionError> {
         let collections = Collections(Arc::new(Inner {
             store,
@@ -203,6 +207,7 @@ impl Collections {
             scheduler,
             config,
             metrics,
+            background,
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
         }));
@@ -340,9 +345,10 @@ impl Collections {
         };
         let folder = self.folder(stored.id).join(stored.generation.id.to_string());
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
-        let opened = Engine::open_embedded(folder, engine_settings, stored.last_operation)
-            .await
-            .map_err(index_error)?;
+        // the threads that an index starts stand back as the one that opens it
+        let opening = Engine::open_embedded(folder, engine_settings, stored.last_operation);
+        let opened = self.0.background.spawn(opening).await;
+        let opened = opened.unwrap_or(Err(IndexError::Interrupted)).map_err(index_error)?;
         if let Some(reason) = &opened.rebuilt
             && stored.generation.indexed > 0
         {
@@ -383,7 +389,7 @@ impl Collections {
             worker: Mutex::default(),
             engine,
         });
-        let worker = tokio::spawn(crate::ingest::run(open.clone()));
+        let worker = self.0.background.spawn(crate::ingest::run(open.clone()));
         *open.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
         Ok(open)

@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
 use weir_encoder::Kernels;
 use weir_store::Store;
@@ -18,11 +19,14 @@ use weir_store::Store;
 use crate::collections::{CollectionError, Collections};
 use crate::config::Config;
 use crate::http::{self, Gateway};
-use crate::inference::{Models, Scheduler};
+use crate::inference::{Models, Scheduler, stand_back};
 use crate::metrics::Metrics;
 
 /// A caller has this long to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Threads that drive the workers of collections; what takes long they hand to others.
+const BACKGROUND_THREADS: usize = 2;
 
 /// Why the gateway can't serve.
 #[derive(Debug, thiserror::Error)]
@@ -67,12 +71,18 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     crate::logging::start(&config.log);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
-    runtime.block_on(serve(config))
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
+    let background = Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(BACKGROUND_THREADS)
+        .thread_name("background")
+        .on_thread_start(stand_back)
+        .build()
+        .map_err(ServeError::Start)?;
+    runtime.block_on(serve(config, background.handle().clone()))
 }
 
-async fn serve(config: Config) -> Result<(), ServeError> {
+async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
@@ -87,9 +97,15 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let models = Models::load(&config, kernels)?;
     let metrics = Metrics::new(kernels.isa.name());
     let scheduler = Scheduler::start(&config.inference, metrics.clone()).map_err(ServeError::Start)?;
-    let collections =
-        Collections::open(store.clone(), models.clone(), scheduler.clone(), config.clone(), metrics.clone())
-            .await?;
+    let collections = Collections::open(
+        store.clone(),
+        models.clone(),
+        scheduler.clone(),
+        config.clone(),
+        metrics.clone(),
+        background,
+    )
+    .await?;
     for model in models.iter() {
         tracing::info!(
             model = model.id,

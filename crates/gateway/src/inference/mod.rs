@@ -9,5 +9,6 @@ mod scheduler;
 
 pub use input::{Input, Truncation};
 pub use models::{Embedder, LoadedModel, Models};
+pub use pool::stand_back;
 pub use pseudo::Pseudo;
 pub use scheduler::{Caching, InferenceError, Lane, Scheduler};

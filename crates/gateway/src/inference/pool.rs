@@ -34,10 +34,25 @@ pub(super) struct Settings {
     /// The threads' name.
     pub(super) name: &'static str,
     pub(super) threads: usize,
-    /// How far the threads stand back behind others that want the core: 0 not at all, 19 always.
+    /// How far the threads stand back behind others that want the core.
     pub(super) niceness: i32,
     /// Whether threads without work help with a short text that another one works on.
     pub(super) splits: bool,
+}
+
+/// How far threads stand back, on the system's scale of 0 (not at all) to 19. Between these numbers each step is a fifth to a
+/// quarter less of a core that others want too. The threads that answer requests have 0: refusing takes no time then.
+pub(super) const INTERACTIVE_NICENESS: i32 = 4;
+pub(super) const BULK_NICENESS: i32 = 14;
+
+/// Makes the calling thread stand back as bulk work does; threads that it starts do so too.
+pub fn stand_back() {
+    set_niceness(BULK_NICENESS);
+}
+
+/// A thread that may not stand back does its work all the same.
+fn set_niceness(niceness: i32) {
+    rustix::process::setpriority_process(None, niceness).ok();
 }
 
 /// The work of a queue at one moment.
@@ -225,8 +240,7 @@ impl Shared {
 
     /// What each thread does.
     fn work(&self) {
-        // A thread that may not stand back does its work all the same.
-        rustix::process::setpriority_process(None, self.settings.niceness).ok();
+        set_niceness(self.settings.niceness);
         let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
         while let Some(work) = self.next() {
             let run = AssertUnwindSafe(|| match work {

@@ -15,7 +15,7 @@ use weir_encoder::Model;
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Load, MicroBatch, Pool, Settings};
+use super::pool::{BULK_NICENESS, INTERACTIVE_NICENESS, Load, MicroBatch, Pool, Settings};
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
 
@@ -84,9 +84,6 @@ struct Parts {
     queue_wait_max: Duration,
 }
 
-/// How far bulk work stands back, on the system's scale of 0 to 19: its threads get a tenth of a core that others want too.
-const BULK_NICENESS: i32 = 10;
-
 impl Scheduler {
     /// Starts the threads of both lanes.
     ///
@@ -96,7 +93,8 @@ impl Scheduler {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if settings.threads == 0 { cores } else { settings.threads };
         let queue_tokens_max = settings.queue_tokens_max;
-        let interactive = Pool::start(Settings { name: "embed", threads, niceness: 0, splits: true })?;
+        let interactive =
+            Pool::start(Settings { name: "embed", threads, niceness: INTERACTIVE_NICENESS, splits: true })?;
         let bulk = Pool::start(Settings { name: "bulk", threads, niceness: BULK_NICENESS, splits: false })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
