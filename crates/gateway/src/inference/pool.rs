@@ -6,6 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_encoder::{Model, Scratch, Split, SplitScratch};
 
@@ -34,25 +38,49 @@ pub(super) struct Settings {
     /// The threads' name.
     pub(super) name: &'static str,
     pub(super) threads: usize,
-    /// How far the threads stand back behind others that want the core.
-    pub(super) niceness: i32,
+    pub(super) standing: Standing,
     /// Whether threads without work help with a short text that another one works on.
     pub(super) splits: bool,
 }
 
-/// How far threads stand back, on the system's scale of 0 (not at all) to 19. Between these numbers each step is a fifth to a
-/// quarter less of a core that others want too. The threads that answer requests have 0: refusing takes no time then.
-pub(super) const INTERACTIVE_NICENESS: i32 = 4;
-pub(super) const BULK_NICENESS: i32 = 14;
+/// How a pool's threads compete for cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A little behind the threads that answer requests, so that refusing takes no time.
+    Soon,
+    /// One as [`stand_back`] says; the others take only what nobody else wants, and give a core back at once.
+    WhenIdle,
+}
 
-/// Makes the calling thread stand back as bulk work does; threads that it starts do so too.
+/// Niceness, on the system's scale of 0 to 19; each step is about a fifth less of a core that others want too.
+const SOON_NICENESS: i32 = 4;
+const BACK_NICENESS: i32 = 14;
+
+/// Makes the calling thread, and those that it starts, stand back behind all others, with a small share of its own: work goes
+/// on even where others want every core.
 pub fn stand_back() {
-    set_niceness(BULK_NICENESS);
+    set_niceness(BACK_NICENESS);
 }
 
 /// A thread that may not stand back does its work all the same.
 fn set_niceness(niceness: i32) {
     rustix::process::setpriority_process(None, niceness).ok();
+}
+
+impl Standing {
+    fn take(self, number: usize) {
+        match self {
+            Standing::Soon => set_niceness(SOON_NICENESS),
+            Standing::WhenIdle if number == 0 => stand_back(),
+            Standing::WhenIdle => {
+                let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+                let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+                if set.is_err() {
+                    stand_back();
+                }
+            }
+        }
+    }
 }
 
 /// The work of a queue at one moment.
@@ -117,7 +145,7 @@ impl Pool {
         let start = |number: usize| {
             let shared = shared.clone();
             let name = format!("{}-{number}", settings.name);
-            std::thread::Builder::new().name(name).spawn(move || shared.work())
+            std::thread::Builder::new().name(name).spawn(move || shared.work(number))
         };
         let threads = (0..settings.threads).map(start).collect::<std::io::Result<_>>()?;
         Ok(Pool { shared, threads: Mutex::new(threads) })
@@ -239,8 +267,8 @@ impl Shared {
     }
 
     /// What each thread does.
-    fn work(&self) {
-        set_niceness(self.settings.niceness);
+    fn work(&self, number: usize) {
+        self.settings.standing.take(number);
         let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
         while let Some(work) = self.next() {
             let run = AssertUnwindSafe(|| match work {

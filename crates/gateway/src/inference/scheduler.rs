@@ -15,7 +15,7 @@ use weir_encoder::Model;
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{BULK_NICENESS, INTERACTIVE_NICENESS, Load, MicroBatch, Pool, Settings};
+use super::pool::{Load, MicroBatch, Pool, Settings, Standing};
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
 
@@ -94,8 +94,9 @@ impl Scheduler {
         let threads = if settings.threads == 0 { cores } else { settings.threads };
         let queue_tokens_max = settings.queue_tokens_max;
         let interactive =
-            Pool::start(Settings { name: "embed", threads, niceness: INTERACTIVE_NICENESS, splits: true })?;
-        let bulk = Pool::start(Settings { name: "bulk", threads, niceness: BULK_NICENESS, splits: false })?;
+            Pool::start(Settings { name: "embed", threads, standing: Standing::Soon, splits: true })?;
+        let bulk =
+            Pool::start(Settings { name: "bulk", threads, standing: Standing::WhenIdle, splits: false })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
         let cache = Cache::new(settings.cache_bytes_max);
