@@ -54,7 +54,7 @@ pub(super) enum Standing {
 
 /// Niceness, on the system's scale of 0 to 19; each step is about a fifth less of a core that others want too.
 const SOON_NICENESS: i32 = 4;
-const BACK_NICENESS: i32 = 14;
+const BACK_NICENESS: i32 = 19;
 
 /// Makes the calling thread, and those that it starts, stand back behind all others, with a small share of its own: work goes
 /// on even where others want every core.
