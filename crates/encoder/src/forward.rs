@@ -2,7 +2,6 @@
 
 use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue, Matmul, MatmulInt8};
 
-use crate::Pooling;
 use crate::model::Model;
 use crate::weights::{Layer, Linear, Matrix, Norm};
 
@@ -40,6 +39,11 @@ impl Scratch {
             codes: Codes::new(),
         }
     }
+
+    /// The rows of the residual stream, `width` floats each: after [`run`] one for each token of the batch.
+    pub(crate) fn rows(&self, width: usize) -> impl Iterator<Item = &[f32]> {
+        self.hidden.chunks_exact(width.next_multiple_of(PADDING)).map(move |row| &row[..width])
+    }
 }
 
 impl Default for Scratch {
@@ -48,12 +52,13 @@ impl Default for Scratch {
     }
 }
 
-/// See [`Model::embed`].
-pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-    let config = &model.config.bert;
-    assert_eq!(out.len(), sequences.len() * config.hidden_size, "embed: out has the wrong length");
+/// Runs the network over `sequences`. Their last hidden rows are then in [`Scratch::rows`].
+///
+/// `second` says for each sequence where its tokens of type 1 begin; what it is too short for has none.
+pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch: &mut Scratch) {
+    let config = &model.config.network;
     for ids in sequences {
-        assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "embed: {} tokens", ids.len());
+        assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "encoder: {} tokens", ids.len());
     }
     let strides = Strides {
         hidden: config.hidden_size.next_multiple_of(PADDING),
@@ -66,13 +71,12 @@ pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, 
     scratch.context.grow(tokens * strides.hidden);
     scratch.wide.grow(FFN_ROWS * strides.wide);
 
-    let pass = Pass { model, sequences, tokens, strides };
+    let pass = Pass { model, sequences, second, tokens, strides };
     pass.look_up(scratch);
     for layer in &model.weights.layout.layers {
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }
-    pass.pool(scratch, out);
 }
 
 /// Floats from one row to the next in each buffer.
@@ -87,24 +91,36 @@ struct Strides {
 struct Pass<'a> {
     model: &'a Model,
     sequences: &'a [&'a [u32]],
+    second: &'a [usize],
     tokens: usize,
     strides: Strides,
 }
 
 impl Pass<'_> {
     fn width(&self) -> usize {
-        self.model.config.bert.hidden_size
+        self.model.config.network.hidden_size
     }
 
     /// Word + position + token type, normalised.
     fn look_up(&self, scratch: &mut Scratch) {
         let (width, weights) = (self.width(), &self.model.weights);
         let positions = weights.floats(&weights.layout.positions);
+        let second_type = weights.floats(&weights.layout.second_type);
+        let padding = self.model.config.network.padding;
         let mut rows = scratch.hidden.chunks_exact_mut(self.strides.hidden);
-        for ids in self.sequences {
-            for ((id, position), row) in ids.iter().zip(positions.chunks_exact(width)).zip(&mut rows) {
-                row[..width].copy_from_slice(position);
+        for (i, ids) in self.sequences.iter().enumerate() {
+            let second = self.second.get(i).copied().unwrap_or(ids.len());
+            // where there is a row for padding, the others count without it
+            let mut next = usize::from(padding.is_some());
+            for ((at, id), row) in ids.iter().enumerate().zip(&mut rows) {
+                let is_padding = padding == Some(*id);
+                let position = if is_padding { 0 } else { next };
+                next += usize::from(!is_padding);
+                row[..width].copy_from_slice(&positions[position * width..][..width]);
                 weights.add_word(*id, &mut row[..width]);
+                if at >= second {
+                    row.iter_mut().zip(second_type).for_each(|(x, t)| *x += t);
+                }
                 row[width..].fill(0.0);
             }
         }
@@ -121,7 +137,7 @@ impl Pass<'_> {
             (&mut scratch.qkv, qkv),
             &mut scratch.codes,
         );
-        let heads = self.model.config.bert.num_attention_heads;
+        let heads = self.model.config.network.num_attention_heads;
         let mut first = 0;
         for ids in self.sequences {
             let shape = AttentionShape {
@@ -193,7 +209,7 @@ impl Pass<'_> {
 
     fn normalise(&self, rows: &mut [f32], norm: &Norm) {
         let (stride, weights) = (self.strides.hidden, &self.model.weights);
-        let epsilon = self.model.config.bert.layer_norm_eps;
+        let epsilon = self.model.config.network.layer_norm_eps;
         (self.model.kernels.layer_norm)(
             &mut rows[..self.tokens * stride],
             stride,
@@ -201,33 +217,5 @@ impl Pass<'_> {
             weights.floats(&norm.beta),
             epsilon,
         );
-    }
-
-    /// One vector for each sequence.
-    fn pool(&self, scratch: &Scratch, out: &mut [f32]) {
-        let width = self.width();
-        let mut rows = scratch.hidden.chunks_exact(self.strides.hidden);
-        for (ids, out) in self.sequences.iter().zip(out.chunks_exact_mut(width)) {
-            match self.model.config.pooling {
-                Pooling::Mean => {
-                    out.fill(0.0);
-                    for row in rows.by_ref().take(ids.len()) {
-                        out.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-                    }
-                    out.iter_mut().for_each(|x| *x /= ids.len() as f32);
-                }
-                Pooling::Cls => {
-                    let mut all = rows.by_ref().take(ids.len());
-                    if let Some(row) = all.next() {
-                        out.copy_from_slice(&row[..width]);
-                    }
-                    all.for_each(drop);
-                }
-            }
-            if self.model.config.normalise {
-                let length = (self.model.kernels.dot)(out, out).sqrt().max(1e-12);
-                out.iter_mut().for_each(|x| *x /= length);
-            }
-        }
     }
 }
