@@ -95,12 +95,20 @@ fn classify(model: &Model, batch: &[EncodedPair]) -> Vec<f32> {
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
+    assert!(a.iter().all(|x| x.is_finite()), "not a number: {a:?}");
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| x.to_bits()).collect()
+}
+
+/// The largest difference between two numbers at the same place.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    assert!(a.iter().all(|x| x.is_finite()), "not a number: {a:?}");
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
 }
 
 /// What a precision may differ by: the least cosine of an embedding, the largest difference of a logit.
@@ -158,7 +166,7 @@ fn embeddings_equal_the_recordings_by_every_pooling() {
                     let (got, expected) = (embed(&model, &[ids]), &embeddings[pooling]);
                     least = least.min(cosine(&got, expected));
                     if precision == Precision::F32 {
-                        let apart = got.iter().zip(expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+                        let apart = apart(&got, expected);
                         assert!(apart < 1e-4, "{name} by {pooling}: {text:?} differs by {apart}");
                     }
                 }
@@ -223,7 +231,7 @@ fn a_cut_embedding_equals_the_recordings_and_has_length_one() {
         assert_eq!(cut.len(), 2);
         for (dimension, expected) in cut {
             let got = model.cut(&whole, dimension).unwrap();
-            let apart = got.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+            let apart = apart(&got, &expected);
             assert!(got.len() == dimension && apart < 1e-5, "{dimension}: differs by {apart}");
         }
         assert_eq!(model.cut(&whole, 9), None);
@@ -284,8 +292,7 @@ fn logits_equal_the_recordings() {
             let mut most = 0.0f32;
             for Pair { a, b, logits, .. } in recorded(name).pairs {
                 let got = classify(&model, &[model.tokenizer().encode_pair(&a, &b)]);
-                assert_eq!(got.len(), logits.len());
-                most = got.iter().zip(&logits).map(|(x, y)| (x - y).abs()).fold(most, f32::max);
+                most = most.max(apart(&got, &logits));
             }
             println!("{name} in {}: logits differ by {most:.1e} at most", precision.name());
             assert!(most <= bounds(precision).1, "{name} in {}: {most}", precision.name());
