@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # Always the whole workspace, filtered by test: with `-p` the features of dependencies would differ, and all be built again.
 CHECKED := --workspace --locked --profile checked
 # The tests of encoder and index that run on kernels, beside the unit tests of every crate.
-SCALAR_TESTS := --test embeddings --test wordpiece --test index
+SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
 PYTHON := .venv/bin/python
 # Where `make quality` finds its sets; also a setting of the tests that measure with them.
 DATA ?= $(WEIR_EVAL_DATA)

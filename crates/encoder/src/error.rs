@@ -42,4 +42,14 @@ pub enum LoadError {
         /// The values that would do.
         accepted: &'static str,
     },
+    /// A length is declared that embeddings can't be cut to.
+    #[error(
+        "embeddings of {whole} floats can't be cut to {dimension}: `dimensions` are whole numbers from 1 to {whole}"
+    )]
+    Dimension {
+        /// The length.
+        dimension: usize,
+        /// The length of a whole embedding.
+        whole: usize,
+    },
 }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue, Matmul, MatmulInt8};
 
+use crate::Precision;
 use crate::model::Model;
 use crate::weights::{Layer, Linear, Matrix, Norm};
-use crate::{Pooling, Precision};
 
 /// Working memory of one thread. Grows to the largest batch it has seen and is used again.
 pub struct Scratch {
@@ -42,6 +42,16 @@ impl Scratch {
             codes: Codes::new(),
         }
     }
+
+    /// The rows of the residual stream, `width` floats each: after [`run`] one for each token of the batch.
+    pub(crate) fn rows(&self, width: usize) -> impl Iterator<Item = &[f32]> {
+        rows_of(&self.hidden, width)
+    }
+}
+
+/// The rows of a residual stream without their padding.
+pub(crate) fn rows_of(hidden: &[f32], width: usize) -> impl Iterator<Item = &[f32]> {
+    hidden.chunks_exact(width.next_multiple_of(PADDING)).map(move |row| &row[..width])
 }
 
 impl Default for Scratch {
@@ -50,14 +60,11 @@ impl Default for Scratch {
     }
 }
 
-/// See [`Model::embed`].
-pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-    let config = &model.config.bert;
-    assert_eq!(out.len(), sequences.len() * config.hidden_size, "embed: out has the wrong length");
-    for ids in sequences {
-        assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "embed: {} tokens", ids.len());
-    }
-    let pass = Pass::new(model, sequences);
+/// Runs the network over `sequences`. Their last hidden rows are then in [`Scratch::rows`].
+///
+/// `second` says for each sequence where its tokens of type 1 begin; what it is too short for has none.
+pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch: &mut Scratch) {
+    let pass = Pass::new(model, sequences, second);
     let (tokens, strides) = (pass.tokens, pass.strides);
     scratch.hidden.grow(tokens * strides.hidden);
     scratch.qkv.grow(tokens * strides.qkv);
@@ -69,7 +76,6 @@ pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, 
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }
-    pass.pool(&scratch.hidden, out);
 }
 
 /// Floats from one row to the next in each buffer.
@@ -84,6 +90,7 @@ pub(crate) struct Strides {
 pub(crate) struct Pass<'a> {
     pub(crate) model: &'a Model,
     pub(crate) sequences: &'a [&'a [u32]],
+    second: &'a [usize],
     pub(crate) tokens: usize,
     pub(crate) strides: Strides,
 }
@@ -96,30 +103,46 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(model: &'a Model, sequences: &'a [&'a [u32]]) -> Pass<'a> {
-        let config = &model.config.bert;
+    /// # Panics
+    /// When a sequence is empty or too long for the model.
+    pub(crate) fn new(model: &'a Model, sequences: &'a [&'a [u32]], second: &'a [usize]) -> Pass<'a> {
+        let config = &model.config.network;
+        for ids in sequences {
+            assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "encoder: {} tokens", ids.len());
+        }
         let strides = Strides {
             hidden: config.hidden_size.next_multiple_of(PADDING),
             qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
             wide: config.intermediate_size.next_multiple_of(PADDING),
         };
         let tokens = sequences.iter().map(|ids| ids.len()).sum();
-        Pass { model, sequences, tokens, strides }
+        Pass { model, sequences, second, tokens, strides }
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.model.config.bert.hidden_size
+        self.model.config.network.hidden_size
     }
 
     /// Word + position + token type, normalised.
     pub(crate) fn look_up(&self, hidden: &mut [f32]) {
         let (width, weights) = (self.width(), &self.model.weights);
         let positions = weights.floats(&weights.layout.positions);
+        let second_type = weights.floats(&weights.layout.second_type);
+        let padding = self.model.config.network.padding;
         let mut rows = hidden.chunks_exact_mut(self.strides.hidden);
-        for ids in self.sequences {
-            for ((id, position), row) in ids.iter().zip(positions.chunks_exact(width)).zip(&mut rows) {
-                row[..width].copy_from_slice(position);
+        for (i, ids) in self.sequences.iter().enumerate() {
+            let second = self.second.get(i).copied().unwrap_or(ids.len());
+            // where there is a row for padding, the others count without it
+            let mut next = usize::from(padding.is_some());
+            for ((at, id), row) in ids.iter().enumerate().zip(&mut rows) {
+                let is_padding = padding == Some(*id);
+                let position = if is_padding { 0 } else { next };
+                next += usize::from(!is_padding);
+                row[..width].copy_from_slice(&positions[position * width..][..width]);
                 weights.add_word(*id, &mut row[..width]);
+                if at >= second {
+                    row.iter_mut().zip(second_type).for_each(|(x, t)| *x += t);
+                }
                 row[width..].fill(0.0);
             }
         }
@@ -136,7 +159,7 @@ impl<'a> Pass<'a> {
             (&mut scratch.qkv, qkv),
             &mut scratch.codes,
         );
-        let heads = self.model.config.bert.num_attention_heads;
+        let heads = self.model.config.network.num_attention_heads;
         let mut first = 0;
         for ids in self.sequences {
             let shape = AttentionShape {
@@ -248,7 +271,7 @@ impl<'a> Pass<'a> {
 
     pub(crate) fn normalise(&self, rows: &mut [f32], norm: &Norm) {
         let (stride, weights) = (self.strides.hidden, &self.model.weights);
-        let epsilon = self.model.config.bert.layer_norm_eps;
+        let epsilon = self.model.config.network.layer_norm_eps;
         (self.model.kernels.layer_norm)(
             &mut rows[..self.tokens * stride],
             stride,
@@ -256,33 +279,5 @@ impl<'a> Pass<'a> {
             weights.floats(&norm.beta),
             epsilon,
         );
-    }
-
-    /// One vector for each sequence.
-    pub(crate) fn pool(&self, hidden: &[f32], out: &mut [f32]) {
-        let width = self.width();
-        let mut rows = hidden.chunks_exact(self.strides.hidden);
-        for (ids, out) in self.sequences.iter().zip(out.chunks_exact_mut(width)) {
-            match self.model.config.pooling {
-                Pooling::Mean => {
-                    out.fill(0.0);
-                    for row in rows.by_ref().take(ids.len()) {
-                        out.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-                    }
-                    out.iter_mut().for_each(|x| *x /= ids.len() as f32);
-                }
-                Pooling::Cls => {
-                    let mut all = rows.by_ref().take(ids.len());
-                    if let Some(row) = all.next() {
-                        out.copy_from_slice(&row[..width]);
-                    }
-                    all.for_each(drop);
-                }
-            }
-            if self.model.config.normalise {
-                let length = (self.model.kernels.dot)(out, out).sqrt().max(1e-12);
-                out.iter_mut().for_each(|x| *x /= length);
-            }
-        }
     }
 }

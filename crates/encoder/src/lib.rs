@@ -1,7 +1,8 @@
 //! Model files in, embeddings out: a BERT-family encoder on the CPU.
 //!
 //! [`Model::load`] reads a folder in the Hugging Face layout. A text becomes token ids ([`Tokenizer::encode`]), ids
-//! become a unit vector ([`Model::embed`]). Batches are packed: the tokens of all sequences stand one after the
+//! become a unit vector ([`Model::embed`]) or one for each token ([`Model::embed_tokens`]). A model with a classification
+//! head reads pairs of texts ([`Tokenizer::encode_pair`]) and gives logits ([`Model::classify`]). Batches are packed: the tokens of all sequences stand one after the
 //! other in one matrix without padding, and attention walks the sequences one by one.
 //!
 //! **An embedding does not depend on its batch-mates, bit for bit.** Every number of a sequence is computed by the same
@@ -14,6 +15,7 @@ mod config;
 mod error;
 mod forward;
 mod model;
+mod output;
 mod split;
 mod tokenizer;
 mod weights;
@@ -23,5 +25,5 @@ pub use error::LoadError;
 pub use forward::Scratch;
 pub use model::{Model, ModelInfo, Precision};
 pub use split::{Split, SplitScratch};
-pub use tokenizer::{Encoded, Tokenizer};
+pub use tokenizer::{Encoded, EncodedPair, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use weir_kernels::Kernels;
 
-use crate::config::ModelConfig;
+use crate::config::{self, ModelConfig};
 use crate::forward::Scratch;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{EncodedPair, Tokenizer};
 use crate::weights::{self, Weights};
-use crate::{LoadError, Pooling, Prompts};
+use crate::{LoadError, Pooling, Prompts, output};
 
 /// Number format of the matrix products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,9 @@ pub struct ModelInfo {
     pub architecture: String,
     /// Floats of an embedding.
     pub dimension: usize,
+    /// Lengths that an embedding can be cut to by [`Model::cut`], ascending, the whole one last: what the model was trained
+    /// for, as its files or [`Model::with_dimensions`] say.
+    pub dimensions: Vec<usize>,
     /// Number of layers.
     pub layers: usize,
     /// Attention heads of a layer.
@@ -72,6 +75,8 @@ pub struct ModelInfo {
     pub precision: Precision,
     /// What the model wants before queries and documents.
     pub prompts: Prompts,
+    /// What the classification head tells apart, a logit for each; empty without a head.
+    pub labels: Vec<String>,
     /// Hash of everything that decides an embedding, as 32 hex digits. **Vectors of two fingerprints never meet.**
     pub fingerprint: String,
     /// Bytes of packed weights in memory.
@@ -102,24 +107,36 @@ impl Model {
     ) -> Result<Model, LoadError> {
         let config = ModelConfig::load(folder)?;
         let tokenizer =
-            Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.bert.vocab_size)?;
-        let loaded = weights::load(folder, &config.bert, precision, kernels, cache)?;
+            Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
+        config.check_case(folder, &tokenizer)?;
+        let loaded = weights::load(folder, &config.network, precision, kernels, cache)?;
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
-            architecture: config.bert.model_type.clone(),
-            dimension: config.bert.hidden_size,
-            layers: config.bert.num_hidden_layers,
-            heads: config.bert.num_attention_heads,
-            vocabulary: config.bert.vocab_size,
+            architecture: config.network.model_type.clone(),
+            dimension: config.network.hidden_size,
+            dimensions: config.dimensions.clone(),
+            layers: config.network.num_hidden_layers,
+            heads: config.network.num_attention_heads,
+            vocabulary: config.network.vocab_size,
             max_tokens: config.max_tokens,
             pooling: config.pooling,
             normalise: config.normalise,
             precision,
             prompts: config.prompts.clone(),
+            labels: config.network.labels.clone(),
             fingerprint,
             weights_bytes: weights.size_bytes(),
         };
         Ok(Model { config, weights, kernels, tokenizer, info, cache_error: loaded.cache_error })
+    }
+
+    /// The same model with other lengths that its embeddings can be cut to than its files say; the whole one is added.
+    ///
+    /// # Errors
+    /// A length that is 0 or longer than an embedding.
+    pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<Model, LoadError> {
+        self.info.dimensions = config::dimensions(dimensions, self.info.dimension)?;
+        Ok(self)
     }
 
     /// What this model is.
@@ -152,6 +169,48 @@ impl Model {
     /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` has another
     /// length than `dimension` for each sequence.
     pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-        crate::forward::embed(self, sequences, scratch, out);
+        output::embed(self, sequences, scratch, out);
+    }
+
+    /// The same, and besides an embedding of each token, special ones included: `tokens` gets `dimension` floats for each,
+    /// in the order of the sequences. Those have length one, whatever the model does with the embedding of the whole.
+    ///
+    /// # Panics
+    /// As [`Model::embed`], and when `tokens` has another length.
+    pub fn embed_tokens(
+        &self,
+        sequences: &[&[u32]],
+        scratch: &mut Scratch,
+        out: &mut [f32],
+        tokens: &mut [f32],
+    ) {
+        output::embed_tokens(self, sequences, scratch, out, tokens);
+    }
+
+    /// An embedding cut to its first `dimension` floats and brought to length one again; `None` when the model was not
+    /// trained for that length (see [`ModelInfo::dimensions`]) or `embedding` is not a whole one.
+    pub fn cut(&self, embedding: &[f32], dimension: usize) -> Option<Vec<f32>> {
+        let is_whole = embedding.len() == self.info.dimension;
+        if !is_whole || !self.info.dimensions.contains(&dimension) {
+            return None;
+        }
+        let mut cut = embedding[..dimension].to_vec();
+        if self.info.normalise || dimension < self.info.dimension {
+            output::normalise(self, &mut cut);
+        }
+        Some(cut)
+    }
+
+    /// Classifies pairs of texts, as [`Tokenizer::encode_pair`] makes them; `out` gets the logits of each pair, one for each
+    /// of [`ModelInfo::labels`].
+    ///
+    /// A cross-encoder has one label, and the sigmoid of its logit says how relevant the second text is to the first.
+    /// Pairs count as batches as in [`Model::embed`], and come out the same alone.
+    ///
+    /// # Panics
+    /// When the model has no head, a pair is longer than `max_tokens`, an id is not in the vocabulary, or `out` has
+    /// another length than `labels` for each pair.
+    pub fn classify(&self, pairs: &[EncodedPair], scratch: &mut Scratch, out: &mut [f32]) {
+        output::classify(self, pairs, scratch, out);
     }
 }

@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue};
 
-use crate::forward::{Pass, Rows};
+use crate::forward::{Pass, Rows, rows_of};
 use crate::model::Model;
+use crate::output::pool_all;
 use crate::weights::{Layer, Linear};
 
 /// Tasks of a phase of products, a multiple of the usual numbers of threads.
@@ -88,7 +89,7 @@ impl Split {
     /// # Panics
     /// As [`Model::embed`](crate::Model::embed), when the pass is led.
     pub fn new(model: Arc<Model>, sequences: Vec<Vec<u32>>) -> Option<Split> {
-        let config = &model.config.bert;
+        let config = &model.config.network;
         let panel = model.weights.layout.packing.panel;
         let width = config.hidden_size;
         let head_dim = width / config.num_attention_heads;
@@ -120,7 +121,7 @@ impl Split {
     /// When another thread's part of the pass panicked.
     pub fn lead(&self, scratch: &mut SplitScratch) -> Vec<f32> {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
-        let member = Member { split: self, pass: Pass::new(&self.model, &sequences) };
+        let member = Member { split: self, pass: Pass::new(&self.model, &sequences, &[]) };
         member.work(scratch, true);
         let mut out = vec![0.0; sequences.len() * member.pass.width()];
         member.finish(scratch, &mut out);
@@ -130,7 +131,7 @@ impl Split {
     /// Helps with the pass as long as there is something to do. May be called at any time, by any thread.
     pub fn help(&self, scratch: &mut SplitScratch) {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
-        Member { split: self, pass: Pass::new(&self.model, &sequences) }.work(scratch, false);
+        Member { split: self, pass: Pass::new(&self.model, &sequences, &[]) }.work(scratch, false);
     }
 
     fn phase(&self) -> u64 {
@@ -348,7 +349,8 @@ impl Member<'_> {
                 self.pass.look_up(&mut own.hidden);
             }
         }
-        self.pass.pool(&own.hidden, out);
+        let rows = rows_of(&own.hidden, self.pass.width());
+        pool_all(self.pass.model, self.pass.sequences, rows, out);
     }
 
     fn layer(&self, phase: u64) -> &Layer {

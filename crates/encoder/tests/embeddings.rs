@@ -135,6 +135,9 @@ fn a_missing_or_damaged_file_is_named() {
     assert!(load().contains("model.safetensors is missing"), "{}", load());
     copy("model.safetensors", &half);
     assert!(load().contains("model.safetensors is damaged"), "{}", load());
-    copy("1_Pooling/config.json", &|b| String::from_utf8(b).unwrap().replace("true", "false").into_bytes());
-    assert!(load().contains("pooling is ``, and Weir runs `mean` or `cls`"), "{}", load());
+    let weighted = |b| {
+        String::from_utf8(b).unwrap().replace("mode_mean_tokens", "mode_weightedmean_tokens").into_bytes()
+    };
+    copy("1_Pooling/config.json", &weighted);
+    assert!(load().contains("pooling_mode is `weightedmean`, and Weir runs one of `mean`"), "{}", load());
 }

@@ -55,15 +55,22 @@ impl WordPiece {
         })
     }
 
-    /// The ids of `text` cut to `limit`, or `None` when the text is not for this path.
+    /// The ids of `text` with the special tokens, cut to `limit`, or `None` when the text is not for this path.
     pub(super) fn encode(&self, text: &str, limit: usize) -> Option<Encoded> {
-        if !self.is_plain(text) {
-            return None;
-        }
         // a token has at least a byte; most have four or more
         let mut ids = Vec::with_capacity(limit.min(2 + text.len() / 3));
         ids.push(self.cls);
-        let room = limit.saturating_sub(2);
+        let is_truncated = self.push_ids(text, limit.saturating_sub(2), &mut ids)?;
+        ids.push(self.sep);
+        Some(Encoded { ids, is_truncated })
+    }
+
+    /// Adds up to `room` ids of `text` without special tokens, and says whether there are more; `None` when the text is
+    /// not for this path.
+    pub(super) fn push_ids(&self, text: &str, room: usize, ids: &mut Vec<u32>) -> Option<bool> {
+        if !self.is_plain(text) {
+            return None;
+        }
         let mut count = 0usize;
         self.each_token(text, |id, _| {
             count += 1;
@@ -72,8 +79,7 @@ impl WordPiece {
             }
             count <= room
         });
-        ids.push(self.sep);
-        Some(Encoded { ids, is_truncated: count > room })
+        Some(count > room)
     }
 
     /// The byte spans of the tokens of `text`, or `None` when the text is not for this path.

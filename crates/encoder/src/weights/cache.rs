@@ -17,13 +17,13 @@ use weir_mapped::Mapped;
 use super::layout::Layout;
 use super::pack::pack;
 use super::{Block, Weights};
-use crate::config::{BertConfig, SMALL_FILES, read_optional};
+use crate::config::{Network, SMALL_FILES, read_optional};
 use crate::{LoadError, Precision};
 
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
 /// Rises with every change to the layout of weights or to how they are quantised.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The weights start here; the header stands before them, filled up with spaces.
 const HEADER: usize = 4096;
@@ -60,7 +60,7 @@ struct Stamp {
 /// The weights of the model in `folder`, from the cache folder if it has them, else packed and kept there.
 pub(crate) fn load(
     folder: &Path,
-    config: &BertConfig,
+    config: &Network,
     precision: Precision,
     kernels: &Kernels,
     cache: Option<&Path>,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use weir_kernels::{Kernels, Packing};
 
 use crate::Precision;
-use crate::config::BertConfig;
+use crate::config::Network;
 
 /// Every weight starts at a cache line.
 const ALIGNMENT: usize = 64;
@@ -19,10 +19,13 @@ pub(crate) struct Layout {
     pub(crate) words: Range<usize>,
     /// int8: a factor for each word.
     pub(crate) word_scales: Range<usize>,
-    /// `[positions, hidden]` floats, with the embedding of token type 0 added.
+    /// `[positions, hidden]` floats, with the embedding of token type 0 added. RoBERTa: the first row is that of padding.
     pub(crate) positions: Range<usize>,
+    /// What token type 1 adds to that, if there is one.
+    pub(crate) second_type: Range<usize>,
     pub(crate) embedding_norm: Norm,
     pub(crate) layers: Vec<Layer>,
+    pub(crate) head: Option<Head>,
     /// Bytes of all.
     pub(crate) len: usize,
 }
@@ -36,6 +39,20 @@ pub(crate) struct Layer {
     pub(crate) up: Linear,
     pub(crate) down: Linear,
     pub(crate) ffn_norm: Norm,
+}
+
+/// The classification head, in floats whatever the precision.
+pub(crate) struct Head {
+    pub(crate) dense: Dense,
+    pub(crate) out: Dense,
+}
+
+/// A small matrix as checkpoints store it, `[columns, depth]`, and its bias.
+pub(crate) struct Dense {
+    pub(crate) columns: usize,
+    pub(crate) depth: usize,
+    pub(crate) weight: Range<usize>,
+    pub(crate) bias: Range<usize>,
 }
 
 /// A packed matrix and what belongs to its columns, filled up to whole panels.
@@ -57,7 +74,7 @@ pub(crate) struct Norm {
 }
 
 impl Layout {
-    pub(crate) fn new(config: &BertConfig, precision: Precision, kernels: &Kernels) -> Layout {
+    pub(crate) fn new(config: &Network, precision: Precision, kernels: &Kernels) -> Layout {
         let packing = match precision {
             Precision::F32 | Precision::Bf16 => kernels.packing,
             Precision::Int8 => kernels.packing_int8,
@@ -66,7 +83,9 @@ impl Layout {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let words = plan.take(config.vocab_size * hidden * precision.bytes());
         let word_scales = plan.int8_floats(config.vocab_size);
-        let positions = plan.floats(config.max_position_embeddings * hidden);
+        let rows = config.position_rows - config.first_position_row();
+        let positions = plan.floats(rows * hidden);
+        let second_type = plan.floats(if config.token_types > 1 { hidden } else { 0 });
         let embedding_norm = plan.norm(hidden);
         let layers = (0..config.num_hidden_layers)
             .map(|_| Layer {
@@ -78,7 +97,21 @@ impl Layout {
                 ffn_norm: plan.norm(hidden),
             })
             .collect();
-        Layout { precision, packing, words, word_scales, positions, embedding_norm, layers, len: plan.end }
+        let labels = config.labels.len();
+        let head =
+            (labels > 0).then(|| Head { dense: plan.dense(hidden, hidden), out: plan.dense(labels, hidden) });
+        Layout {
+            precision,
+            packing,
+            words,
+            word_scales,
+            positions,
+            second_type,
+            embedding_norm,
+            layers,
+            head,
+            len: plan.end,
+        }
     }
 }
 
@@ -107,6 +140,10 @@ impl Plan {
 
     fn norm(&mut self, width: usize) -> Norm {
         Norm { gamma: self.floats(width), beta: self.floats(width) }
+    }
+
+    fn dense(&mut self, columns: usize, depth: usize) -> Dense {
+        Dense { columns, depth, weight: self.floats(columns * depth), bias: self.floats(columns) }
     }
 
     fn linear(&mut self, columns: usize, depth: usize) -> Linear {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod layout;
+mod names;
 mod pack;
 mod source;
 
@@ -12,7 +13,7 @@ use weir_mapped::Mapped;
 
 use crate::Precision;
 pub(crate) use cache::load;
-pub(crate) use layout::{Layer, Layout, Linear, Norm};
+pub(crate) use layout::{Dense, Layer, Layout, Linear, Norm};
 
 /// Packed weights. Where each of them stands in the block is said by the [`Layout`].
 pub(crate) struct Weights {

@@ -6,44 +6,43 @@ use std::path::Path;
 use safetensors::tensor::SafeTensors;
 use weir_kernels::{AlignedVec, QuantisedWeight, f32_to_bf16};
 
-use super::layout::{Layout, Linear, Norm};
+use super::layout::{Dense, Layout, Linear, Norm};
+use super::names::Names;
 use super::source::{LinearTensors, Source};
-use crate::config::BertConfig;
+use crate::config::Network;
 use crate::{LoadError, Precision};
 
 /// All weights of the checkpoint `file`, packed as `layout` says; `path` is named in errors.
 pub(super) fn pack(
     file: &[u8],
-    config: &BertConfig,
+    config: &Network,
     layout: &Layout,
     path: &Path,
 ) -> Result<AlignedVec<u8>, LoadError> {
     let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
     let tensors = SafeTensors::deserialize(file).map_err(|error| damaged(error.to_string()))?;
-    let source = Source { tensors: &tensors, path };
+    let names = Names::of(config.family);
+    let source = Source { tensors: &tensors, path, prefix: names.prefix };
     let mut packer = Packer { layout, block: AlignedVec::zeroed(layout.len) };
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
 
     packer.words(&source.get("embeddings.word_embeddings.weight", &[config.vocab_size, hidden])?, hidden);
-    let mut positions =
-        source.get("embeddings.position_embeddings.weight", &[config.max_position_embeddings, hidden])?;
-    let token_type = source.first_rows("embeddings.token_type_embeddings.weight", hidden)?;
-    for row in positions.chunks_exact_mut(hidden) {
-        row.iter_mut().zip(&token_type).for_each(|(x, t)| *x += t);
-    }
-    packer.floats(&layout.positions, &positions);
+    packer.positions_and_types(&source, config)?;
     packer.norm(&layout.embedding_norm, &source, "embeddings.LayerNorm", hidden)?;
     for (i, layer) in layout.layers.iter().enumerate() {
-        let prefix = format!("encoder.layer.{i}");
-        let linear =
-            |name: &str, outputs, inputs| source.linear(&format!("{prefix}.{name}"), outputs, inputs);
-        packer.linear(&layer.qkv, &source.qkv(&prefix, hidden, config.num_attention_heads)?);
-        packer.linear(&layer.attention_out, &linear("attention.output.dense", hidden, hidden)?);
-        packer.linear(&layer.up, &linear("intermediate.dense", wide, hidden)?);
-        packer.linear(&layer.down, &linear("output.dense", hidden, wide)?);
-        let mut norm = |at, name: &str| packer.norm(at, &source, &format!("{prefix}.{name}"), hidden);
-        norm(&layer.attention_norm, "attention.output.LayerNorm")?;
-        norm(&layer.ffn_norm, "output.LayerNorm")?;
+        let name = |of: &str| format!("{}.{i}.{of}", names.layers);
+        let linear = |of, outputs, inputs| source.linear(&name(of), outputs, inputs);
+        let parts = names.query_key_value.map(name);
+        packer.linear(&layer.qkv, &source.qkv(&parts, hidden, config.num_attention_heads)?);
+        packer.linear(&layer.attention_out, &linear(names.attention_out, hidden, hidden)?);
+        packer.linear(&layer.up, &linear(names.up, wide, hidden)?);
+        packer.linear(&layer.down, &linear(names.down, hidden, wide)?);
+        packer.norm(&layer.attention_norm, &source, &name(names.attention_norm), hidden)?;
+        packer.norm(&layer.ffn_norm, &source, &name(names.ffn_norm), hidden)?;
+    }
+    if let Some(head) = &layout.head {
+        packer.dense(&head.dense, &source, names.head_dense)?;
+        packer.dense(&head.out, &source, names.head_out)?;
     }
     Ok(packer.block)
 }
@@ -75,6 +74,32 @@ impl Packer<'_> {
                 self.floats(&self.layout.word_scales, &words.scale);
             }
         }
+    }
+
+    /// Position embeddings with token type 0 added, and what token type 1 adds to that.
+    fn positions_and_types(&mut self, source: &Source<'_>, config: &Network) -> Result<(), LoadError> {
+        let hidden = config.hidden_size;
+        let table = "embeddings.position_embeddings.weight";
+        let mut positions = source.get(table, &[config.position_rows, hidden])?;
+        if config.token_types > 0 {
+            let table = "embeddings.token_type_embeddings.weight";
+            let types = source.get(table, &[config.token_types, hidden])?;
+            let (first, others) = types.split_at(hidden);
+            for row in positions.chunks_exact_mut(hidden) {
+                row.iter_mut().zip(first).for_each(|(x, t)| *x += t);
+            }
+            let more: Vec<f32> = others.iter().zip(first).map(|(second, first)| second - first).collect();
+            self.floats(&self.layout.second_type, &more);
+        }
+        self.floats(&self.layout.positions, &positions[config.first_position_row() * hidden..]);
+        Ok(())
+    }
+
+    fn dense(&mut self, dense: &Dense, source: &Source<'_>, name: &str) -> Result<(), LoadError> {
+        let tensors = source.linear(name, dense.columns, dense.depth)?;
+        self.floats(&dense.weight, &tensors.weight);
+        self.floats(&dense.bias, &tensors.bias);
+        Ok(())
     }
 
     fn linear(&mut self, linear: &Linear, tensors: &LinearTensors) {

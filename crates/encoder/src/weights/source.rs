@@ -10,6 +10,8 @@ use crate::LoadError;
 pub(super) struct Source<'a> {
     pub(super) tensors: &'a SafeTensors<'a>,
     pub(super) path: &'a Path,
+    /// What may stand before a name; see [`super::names::Names`].
+    pub(super) prefix: &'static str,
 }
 
 impl Source<'_> {
@@ -17,12 +19,16 @@ impl Source<'_> {
         LoadError::Damaged { path: self.path.to_owned(), reason }
     }
 
-    /// The tensor of that name, with or without the prefix that heads put before it.
+    /// The tensor of that name, with or without the prefix that heads put before it. Norms have old names too.
     fn view(&self, name: &str) -> Result<safetensors::tensor::TensorView<'_>, LoadError> {
-        self.tensors
-            .tensor(name)
-            .or_else(|_| self.tensors.tensor(&format!("bert.{name}")))
-            .map_err(|_| self.damaged(format!("tensor `{name}` is missing")))
+        let old =
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+        let prefix = self.prefix;
+        let names = [name.to_owned(), format!("{prefix}{name}"), format!("{prefix}{old}"), old];
+        names
+            .iter()
+            .find_map(|name| self.tensors.tensor(name).ok())
+            .ok_or_else(|| self.damaged(format!("tensor `{name}` is missing")))
     }
 
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
@@ -31,18 +37,6 @@ impl Source<'_> {
             return Err(self.damaged(format!("tensor `{name}` has shape {:?}, not {shape:?}", view.shape())));
         }
         self.floats(name, view.dtype(), view.data())
-    }
-
-    /// The first `len` values of a two-dimensional tensor whose rows are `len` long.
-    pub(super) fn first_rows(&self, name: &str, len: usize) -> Result<Vec<f32>, LoadError> {
-        let view = self.view(name)?;
-        match view.shape() {
-            [rows, width] if *rows > 0 && *width == len => {
-                let all = self.floats(name, view.dtype(), view.data())?;
-                Ok(all[..len].to_vec())
-            }
-            other => Err(self.damaged(format!("tensor `{name}` has shape {other:?}, not [_, {len}]"))),
-        }
     }
 
     fn floats(&self, name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, LoadError> {
@@ -63,13 +57,18 @@ impl Source<'_> {
         }
     }
 
-    /// Queries, keys and values as one weight and one bias; queries carry the factor `1/sqrt(head_dim)`.
-    pub(super) fn qkv(&self, prefix: &str, hidden: usize, heads: usize) -> Result<LinearTensors, LoadError> {
+    /// Queries, keys and values, of those names, as one weight and one bias; queries carry the factor `1/sqrt(head_dim)`.
+    pub(super) fn qkv(
+        &self,
+        names: &[String; 3],
+        hidden: usize,
+        heads: usize,
+    ) -> Result<LinearTensors, LoadError> {
         let scale = 1.0 / ((hidden / heads) as f32).sqrt();
         let (mut weight, mut bias) =
             (Vec::with_capacity(3 * hidden * hidden), Vec::with_capacity(3 * hidden));
-        for (part, factor) in [("query", scale), ("key", 1.0), ("value", 1.0)] {
-            let part = self.linear(&format!("{prefix}.attention.self.{part}"), hidden, hidden)?;
+        for (name, factor) in names.iter().zip([scale, 1.0, 1.0]) {
+            let part = self.linear(name, hidden, hidden)?;
             weight.extend(part.weight.iter().map(|x| x * factor));
             bias.extend(part.bias.iter().map(|x| x * factor));
         }

@@ -78,6 +78,9 @@ fn render_names(model: &ModelConfig) -> String {
         let alias: Vec<String> = model.alias.iter().map(|alias| text(alias)).collect();
         shown.push_str(&format!("alias = [{}]\n", alias.join(", ")));
     }
+    if !model.dimensions().is_empty() {
+        shown.push_str(&format!("dimensions = {:?}\n", model.dimensions()));
+    }
     for (field, prompt) in [("query", &model.prompts.query), ("document", &model.prompts.document)] {
         if !prompt.is_empty() {
             shown.push_str(&format!("prompts.{field} = {}\n", text(prompt)));
@@ -110,6 +113,7 @@ fn render_json(loaded: &Loaded) -> String {
             shown.insert("alias".to_owned(), json!(model.alias));
             let prompts = json!({"query": model.prompts.query, "document": model.prompts.document});
             shown.insert("prompts".to_owned(), prompts);
+            shown.insert("dimensions".to_owned(), json!(model.dimensions()));
             shown.insert("source".to_owned(), source.layer().into());
             serde_json::Value::Object(shown)
         })
@@ -127,7 +131,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
         let text = "[search]\nweight_dense = 0.1\n[[models]]\nid = \"a\\\"b\"\nkind = \"pseudo\"\nalias = [\"x\"]\n\
-                    prompts.query = \"q: \"\n[[models]]\nid = \"c\"\nfolder = \"m/c\"\n";
+                    prompts.query = \"q: \"\n[[models]]\nid = \"c\"\nfolder = \"m/c\"\ndimensions = [8, 16]\n";
         std::fs::write(&file, text).unwrap();
         let flags = Flags { config: Some(file.clone()), ..Flags::default() };
         let environment = Environment::of(&[("WEIR_LIMITS_TOP_K_MAX", "7")]);

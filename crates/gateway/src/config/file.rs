@@ -138,6 +138,7 @@ impl Reader<'_> {
                 "folder" => typed.folder = self.text(key, value),
                 "precision" => typed.precision = self.text(key, value),
                 "dimension" => typed.dimension = self.integer(key, value),
+                "dimensions" => typed.dimensions = self.integers(key, value),
                 "prompts" => typed.prompts = self.prompts(value),
                 _ => self.complain_unknown(key, "field of a model", &field_names("")),
             }
@@ -197,6 +198,13 @@ impl Reader<'_> {
             Some(Scalar::Integer(number)) => Some(number),
             Some(_) | None => self.wrong_type(key, value, "a whole number"),
         }
+    }
+
+    fn integers(&mut self, key: &Key<'_>, value: &Value<'_>) -> Option<Vec<i64>> {
+        let DeValue::Array(items) = value.get_ref() else {
+            return self.wrong_type(key, value, "a list of whole numbers");
+        };
+        Some(items.iter().filter_map(|item| self.integer(key, item)).collect())
     }
 
     fn wrong_type<T>(&mut self, key: &Key<'_>, value: &Value<'_>, expected: &str) -> Option<T> {

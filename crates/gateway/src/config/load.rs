@@ -311,11 +311,12 @@ mod tests {
 
     #[test]
     fn models_are_read_in_order() {
-        let file = "[[models]]\nid = \"a\"\nfolder = \"m/a\"\nalias = [\"x\", \"y\"]\nprompts = { query = \"q: \" }\n\
+        let file = "[[models]]\nid = \"a\"\nfolder = \"m/a\"\nalias = [\"x\", \"y\"]\ndimensions = [64, 128]\n\
+                    prompts = { query = \"q: \" }\n\
                     [[models]]\nid = \"b\"\nkind = \"pseudo\"\ndimension = 8\n";
         let models = in_file(file, &[], Flags::default()).unwrap().config.models;
         let folder = PathBuf::from("m/a");
-        assert_eq!(models[0].kind, ModelKind::Local { folder, precision: None });
+        assert_eq!(models[0].kind, ModelKind::Local { folder, precision: None, dimensions: vec![64, 128] });
         assert_eq!(models[0].names().collect::<Vec<_>>(), ["a", "x", "y"]);
         assert_eq!((models[0].prompts.query.as_str(), models[0].prompts.document.as_str()), ("q: ", ""));
         assert_eq!((models[1].id.as_str(), &models[1].kind), ("b", &ModelKind::Pseudo { dimension: 8 }));
@@ -331,7 +332,7 @@ mod tests {
                 "5: `models.id` is missing: give the model a name",
                 "6: `models.kind` `onnx` is not there yet; accepted now: local, pseudo",
                 "9: unknown field of a model `folders` | did you mean `folder`? Accepted: id, alias, kind, folder, \
-                 precision, dimension, prompts",
+                 precision, dimension, dimensions, prompts",
                 "11: `models.id` must be a text in quotes",
                 "12: `models.folder` is missing: name the model's folder",
             ],

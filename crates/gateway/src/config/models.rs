@@ -28,6 +28,8 @@ pub enum ModelKind {
         folder: PathBuf,
         /// The numbers that it computes with; `None` takes `inference.precision`.
         precision: Option<Precision>,
+        /// Lengths that its embeddings may be cut to; empty takes what its files say.
+        dimensions: Vec<usize>,
     },
     /// Embeddings made from a hash of the text: no model, no meaning, always the same. For development and load tests.
     Pseudo {
@@ -52,7 +54,7 @@ pub(super) const PSEUDO_DIMENSION: usize = 384;
 pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
 
 /// One row per field of a `[[models]]` table, for the docs and for messages: name, type, default, what it does.
-pub(super) const FIELDS: [(&str, &str, &str, &str); 8] = [
+pub(super) const FIELDS: [(&str, &str, &str, &str); 9] = [
     ("id", "text", "required", "The name that callers use; no two models share a name."),
     ("alias", "list of texts", "`[]`", "Other names for it."),
     (
@@ -69,6 +71,12 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 8] = [
         "The numbers that it computes with. A collection pins them: another precision is another model to it.",
     ),
     ("dimension", "whole number", "`384`", "The embeddings' length; for `pseudo` alone."),
+    (
+        "dimensions",
+        "list of whole numbers",
+        "`[]`",
+        "Lengths that embeddings may be cut to, of a model trained for it; empty takes what its files say. For `local` alone.",
+    ),
     ("prompts.query", "text", "`\"\"`", "Put in front of queries."),
     ("prompts.document", "text", "`\"\"`", "Put in front of documents."),
 ];
@@ -82,6 +90,7 @@ pub(super) struct TypedModel {
     pub(super) folder: Option<String>,
     pub(super) precision: Option<String>,
     pub(super) dimension: Option<i64>,
+    pub(super) dimensions: Option<Vec<i64>>,
     pub(super) prompts: Prompts,
 }
 
@@ -94,7 +103,10 @@ impl ModelConfig {
         let folder = Path::new(argument);
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let id = name.unwrap_or_else(|| "default".to_owned());
-        ModelConfig::new(id, ModelKind::Local { folder: folder.to_owned(), precision: None })
+        ModelConfig::new(
+            id,
+            ModelKind::Local { folder: folder.to_owned(), precision: None, dimensions: Vec::new() },
+        )
     }
 
     fn new(id: String, kind: ModelKind) -> ModelConfig {
@@ -106,12 +118,20 @@ impl ModelConfig {
         std::iter::once(self.id.as_str()).chain(self.alias.iter().map(String::as_str))
     }
 
-    /// The fields as they would be written in a file, without those that have no meaning for the kind.
+    /// Lengths that its embeddings may be cut to, as far as the configuration says.
+    pub fn dimensions(&self) -> &[usize] {
+        match &self.kind {
+            ModelKind::Local { dimensions, .. } => dimensions,
+            ModelKind::Pseudo { .. } => &[],
+        }
+    }
+
+    /// The fields of one value as they would be written in a file, without those that have no meaning for the kind.
     pub fn fields(&self) -> Vec<(&'static str, Scalar)> {
         let text = |value: &str| Scalar::Text(value.to_owned());
         let mut fields = vec![("id", text(&self.id))];
         match &self.kind {
-            ModelKind::Local { folder, precision } => {
+            ModelKind::Local { folder, precision, .. } => {
                 fields.push(("kind", text("local")));
                 fields.push(("folder", text(&folder.display().to_string())));
                 fields.extend(precision.map(|precision| ("precision", text(precision.name()))));
@@ -162,18 +182,36 @@ impl TypedModel {
         if self.dimension.is_some() {
             wrong.push(("dimension", "is for the kind `pseudo` alone: a local model has its own".to_owned()));
         }
+        let dimensions = self.resolve_dimensions(wrong);
         match self.folder.as_deref() {
             None | Some("") => {
                 wrong.push(("folder", "is missing: name the model's folder".to_owned()));
                 None
             }
-            Some(folder) => Some(ModelKind::Local { folder: folder.into(), precision: precision.flatten() }),
+            Some(folder) => {
+                Some(ModelKind::Local { folder: folder.into(), precision: precision.flatten(), dimensions })
+            }
         }
     }
 
+    /// How long the longest may be is the model's to say.
+    fn resolve_dimensions(&self, wrong: &mut Vec<(&'static str, String)>) -> Vec<usize> {
+        let all = self.dimensions.as_deref().unwrap_or_default();
+        let dimensions = all.iter().filter_map(|dimension| usize::try_from(*dimension).ok());
+        let dimensions: Vec<usize> = dimensions.filter(|dimension| *dimension > 0).collect();
+        if dimensions.len() < all.len() {
+            wrong.push(("dimensions", "must be whole numbers from 1 to the embedding's length".to_owned()));
+        }
+        dimensions
+    }
+
     fn resolve_pseudo(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
-        for (field, is_given) in [("folder", self.folder.is_some()), ("precision", self.precision.is_some())]
-        {
+        let given = [
+            ("folder", self.folder.is_some()),
+            ("precision", self.precision.is_some()),
+            ("dimensions", self.dimensions.is_some()),
+        ];
+        for (field, is_given) in given {
             if is_given {
                 wrong.push((field, "has no meaning for the kind `pseudo`: remove it".to_owned()));
             }

@@ -71,9 +71,12 @@ impl LoadedModel {
         kernels: &'static Kernels,
     ) -> Result<LoadedModel, LoadError> {
         let embedder = match &model.kind {
-            ModelKind::Local { folder, precision } => {
+            ModelKind::Local { folder, precision, dimensions } => {
                 let precision = precision.unwrap_or(config.inference.precision);
-                let loaded = Model::load(folder, precision, kernels, Some(&config.packed_dir()))?;
+                let mut loaded = Model::load(folder, precision, kernels, Some(&config.packed_dir()))?;
+                if !dimensions.is_empty() {
+                    loaded = loaded.with_dimensions(dimensions)?;
+                }
                 if let Some(error) = loaded.cache_error() {
                     tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
                 }

@@ -44,24 +44,29 @@ pub(super) fn run(
     config: &Config,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (folder, precision) = match folder {
-        Some(folder) => (folder.to_owned(), config.inference.precision),
+    let (folder, precision, dimensions) = match folder {
+        Some(folder) => (folder.to_owned(), config.inference.precision, [].as_slice()),
         None => default_model(config)?,
     };
     let begun = Instant::now();
-    let model = Model::load(&folder, precision, Kernels::current(), None).map_err(InfoError::Load)?;
+    let mut model = Model::load(&folder, precision, Kernels::current(), None).map_err(InfoError::Load)?;
+    if !dimensions.is_empty() {
+        model = model.with_dimensions(dimensions).map_err(InfoError::Load)?;
+    }
     let load_ms = begun.elapsed().as_secs_f64() * 1e3;
     let info = model.info();
     let rows = [
         ("folder", json!(folder.display().to_string())),
         ("architecture", json!(info.architecture)),
         ("dimension", json!(info.dimension)),
+        ("dimensions", json!(info.dimensions)),
         ("layers", json!(info.layers)),
         ("heads", json!(info.heads)),
         ("vocabulary", json!(info.vocabulary)),
         ("max_tokens", json!(info.max_tokens)),
         ("pooling", json!(info.pooling.name())),
         ("normalise", json!(info.normalise)),
+        ("labels", json!(info.labels)),
         ("precision", json!(info.precision.name())),
         ("kernels", json!(model.kernels_name())),
         ("weights_bytes", json!(info.weights_bytes)),
@@ -81,11 +86,12 @@ pub(super) fn run(
     Ok(())
 }
 
-fn default_model(config: &Config) -> Result<(PathBuf, Precision), InfoError> {
+/// Folder, precision and declared lengths of the default model.
+fn default_model(config: &Config) -> Result<(PathBuf, Precision, &[usize]), InfoError> {
     let model = config.models.first().ok_or(InfoError::NoFolder)?;
     match &model.kind {
-        ModelKind::Local { folder, precision } => {
-            Ok((folder.clone(), precision.unwrap_or(config.inference.precision)))
+        ModelKind::Local { folder, precision, dimensions } => {
+            Ok((folder.clone(), precision.unwrap_or(config.inference.precision), dimensions))
         }
         ModelKind::Pseudo { .. } => Err(InfoError::Pseudo(model.id.clone())),
     }

@@ -1,0 +1,125 @@
+//! What becomes of the last hidden rows: an embedding for each sequence, one for each token, or logits.
+
+use crate::Pooling;
+use crate::config::Family;
+use crate::forward::{self, Scratch};
+use crate::model::Model;
+use crate::tokenizer::EncodedPair;
+use crate::weights::Dense;
+
+/// See [`Model::embed`].
+pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
+    let width = model.config.network.hidden_size;
+    assert_eq!(out.len(), sequences.len() * width, "embed: out has the wrong length");
+    forward::run(model, sequences, &[], scratch);
+    pool_all(model, sequences, scratch.rows(width), out);
+}
+
+/// See [`Model::embed_tokens`].
+pub(crate) fn embed_tokens(
+    model: &Model,
+    sequences: &[&[u32]],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+    tokens: &mut [f32],
+) {
+    let width = model.config.network.hidden_size;
+    let count = sequences.iter().map(|ids| ids.len()).sum::<usize>();
+    assert_eq!(tokens.len(), count * width, "embed_tokens: tokens has the wrong length");
+    embed(model, sequences, scratch, out);
+    for (token, row) in tokens.chunks_exact_mut(width).zip(scratch.rows(width)) {
+        token.copy_from_slice(row);
+        normalise(model, token);
+    }
+}
+
+/// See [`Model::classify`].
+pub(crate) fn classify(model: &Model, pairs: &[EncodedPair], scratch: &mut Scratch, out: &mut [f32]) {
+    let network = &model.config.network;
+    let labels = network.labels.len();
+    assert!(labels > 0, "classify: the model has no classification head");
+    assert_eq!(out.len(), pairs.len() * labels, "classify: out has the wrong length");
+    let sequences: Vec<&[u32]> = pairs.iter().map(|pair| pair.ids.as_slice()).collect();
+    let second: Vec<usize> = pairs.iter().map(|pair| pair.second).collect();
+    forward::run(model, &sequences, &second, scratch);
+    let Some(head) = &model.weights.layout.head else { return };
+    let mut rows = scratch.rows(network.hidden_size);
+    let mut middle = vec![0.0; network.hidden_size];
+    for (ids, logits) in sequences.iter().zip(out.chunks_exact_mut(labels)) {
+        let Some(first) = rows.next() else { return };
+        dense(model, &head.dense, first, &mut middle);
+        middle.iter_mut().for_each(|x| *x = activated(network.family, *x));
+        dense(model, &head.out, &middle, logits);
+        rows.by_ref().take(ids.len() - 1).for_each(drop);
+    }
+}
+
+/// What stands between the two matrices of a head.
+fn activated(family: Family, x: f32) -> f32 {
+    match family {
+        Family::Bert | Family::Roberta => x.tanh(),
+        Family::DistilBert => x.max(0.0),
+    }
+}
+
+fn dense(model: &Model, dense: &Dense, row: &[f32], out: &mut [f32]) {
+    let weights = &model.weights;
+    let columns = weights.floats(&dense.weight).chunks_exact(dense.depth);
+    for ((x, column), bias) in out.iter_mut().zip(columns).zip(weights.floats(&dense.bias)) {
+        *x = (model.kernels.dot)(row, column) + bias;
+    }
+}
+
+/// One vector for each sequence.
+pub(crate) fn pool_all<'a>(
+    model: &Model,
+    sequences: &[&[u32]],
+    mut rows: impl Iterator<Item = &'a [f32]>,
+    out: &mut [f32],
+) {
+    let width = model.config.network.hidden_size;
+    for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(width)) {
+        pool(model.config.pooling, rows.by_ref().take(ids.len()), ids.len(), out);
+        if model.config.normalise {
+            normalise(model, out);
+        }
+    }
+}
+
+/// One vector of the `count` vectors `rows`, all of which are taken.
+fn pool<'a>(pooling: Pooling, rows: impl Iterator<Item = &'a [f32]>, count: usize, out: &mut [f32]) {
+    match pooling {
+        Pooling::Mean => {
+            sum(rows, out);
+            out.iter_mut().for_each(|x| *x /= count as f32);
+        }
+        Pooling::MeanSqrtLen => {
+            sum(rows, out);
+            out.iter_mut().for_each(|x| *x /= (count as f32).sqrt());
+        }
+        Pooling::Max => {
+            out.fill(f32::NEG_INFINITY);
+            rows.for_each(|row| out.iter_mut().zip(row).for_each(|(max, x)| *max = max.max(*x)));
+        }
+        Pooling::Cls => rows.enumerate().for_each(|(at, row)| {
+            if at == 0 {
+                out.copy_from_slice(row);
+            }
+        }),
+        Pooling::LastToken => rows.for_each(|row| out.copy_from_slice(row)),
+    }
+}
+
+fn sum<'a>(rows: impl Iterator<Item = &'a [f32]>, out: &mut [f32]) {
+    out.fill(0.0);
+    rows.for_each(|row| out.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
+}
+
+/// A vector shorter than this is as good as zero: dividing by its length would make noise of it.
+const LENGTH_MIN: f32 = 1e-12;
+
+/// Gives `vector` the length one.
+pub(crate) fn normalise(model: &Model, vector: &mut [f32]) {
+    let length = (model.kernels.dot)(vector, vector).sqrt().max(LENGTH_MIN);
+    vector.iter_mut().for_each(|x| *x /= length);
+}

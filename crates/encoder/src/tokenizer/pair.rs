@@ -1,0 +1,115 @@
+//! Two texts as one sequence: where their tokens stand, and which of them stay.
+
+use tokenizers::{Encoding, Token, Tokenizer};
+
+/// Two texts as a model with a classification head sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedPair {
+    /// Token ids, with the special tokens before, between and after the texts.
+    pub ids: Vec<u32>,
+    /// Where the tokens of type 1 begin; the number of tokens when all are of type 0.
+    pub second: usize,
+    /// Whether the texts had more tokens than the model takes, and lost their ends.
+    pub is_truncated: bool,
+}
+
+/// The special tokens around a pair.
+pub(super) struct Template {
+    before: Vec<u32>,
+    between: Vec<u32>,
+    after: Vec<u32>,
+    /// How many of the tokens between are of type 0; `None` when all of the sequence is.
+    first_between: Option<usize>,
+}
+
+/// Stand-ins for the texts, outside of every vocabulary.
+const FIRST: u32 = u32::MAX - 1;
+const SECOND: u32 = u32::MAX;
+
+impl Template {
+    /// Asks the tokenizer's post-processor; `None` when it does not put one text after the other.
+    pub(super) fn of(reference: &Tokenizer) -> Option<Template> {
+        let text = |id, kind| Encoding::from_tokens(vec![Token::new(id, "a".to_owned(), (0, 1))], kind);
+        let all = reference.post_process(text(FIRST, 0), Some(text(SECOND, 1)), true).ok()?;
+        let (ids, types) = (all.get_ids(), all.get_type_ids());
+        let first = ids.iter().position(|id| *id == FIRST)?;
+        let second = ids.iter().position(|id| *id == SECOND).filter(|second| *second > first)?;
+        let typed = types.iter().position(|kind| *kind == 1);
+        Some(Template {
+            before: ids[..first].to_vec(),
+            between: ids[first + 1..second].to_vec(),
+            after: ids[second + 1..].to_vec(),
+            first_between: typed.map(|typed| typed.saturating_sub(first + 1)),
+        })
+    }
+
+    /// Tokens of a pair that belong to neither text.
+    pub(super) fn special(&self) -> usize {
+        self.before.len() + self.between.len() + self.after.len()
+    }
+
+    /// The sequence of two texts, which lose their ends where they have more than `room` tokens together.
+    pub(super) fn join(&self, a: &[u32], b: &[u32], room: usize) -> EncodedPair {
+        let (kept_a, kept_b) = longest_first(a.len(), b.len(), room);
+        let parts = [&self.before, &a[..kept_a], &self.between, &b[..kept_b], &self.after];
+        let ids = parts.concat();
+        let until_first = self.before.len() + kept_a;
+        EncodedPair {
+            second: self.first_between.map_or(ids.len(), |first| until_first + first),
+            is_truncated: kept_a + kept_b < a.len() + b.len(),
+            ids,
+        }
+    }
+}
+
+/// How many tokens of two texts stay when `room` is left for both: the longer one is cut first, and where both must be, the
+/// longer one keeps the odd token. As `longest_first` of the `tokenizers` crate.
+fn longest_first(a: usize, b: usize, room: usize) -> (usize, usize) {
+    if a + b <= room {
+        return (a, b);
+    }
+    let (shorter, half) = (a.min(b), room / 2);
+    let (short, long) = if shorter <= half { (shorter, room - shorter) } else { (half, room - half) };
+    if a > b { (long, short) } else { (short, long) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::longest_first;
+
+    #[test]
+    fn the_longer_text_is_cut_first() {
+        let check =
+            |(a, b, room), expected| assert_eq!(longest_first(a, b, room), expected, "{a} {b} {room}");
+        check((3, 4, 7), (3, 4));
+        check((3, 5, 7), (3, 4));
+        check((9, 2, 7), (5, 2));
+        check((9, 9, 7), (3, 4));
+        check((9, 8, 7), (4, 3));
+        check((4, 3, 6), (3, 3));
+        check((100, 100, 7), (3, 4));
+        check((5, 0, 3), (3, 0));
+        check((5, 5, 0), (0, 0));
+    }
+
+    #[test]
+    fn it_cuts_as_the_reference_does() {
+        use tokenizers::utils::truncation::{TruncationParams, TruncationStrategy, truncate_encodings};
+        use tokenizers::{Encoding, Token};
+        let text = |len: usize| {
+            Encoding::from_tokens((0..len).map(|i| Token::new(i as u32, String::new(), (0, 0))).collect(), 0)
+        };
+        for (a, b, room) in
+            (0..14).flat_map(|a| (0..14).flat_map(move |b| (1..16).map(move |room| (a, b, room))))
+        {
+            let params = TruncationParams {
+                max_length: room,
+                strategy: TruncationStrategy::LongestFirst,
+                ..TruncationParams::default()
+            };
+            let (first, second) = truncate_encodings(text(a), Some(text(b)), &params).unwrap();
+            let expected = (first.get_ids().len(), second.unwrap().get_ids().len());
+            assert_eq!(longest_first(a, b, room), expected, "{a} and {b} tokens in room for {room}");
+        }
+    }
+}
