@@ -103,7 +103,7 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
         scheduler.clone(),
         config.clone(),
         metrics.clone(),
-        background,
+        background.clone(),
     )
     .await?;
     for model in models.iter() {
@@ -118,6 +118,8 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
         collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
+    let warming = models.clone();
+    background.spawn_blocking(move || warming.warm_up());
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let gateway =

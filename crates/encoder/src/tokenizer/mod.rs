@@ -9,6 +9,7 @@ mod wordpiece;
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::LoadError;
 pub use pair::EncodedPair;
@@ -26,36 +27,77 @@ pub struct Encoded {
 
 /// The tokenizer of a model.
 pub struct Tokenizer {
-    reference: tokenizers::Tokenizer,
+    /// `tokenizer.json`, for the reference.
+    json: Vec<u8>,
+    reference: OnceLock<Reference>,
     fast: Option<WordPiece>,
-    pair: Template,
     max_tokens: usize,
+}
+
+/// The `tokenizers` crate's view of the file. It takes tens of milliseconds to make, most of a start, so a tokenizer with a
+/// fast path makes it when a text first needs it.
+struct Reference {
+    tokenizer: tokenizers::Tokenizer,
+    pair: Template,
+}
+
+impl Reference {
+    fn read(json: &[u8]) -> Result<Reference, String> {
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
+        tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
+        tokenizer.with_padding(None);
+        let pair = Template::of(&tokenizer)
+            .ok_or_else(|| "its post-processor does not put one text after the other".to_owned())?;
+        Ok(Reference { tokenizer, pair })
+    }
 }
 
 impl Tokenizer {
     /// Loads `tokenizer.json`. `max_tokens` counts the special tokens; ids must lie below `vocabulary`.
     pub(crate) fn load(path: &Path, max_tokens: usize, vocabulary: usize) -> Result<Tokenizer, LoadError> {
         let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
-        let bytes = crate::config::read_optional(path)?
+        let json = crate::config::read_optional(path)?
             .ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
-        let mut reference =
-            tokenizers::Tokenizer::from_bytes(&bytes).map_err(|error| damaged(error.to_string()))?;
-        reference.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
-        reference.with_padding(None);
-        let largest = reference.get_vocab(true).values().copied().max().unwrap_or(0);
+        let fast = WordPiece::from_json(&json);
+        let (reference, largest) = match &fast {
+            Some(fast) => (OnceLock::new(), fast.largest_id()),
+            None => {
+                let reference = Reference::read(&json).map_err(damaged)?;
+                let largest = reference.tokenizer.get_vocab(true).values().copied().max().unwrap_or(0);
+                (OnceLock::from(reference), largest)
+            }
+        };
         if largest as usize >= vocabulary {
             let reason = format!("token id {largest} is outside of the model's vocabulary of {vocabulary}");
             return Err(damaged(reason));
         }
-        let fast = WordPiece::from_json(&bytes);
-        let pair = Template::of(&reference)
-            .ok_or_else(|| damaged("its post-processor does not put one text after the other".to_owned()))?;
-        Ok(Tokenizer { reference, fast, pair, max_tokens })
+        Ok(Tokenizer { json, reference, fast, max_tokens })
+    }
+
+    /// Makes everything that texts of any kind need, so that none of them has to wait for it.
+    ///
+    /// # Errors
+    /// What is wrong with `tokenizer.json`.
+    pub fn warm_up(&self) -> Result<(), String> {
+        if self.reference.get().is_none() {
+            // should another thread have been faster, its reference is the same
+            drop(self.reference.set(Reference::read(&self.json)?));
+        }
+        Ok(())
+    }
+
+    /// # Panics
+    /// When the crate can't read the file, although it has the very form of the fast path.
+    fn reference(&self) -> &Reference {
+        self.reference.get_or_init(|| match Reference::read(&self.json) {
+            Ok(reference) => reference,
+            Err(reason) => panic!("tokenizer.json is damaged: {reason}"),
+        })
     }
 
     /// Whether it makes no difference between upper and lower case.
     pub(crate) fn is_lowercase(&self) -> bool {
-        self.reference_ids(PANGRAM) == self.reference_ids(&PANGRAM.to_uppercase())
+        self.encode(PANGRAM) == self.encode(&PANGRAM.to_uppercase())
     }
 
     /// The ids of `text` with the special tokens, cut to the model's length.
@@ -99,9 +141,10 @@ impl Tokenizer {
 
     /// The ids of two texts as one sequence of at most `limit` tokens (at least 5): the longer text loses its end first.
     pub fn encode_pair_to(&self, a: &str, b: &str, limit: usize) -> EncodedPair {
-        let room = limit.saturating_sub(self.pair.special());
+        let pair = &self.reference().pair;
+        let room = limit.saturating_sub(pair.special());
         // how much of each stays depends on the whole lengths of both
-        self.pair.join(&self.plain_ids(a), &self.plain_ids(b), room)
+        pair.join(&self.plain_ids(a), &self.plain_ids(b), room)
     }
 
     /// The ids of `text`, without special tokens.
@@ -126,7 +169,7 @@ impl Tokenizer {
         if let Some(spans) = self.fast.as_ref().and_then(|fast| fast.spans(text)) {
             return spans;
         }
-        match self.reference.encode(text, false) {
+        match self.reference().tokenizer.encode(text, false) {
             Ok(encoding) => spans::of_text(text, encoding.get_offsets()),
             Err(_) => Vec::new(),
         }
@@ -142,7 +185,10 @@ impl Tokenizer {
 
     fn ids(&self, text: &str, with_special: bool) -> Vec<u32> {
         let ids = |text: &str| {
-            self.reference.encode_fast(text, with_special).map(|encoding| encoding.get_ids().to_vec())
+            self.reference()
+                .tokenizer
+                .encode_fast(text, with_special)
+                .map(|encoding| encoding.get_ids().to_vec())
         };
         ids(text).or_else(|_| ids("")).unwrap_or_default()
     }

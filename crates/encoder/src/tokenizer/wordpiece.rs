@@ -23,6 +23,7 @@ pub(super) struct WordPiece {
     cls: u32,
     sep: u32,
     unknown: u32,
+    largest: u32,
     /// Spellings that the reference takes as one token wherever they stand.
     special: Vec<String>,
 }
@@ -49,10 +50,16 @@ impl WordPiece {
             cls: id("[CLS]")?,
             sep: id("[SEP]")?,
             unknown: id(&model.unk_token)?,
+            largest: model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?,
             is_lowercase: normalizer.lowercase,
             special: file.added_tokens.into_iter().map(|token| token.content).collect(),
             table: Table::new(&model.vocab),
         })
+    }
+
+    /// The largest id that a text can have.
+    pub(super) fn largest_id(&self) -> u32 {
+        self.largest
     }
 
     /// The ids of `text` with the special tokens, cut to `limit`, or `None` when the text is not for this path.
@@ -313,5 +320,6 @@ struct Vocabulary {
 
 #[derive(Deserialize)]
 struct AddedToken {
+    id: u32,
     content: String,
 }

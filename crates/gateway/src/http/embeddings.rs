@@ -38,6 +38,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         field: "input",
         model,
         caching,
+        dimensions: request.dimensions,
     };
     let Made { embeddings, usage, truncated, .. } = embed(&gateway, wanted).await?;
     let format = request.encoding_format.unwrap_or_default();
@@ -66,6 +67,8 @@ pub(super) struct Wanted {
     pub(super) truncate: Truncate,
     /// Whether embeddings that were made before will do.
     pub(super) caching: Caching,
+    /// The number of floats, if not the model's own. It is allowed.
+    pub(super) dimensions: Option<u64>,
 }
 
 /// What became of it.
@@ -103,13 +106,16 @@ pub(super) fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -> Resu
 pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, ApiError> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
-    let (model, caching) = (wanted.model.clone(), wanted.caching);
+    let (model, caching, dimensions) = (wanted.model.clone(), wanted.caching, wanted.dimensions);
     let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
     let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
 
     let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
-    let embeddings = gateway.scheduler.embed(&model, read.inputs, lane, caching).await?;
+    let mut embeddings = gateway.scheduler.embed(&model, read.inputs, lane, caching).await?;
+    if let Some(dimensions) = dimensions {
+        embeddings = embeddings.into_iter().map(|embedding| model.cut(embedding, dimensions)).collect();
+    }
     gateway.metrics.embedded(&model.id, read.tokens as u64, read.truncated.len() as u64);
     Ok(Made {
         embeddings,

@@ -35,6 +35,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         field: "inputs",
         model: model.clone(),
         caching,
+        dimensions: request.dimensions,
     };
     let mut made = embed_texts(&gateway, wanted).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);

@@ -48,6 +48,17 @@ impl Models {
         Ok(Models(config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
     }
 
+    /// Makes what texts of unusual kinds need, so that none of them has to wait for it.
+    pub fn warm_up(&self) {
+        for model in self.iter() {
+            if let Embedder::Local(local) = &model.embedder
+                && let Err(error) = local.tokenizer().warm_up()
+            {
+                tracing::error!(model = model.id, error, "texts beyond plain English can't be read");
+            }
+        }
+    }
+
     /// The model that is meant when none is named.
     pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
         self.0.first()
@@ -108,10 +119,22 @@ impl LoadedModel {
         }
     }
 
-    /// Whether embeddings may be asked for with this many floats. A model that was trained to be cut would allow others
-    /// than its own length; none is known as such yet.
+    /// Whether embeddings may be asked for with this many floats: their own number, or one that the model was trained for.
     pub fn dimensions_allowed(&self, dimensions: u64) -> bool {
+        let is_trained_for = |model: &Model| model.info().dimensions.iter().any(|&d| d as u64 == dimensions);
         dimensions == self.dimension() as u64
+            || matches!(&self.embedder, Embedder::Local(model) if is_trained_for(model))
+    }
+
+    /// The first floats of an embedding as an embedding of its own; the whole one where that is not allowed.
+    pub fn cut(&self, embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
+        let cut = match (&self.embedder, usize::try_from(dimensions)) {
+            (Embedder::Local(model), Ok(dimensions)) if dimensions < embedding.len() => {
+                model.cut(&embedding, dimensions)
+            }
+            (Embedder::Local(_) | Embedder::Pseudo(_), _) => None,
+        };
+        cut.unwrap_or(embedding)
     }
 
     /// Whether every embedding has length one.

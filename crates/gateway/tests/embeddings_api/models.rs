@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Gateway, bits, configured, embed, with_the_model};
+use crate::{Gateway, bits, configured, embed, in_repository, post, with_the_model};
 
 const CONFIG: &str = r#"
 [[models]]
@@ -80,4 +80,30 @@ fn the_default_model_tells_its_limits() {
     let model = get(&gateway, "/v1/models/all-MiniLM-L6-v2");
     assert_eq!((&model["dimensions"], &model["max_input_tokens"]), (&json!(384), &json!(256)));
     assert_eq!(model["fingerprint"].as_str().unwrap().len(), 32);
+}
+
+#[test]
+fn embeddings_are_cut_to_lengths_that_the_model_was_trained_for() {
+    let folder = in_repository("models/all-MiniLM-L6-v2");
+    let toml = format!("[[models]]\nid = \"m\"\nfolder = {folder:?}\ndimensions = [64, 128]\n");
+    let (gateway, _file) = configured(&toml);
+    let floats = |reply: &Value| -> Vec<f64> {
+        let numbers = reply["data"][0]["embedding"].as_array().unwrap();
+        numbers.iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let whole = floats(&embed(&gateway, "/v1/embeddings", &json!({"model": "m", "input": "a weir"})));
+    assert_eq!(whole.len(), 384);
+    let cut = floats(&embed(
+        &gateway,
+        "/v1/embeddings",
+        &json!({"model": "m", "input": "a weir", "dimensions": 64}),
+    ));
+    let length = whole[..64].iter().map(|x| x * x).sum::<f64>().sqrt();
+    let expected: Vec<f64> = whole[..64].iter().map(|x| x / length).collect();
+    assert!(cut.len() == 64 && cut.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-6), "{cut:?}");
+    let tei = embed(&gateway, "/embed", &json!({"inputs": "a weir", "dimensions": 128}));
+    assert_eq!(tei[0].as_array().unwrap().len(), 128);
+    let refused =
+        post(&gateway, "/v1/embeddings", "", &json!({"model": "m", "input": "a weir", "dimensions": 65}));
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("dimensions")));
 }
