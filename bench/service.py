@@ -1,0 +1,130 @@
+"""What the service costs beside its work: the time from start to `/readyz`, resident memory, and small embedding requests.
+
+1. Starts with packed weights present and files in the page cache, nine times: the median of the time to `/readyz`, and RSS then.
+2. `POST /v1/embeddings` with one text of ten tokens, concurrency 16, the generator on the same cores; every text embedded anew.
+3. One request of 2,048 texts of the model's full length: RSS before and at its highest.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from search_load import ROOT, TARGET
+
+STARTS = 9
+SECONDS = int(os.environ.get("SECONDS_PER_PART", "10"))
+MODEL = ROOT / "models" / "all-MiniLM-L6-v2"
+ADDRESS = ("127.0.0.1", 18743)
+# all of them one token each
+WORDS = "river water dam mill stone bridge bank boat fish flood lake rain field town road house".split()
+
+
+def start(folder: Path) -> tuple[subprocess.Popen[bytes], float]:
+    """A gateway without documents, and the seconds until it was ready."""
+    command = [TARGET / "weir", "serve", "--listen", "{}:{}".format(*ADDRESS), "--data-dir", folder / "data", "--model", MODEL]
+    started = time.perf_counter()
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while server.poll() is None:
+        try:
+            connection = http.client.HTTPConnection(*ADDRESS, timeout=1)
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return server, time.perf_counter() - started
+        except OSError:
+            time.sleep(0.001)
+    raise SystemExit("the gateway did not start")
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    server.wait(timeout=30)
+
+
+def rss_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def texts(count: int, words: int) -> list[str]:
+    choose = random.Random(0)
+    return [" ".join(choose.choices(WORDS, k=words)) for _ in range(count)]
+
+
+def small_requests(folder: Path, pid: int) -> None:
+    bodies = folder / "bodies.jsonl"
+    model = {"model": "all-MiniLM-L6-v2"}
+    bodies.write_text("".join(json.dumps(model | {"input": text}) + "\n" for text in texts(5000, 8)))
+    command = [TARGET / "weir-bench", "load", "--url", "http://{}:{}/v1/embeddings".format(*ADDRESS), "--concurrency", "16"]
+    command += ["--duration", f"{SECONDS}s", "--header", "cache-control: no-cache", "--body-file", bodies]
+    report = folder / "report.json"
+    subprocess.run([*command, "--pid", str(pid), "--json", report], check=True, stdout=subprocess.DEVNULL)
+    figures = json.loads(report.read_text())
+    print(f"embeddings: {figures['requests_per_s']:,.0f} requests/s, p50 {figures['latency_ms_p50']:.2f} ms, "
+          f"p99 {figures['latency_ms_p99']:.2f} ms, RSS at most {figures['server_rss_bytes_max'] / 2**20:.0f} MiB")
+
+
+def large_request(pid: int) -> None:
+    body = json.dumps({"model": "all-MiniLM-L6-v2", "input": texts(2048, 300), "encoding_format": "base64"})
+    before, highest, is_over = rss_mib(pid), 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not is_over.wait(0.02):
+            highest = max(highest, rss_mib(pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    started = time.perf_counter()
+    connection = http.client.HTTPConnection(*ADDRESS, timeout=300)
+    headers = {"content-type": "application/json", "cache-control": "no-cache"}
+    connection.request("POST", "/v1/embeddings", body, headers)
+    reply = connection.getresponse()
+    reply.read()
+    seconds = time.perf_counter() - started
+    is_over.set()
+    watcher.join()
+    tokens = 2048 * 256 / seconds
+    print(f"2,048 texts of 256 tokens: status {reply.status}, {seconds:.1f} s ({tokens:,.0f} tokens/s), RSS {before:.0f} MiB "
+          f"before, {highest:.0f} MiB at most")
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stop(start(folder)[0])  # packs the weights
+        starts, sizes = [], []
+        for _ in range(STARTS):
+            server, seconds = start(folder)
+            time.sleep(0.5)
+            starts.append(seconds * 1e3)
+            sizes.append(rss_mib(server.pid))
+            stop(server)
+        print(f"start to /readyz: median {statistics.median(starts):.0f} ms (target 60), {min(starts):.0f} to {max(starts):.0f}; "
+              f"RSS idle {statistics.median(sizes):.0f} MiB (target 60)")
+        server, _ = start(folder)
+        try:
+            small_requests(folder, server.pid)
+        finally:
+            stop(server)
+        # the deadline is for requests that somebody waits for, not for this one
+        os.environ["WEIR_SERVER_REQUEST_DEADLINE_MS"] = "300000"
+        server, _ = start(folder)
+        try:
+            large_request(server.pid)
+        finally:
+            stop(server)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
