@@ -175,18 +175,26 @@ impl Int8Lanes for F32x8 {
     }
 }
 
+/// Four sums, so that an addition need not wait for the one before.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
-    let whole = a.len() - a.len() % 8;
-    let mut sum = _mm256_setzero_ps();
-    for i in (0..whole).step_by(8) {
-        // SAFETY: eight values from i on lie below `whole`, at most both lengths.
-        let (x, y) = unsafe {
-            (_mm256_loadu_ps(a.as_ptr().add(i)), _mm256_cvtph_ps(_mm_loadu_si128(b.as_ptr().add(i).cast())))
-        };
-        sum = _mm256_fmadd_ps(x, y, sum);
+    let whole = a.len() - a.len() % 32;
+    let mut sums = [_mm256_setzero_ps(); 4];
+    for i in (0..whole).step_by(32) {
+        for (part, sum) in sums.iter_mut().enumerate() {
+            let i = i + 8 * part;
+            // SAFETY: eight values from i on lie below `whole`, at most both lengths.
+            let (x, y) = unsafe {
+                (
+                    _mm256_loadu_ps(a.as_ptr().add(i)),
+                    _mm256_cvtph_ps(_mm_loadu_si128(b.as_ptr().add(i).cast())),
+                )
+            };
+            *sum = _mm256_fmadd_ps(x, y, *sum);
+        }
     }
+    let sum = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
     let tail: f32 = a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
     // SAFETY: this function runs under avx2.
     unsafe { F32x8(sum).sum() + tail }

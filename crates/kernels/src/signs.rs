@@ -59,13 +59,14 @@ impl SignQuery {
         let step = if widest > 0.0 { widest / entry_max as f32 } else { 1.0 };
         let mut tables = vec![0; groups * GROUP_TABLE];
         for (table, values) in tables.chunks_exact_mut(GROUP_TABLE).zip(query.chunks(GROUP)) {
-            for (signs, entry) in table.iter_mut().enumerate() {
-                let signed = values.iter().enumerate().map(|(bit, value)| {
-                    let is_negative = signs >> bit & 1 == 1;
-                    value.abs() + if is_negative { -value } else { *value }
-                });
-                *entry = (signed.sum::<f32>() / step).round() as u8;
+            let mut sums = [0.0f32; GROUP_TABLE];
+            sums[0] = values.iter().map(|value| value.abs() + value).sum();
+            for signs in 1..GROUP_TABLE {
+                let value = values.get(signs.trailing_zeros() as usize).copied().unwrap_or(0.0);
+                sums[signs] = sums[signs & (signs - 1)] - 2.0 * value;
             }
+            // none is below zero but by rounding: adding a half and cutting is to the nearest
+            table.iter_mut().zip(sums).for_each(|(entry, sum)| *entry = (sum / step + 0.5) as u8);
         }
         SignQuery { tables, step, offset: -query.iter().map(|value| value.abs()).sum::<f32>() }
     }
