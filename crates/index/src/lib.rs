@@ -7,12 +7,15 @@
 //! - [`engine`](Engine): the async door, one variant per kind of engine
 //! - [`Embedded`]: the engine in this process: Tantivy beside int8 vectors, files in one folder
 //! - [`fusion`]: pure functions that merge rankings
+//! - [`query`]: the search language; [`filter`]: conditions on metadata. Parsers alone, pure functions
 
 mod change;
 mod embedded;
 mod engine;
 mod error;
+pub mod filter;
 pub mod fusion;
+pub mod query;
 mod search;
 
 pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};

@@ -1,0 +1,121 @@
+//! The filter language: conditions on metadata, in JSON.
+//!
+//! ```json
+//! {"year": {"gte": 2019, "lt": 2022}, "author.name": "Ada", "or": [{"lang": {"in": ["en", "de"]}}, {"draft": {"exists": false}}]}
+//! {"type": "and", "filters": [{"type": "eq", "key": "author.name", "value": "Ada"}]}
+//! ```
+//! The first is our own form, the second that of OpenAI's vector stores; both may be mixed. [`Filter::matches`] is the specification:
+//! straight over JSON and slow. An index stores what [`flatten`] gives and must come to the same result.
+//!
+//! - **Paths.** The keys down to a value, joined by dots. A key that holds a dot itself (`{"a.b": 1}`) and a nested
+//!   one (`{"a": {"b": 1}}`) are therefore the same path, and where both stand, both count. Arrays add nothing to a
+//!   path: their elements, and the values of objects in them, stand at the path of the array.
+//! - **Values.** Strings, numbers, booleans. `null`, empty arrays and objects are no value. A condition holds
+//!   when any value at its path satisfies its test.
+//! - **Comparing.** Only values of one kind compare ([`Value::compare`]): numbers exactly, strings that are both dates by
+//!   their [`instant`], other strings by code point.
+
+mod date;
+mod error;
+mod value;
+
+pub use date::instant;
+pub use error::{FilterError, FilterProblem};
+pub use value::{Number, Value};
+
+use serde_json::Map;
+
+/// Filters within filters, at most.
+pub const DEPTH_MAX: usize = 64;
+/// Conditions in one filter, at most.
+pub const CONDITIONS_MAX: usize = 1024;
+/// Values in the list of one `in` or `nin`, at most.
+pub const LIST_VALUES_MAX: usize = 10_000;
+/// Objects and arrays within each other in metadata, at most; what lies deeper is seen by no filter. The parser of
+/// JSON refuses such documents anyway.
+pub const METADATA_DEPTH_MAX: usize = 128;
+
+/// What a document's metadata has to satisfy.
+///
+/// At most [`CONDITIONS_MAX`] conditions, never deeper than 2 × [`DEPTH_MAX`] + 4: it may be walked by recursion.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filter {
+    /// All of them. Without any: every document.
+    And(Vec<Filter>),
+    /// At least one of them. Without any: no document.
+    Or(Vec<Filter>),
+    /// Not this one.
+    Not(Box<Filter>),
+    /// Some value at `path` satisfies `test`.
+    Condition {
+        /// Keys joined by dots.
+        path: String,
+        /// What one value at the path has to be.
+        test: Test,
+    },
+}
+
+/// What one value has to be.
+///
+/// The other operators are made of these: `ne` and `nin` are `Not` around `Equals` and `In` ("no value is"), `exists: false` and
+/// `eq: null` are `Not` around `Exists`, and `null` in a list is one more alternative.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Test {
+    /// Anything: the path has a value.
+    Exists,
+    /// Equal by [`Value::compare`].
+    Equals(Value),
+    /// Equal to one of them. Without any: nothing satisfies it.
+    In(Vec<Value>),
+    /// In this order with a number or a string; never a boolean.
+    Compare(Comparison, Value),
+}
+
+/// The operators that need an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `gt`
+    Greater,
+    /// `gte`
+    GreaterOrEqual,
+    /// `lt`
+    Less,
+    /// `lte`
+    LessOrEqual,
+}
+
+impl Filter {
+    /// Reads a filter in either form. `{}` is the filter that every document passes.
+    ///
+    /// # Errors
+    /// [`FilterError`] with the place and a remedy: unknown operators, values of the wrong kind, and what is beyond
+    /// [`DEPTH_MAX`], [`CONDITIONS_MAX`] or [`LIST_VALUES_MAX`].
+    pub fn parse(json: &serde_json::Value) -> Result<Filter, FilterError> {
+        todo!()
+    }
+
+    /// Reads a filter from JSON as text.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`]; also when the text is not JSON, or nested deeper than a JSON parser follows (127).
+    pub fn from_json(text: &str) -> Result<Filter, FilterError> {
+        todo!()
+    }
+
+    /// The paths that it asks for, in order and each once.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
+    /// Whether metadata passes: the specification of filters.
+    pub fn matches(&self, metadata: &Map<String, serde_json::Value>) -> bool {
+        todo!()
+    }
+}
+
+/// Gives every value in metadata with its path, in order; `null` is none. What an index stores.
+///
+/// A path comes more than once where it has several values. Values more than [`METADATA_DEPTH_MAX`] deep are left out.
+pub fn flatten(metadata: &Map<String, serde_json::Value>, mut each: impl FnMut(&str, Value)) {
+    todo!()
+}
