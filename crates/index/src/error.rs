@@ -96,6 +96,14 @@ pub enum IndexError {
         /// What was given.
         value: f32,
     },
+    /// A filter, facet, order, group or query names a field that no document has had.
+    #[error("no document has the field `{field}`{}", known_fields(known))]
+    UnknownField {
+        /// The field's path.
+        field: String,
+        /// The first fields that documents have, in order.
+        known: Vec<String>,
+    },
     /// The folder has no room for another chunk, or a text is too long for the format.
     #[error(
         "{what} passes the limit of {limit} of one index: split it over several collections or documents"
@@ -130,6 +138,7 @@ impl IndexError {
             | IndexError::EmbeddingMissing { .. }
             | IndexError::TextOnly
             | IndexError::FusionSetting { .. }
+            | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
             | IndexError::Interrupted => false,
         }
@@ -173,4 +182,8 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
             | TantivyError::ErrorInThread(_)
             | TantivyError::SystemError(_)
     )
+}
+
+fn known_fields(known: &[String]) -> String {
+    if known.is_empty() { "; none has any yet".to_owned() } else { format!("; use one of: {}", known.join(", ")) }
 }

@@ -27,6 +27,8 @@ pub struct Fused {
     pub score: f32,
     /// Which of the rankings that hold the document gave the largest share; of equal ones the last.
     pub strongest: usize,
+    /// The document's place in that ranking, from 0.
+    pub place: usize,
 }
 
 /// Merges rankings by reciprocal rank: each ranking adds `weight / (k + rank)`, rank from 1.
@@ -38,7 +40,7 @@ pub fn reciprocal_rank(rankings: &[Weighted<'_>], k: f32, limit: usize) -> Vec<F
     let mut shares = Shares::with_room_for(rankings);
     for (leg, Weighted { ranking, weight }) in rankings.iter().enumerate() {
         for (place, scored) in ranking.iter().enumerate() {
-            shares.add(scored.document, leg, weight / (k + (place + 1) as f32));
+            shares.add(scored.document, leg, place, weight / (k + (place + 1) as f32));
         }
     }
     shares.into_best(limit)
@@ -53,10 +55,10 @@ pub fn convex(rankings: &[Weighted<'_>], limit: usize) -> Vec<Fused> {
     let mut shares = Shares::with_room_for(rankings);
     for (leg, Weighted { ranking, weight }) in rankings.iter().enumerate() {
         let (lowest, highest) = bounds(ranking);
-        for scored in *ranking {
+        for (place, scored) in ranking.iter().enumerate() {
             let normalised =
                 if highest > lowest { (scored.score - lowest) / (highest - lowest) } else { 1.0 };
-            shares.add(scored.document, leg, weight * normalised);
+            shares.add(scored.document, leg, place, weight * normalised);
         }
     }
     shares.into_best(limit)
@@ -74,6 +76,7 @@ struct Shares(Vec<Share>);
 struct Share {
     document: u32,
     leg: usize,
+    place: usize,
     value: f32,
 }
 
@@ -82,8 +85,8 @@ impl Shares {
         Shares(Vec::with_capacity(rankings.iter().map(|weighted| weighted.ranking.len()).sum()))
     }
 
-    fn add(&mut self, document: u32, leg: usize, value: f32) {
-        self.0.push(Share { document, leg, value });
+    fn add(&mut self, document: u32, leg: usize, place: usize, value: f32) {
+        self.0.push(Share { document, leg, place, value });
     }
 
     fn into_best(mut self, limit: usize) -> Vec<Fused> {
@@ -100,7 +103,7 @@ impl Shares {
 fn sum(shares: &[Share]) -> Option<Fused> {
     let strongest = shares.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
     let score = shares.iter().map(|share| share.value).sum();
-    Some(Fused { document: strongest.document, score, strongest: strongest.leg })
+    Some(Fused { document: strongest.document, score, strongest: strongest.leg, place: strongest.place })
 }
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn a_single_first_place_scores_one_sixty_first() {
         let fused = fuse("a", "");
-        assert_eq!(fused, [Fused { document: b'a'.into(), score: 1.0 / 61.0, strongest: 0 }]);
+        assert_eq!(fused, [Fused { document: b'a'.into(), score: 1.0 / 61.0, strongest: 0, place: 0 }]);
     }
 
     #[test]

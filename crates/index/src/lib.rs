@@ -22,7 +22,10 @@ pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
 pub use engine::{Capabilities, Counts, Engine, EngineSettings, Opened};
 pub use error::IndexError;
-pub use search::{Fusion, Hit, LegRank, Mode, RankedChunk, Ranking, SearchReply, SearchRequest, Timings};
+pub use search::{
+    Correction, DEPTH, Explanation, Facet, FacetCount, Fusion, GroupBy, Hit, LegRank, Mode, Neighbour,
+    RankedChunk, Ranking, SearchReply, SearchRequest, SortKey, Stage, TermShare, Timings, Total, WhyNot,
+};
 pub use verify::{Problem, VerifyReport};
 
 mod verify;

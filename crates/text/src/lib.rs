@@ -12,6 +12,7 @@ mod language;
 mod query;
 mod script;
 mod segment;
+mod signature;
 mod stem;
 mod unit;
 
@@ -21,3 +22,4 @@ pub use hash::text_hash;
 pub use highlight::{highlight, snippet};
 pub use language::Language;
 pub use query::{is_stop_word, query_terms};
+pub use signature::Signature;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{Embedded, Engine, Fusion, Mode, SearchReply, SearchRequest};
+use weir_index::{Embedded, Engine, Mode, SearchReply, SearchRequest};
 use weir_policy::Caller;
 
 use crate::{Outcome, open};
@@ -50,7 +50,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
 
 fn request(query: &Query, mode: Mode, depth: usize, limit: usize) -> SearchRequest {
     let (text, embedding) = (query.text.clone(), Some(query.vector.clone()));
-    SearchRequest { text, embedding, mode, fusion: Fusion::default(), depth, limit }
+    SearchRequest { depth, ..SearchRequest::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit) }
 }
 
 fn search(engine: &Embedded, request: &SearchRequest) -> Outcome<SearchReply> {

@@ -6,18 +6,25 @@
 //! of a half.
 
 use half::f16;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use weir_kernels::{Kernels, prefetch, view};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
+use super::selection::Visible;
 use super::signs::Signs;
-use super::tombstones::Tombstones;
 use crate::IndexError;
 
 /// For every chunk that is asked for, so many are scored again in half precision, and at least so many are.
 const RESCORED: (usize, usize) = (2, 40);
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
 const COMPARED: (usize, usize) = (8, 400);
+/// Of every so many rows one more is compared in int8: among more rows, signs tell less about the best.
+const COMPARED_SHARE: usize = 500;
+/// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
+const SELECTED_SHARE: usize = 20;
+/// A thread scans so many rows in about a third of a millisecond, below which sharing does not pay.
+const ROWS_PER_THREAD: usize = 100_000;
 /// So many candidates before a row is read it is asked for.
 const FETCHED_AHEAD: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
@@ -45,7 +52,7 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
     files.f16.append(&halves.collect::<Vec<u8>>())
 }
 
-/// The live rows closest to `query`, best first, `depth` of them or all.
+/// The visible rows closest to `query`, best first, `depth` of them or all.
 ///
 /// # Panics
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
@@ -53,13 +60,23 @@ pub(crate) fn search(
     vectors: &MappedVectors,
     signs: &Signs,
     query: &[f32],
-    tombstones: &Tombstones,
+    visible: Visible<'_>,
     depth: usize,
 ) -> Vec<ScoredSlot> {
     let kernels = Kernels::current();
     let (quantised, _) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
-    let mut candidates = scan(kernels, signs, query, tombstones, at_least(COMPARED));
+    let mut candidates = match visible.selection {
+        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => selection
+            .slots()
+            .filter(|&slot| visible.tombstones.is_live(slot))
+            .map(|slot| ScoredSlot { slot, score: 0.0 })
+            .collect(),
+        Some(_) | None => {
+            let compared = at_least(COMPARED).max(signs.rows() / COMPARED_SHARE);
+            scan(kernels, signs, query, visible, compared)
+        }
+    };
     compare(kernels, vectors, &quantised, &mut candidates, at_least(RESCORED));
     let halves = view::as_u16(&vectors.f16);
     for_each_row(&mut candidates, query.len(), halves, |candidate, row| {
@@ -69,22 +86,39 @@ pub(crate) fn search(
     candidates
 }
 
-/// The `count` live rows that score best by their signs, in no order.
+/// The cosine of the angle between two embeddings; 0 when one is all zeros.
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = Kernels::current().dot;
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
+}
+
+/// The `count` visible rows that score best by their signs, in no order. Many rows are shared among threads.
 fn scan(
     kernels: &Kernels,
     signs: &Signs,
     query: &[f32],
-    tombstones: &Tombstones,
+    visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let mut best = TopSlots::new(count);
-    signs.scan(kernels, query, |slot, score| {
-        if score > best.threshold && tombstones.is_live(slot) {
-            best.push(ScoredSlot { slot, score });
-        }
-        best.threshold
-    });
-    best.into_kept()
+    let parts = (signs.rows() / ROWS_PER_THREAD).clamp(1, rayon::current_num_threads());
+    let scan_part = |part| {
+        let mut best = TopSlots::new(count);
+        signs.scan(kernels, query, part, parts, |slot, score| {
+            if score > best.threshold && visible.holds(slot) {
+                best.push(ScoredSlot { slot, score });
+            }
+            best.threshold
+        });
+        best.into_kept()
+    };
+    if parts == 1 {
+        return scan_part(0);
+    }
+    let kept: Vec<Vec<ScoredSlot>> = (0..parts).into_par_iter().map(scan_part).collect();
+    let mut best = TopSlots { kept: kept.concat(), capacity: count, threshold: f32::NEG_INFINITY };
+    best.cut();
+    best.kept
 }
 
 /// Scores the candidates in int8 and keeps the best `count`.

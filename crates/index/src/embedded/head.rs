@@ -12,7 +12,7 @@ use crate::IndexError;
 
 /// Format of the whole folder. Raise it whenever a layout, or the analysis of text, changes: older folders are then
 /// rebuilt from the store.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"WEIRHEAD";
 const NAME: &str = "head";

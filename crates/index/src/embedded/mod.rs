@@ -7,6 +7,7 @@
 
 mod batch;
 mod dense;
+mod fields;
 mod files;
 mod format;
 mod head;
@@ -15,6 +16,7 @@ mod open;
 mod ranking;
 mod record;
 mod search;
+mod selection;
 mod signs;
 mod snapshot;
 mod table;
@@ -120,6 +122,7 @@ impl Embedded {
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
             signs: Arc::clone(&snapshot.signs),
+            fields: Arc::clone(&snapshot.fields),
             lexical: Arc::clone(&snapshot.lexical),
         });
         Ok(true)
@@ -264,6 +267,11 @@ impl Embedded {
         if let Some(vectors) = &files.vectors {
             Arc::make_mut(&mut signs).extend(vectors, self.settings().dimension);
         }
+        let mut fields = Arc::clone(&before.fields);
+        if fields.documents_bytes() < files.documents.len() as u64 {
+            // what the checks at opening found sound is sound here
+            let _ = Arc::make_mut(&mut fields).extend(&files.documents);
+        }
         live.hidden.retain(|_, removal| *removal > reached);
         for id in live.hidden.keys() {
             if let Some(record) = live.table.remove(id, &files.documents) {
@@ -276,6 +284,7 @@ impl Embedded {
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
             signs,
+            fields,
             lexical: Arc::new(view),
         });
         writer.unpublished = false;
@@ -293,6 +302,7 @@ impl Embedded {
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
             signs: Arc::clone(&snapshot.signs),
+            fields: Arc::clone(&snapshot.fields),
             lexical: view,
         });
         Ok(())
@@ -349,13 +359,11 @@ mod tests {
 
     fn found(engine: &Embedded) -> Vec<u32> {
         let snapshot = engine.snapshot();
-        snapshot
-            .lexical
-            .search("apple", &snapshot.tombstones, 10)
-            .unwrap()
-            .iter()
-            .map(|one| one.slot)
-            .collect()
+        let query = crate::query::Query::Words("apple".to_owned());
+        let query = snapshot.lexical.compile(&query, |_| unreachable!()).unwrap();
+        let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
+        let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
+        found.iter().map(|one| one.slot).collect()
     }
 
     /// The steps of `apply` with removals between writing and publishing, where no test could place them from outside.

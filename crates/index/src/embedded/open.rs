@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_mapped::Mapped;
 
+use super::fields::Fields;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
@@ -58,6 +59,7 @@ struct Parts {
     files: AppendFiles,
     mapped: MappedFiles,
     signs: Signs,
+    fields: Fields,
     lexical: Lexical,
     view: LexicalView,
     garbage: Vec<u32>,
@@ -72,6 +74,7 @@ impl Parts {
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
             signs: Arc::new(self.signs),
+            fields: Arc::new(self.fields),
             lexical: Arc::new(self.view),
         };
         let writer = Writer {
@@ -112,8 +115,9 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     let mapped = MappedFiles::open(folder, &head.files)?;
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
+    let fields = read_fields(folder, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, signs, lexical, view, garbage, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, signs, fields, lexical, view, garbage, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
@@ -140,6 +144,14 @@ fn read_signs(folder: &Path, dimension: usize, head: &Head) -> Result<Signs, Ind
         signs.extend(vectors, dimension);
     }
     Ok(signs)
+}
+
+/// Reads the metadata of all documents. The maps end here, as in [`check_files`].
+fn read_fields(folder: &Path, head: &Head) -> Result<Fields, IndexError> {
+    let mut fields = Fields::default();
+    let read = fields.extend(&MappedFiles::open(folder, &head.files)?.documents);
+    read.ok_or_else(|| IndexError::damaged(folder, "file `documents` holds half a document"))?;
+    Ok(fields)
 }
 
 /// Finds the live documents among all that were ever written.
@@ -212,6 +224,7 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
         files,
         mapped,
         signs: Signs::default(),
+        fields: Fields::default(),
         lexical,
         view,
         garbage: Vec::new(),

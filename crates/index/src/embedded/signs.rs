@@ -53,13 +53,28 @@ impl Signs {
         self.rows += 1;
     }
 
-    /// Estimates the product of `query` with every row, in order, and hands those above a threshold to `found`, which
-    /// returns the threshold for the next; it starts below everything.
-    pub(crate) fn scan(&self, kernels: &Kernels, query: &[f32], mut found: impl FnMut(u32, f32) -> f32) {
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Estimates the product of `query` with every row of one of `parts` equal parts, in order, and hands those above a
+    /// threshold to `found`, which returns the threshold for the next; it starts below everything.
+    pub(crate) fn scan(
+        &self,
+        kernels: &Kernels,
+        query: &[f32],
+        part: usize,
+        parts: usize,
+        mut found: impl FnMut(u32, f32) -> f32,
+    ) {
         let signs = SignQuery::new(query);
         let mut threshold = f32::NEG_INFINITY;
         let mut scores = [0.0; SIGN_ROWS];
-        for (segment, first) in self.segments.iter().zip((0..).step_by(SEGMENT_ROWS)) {
+        let border = |part: usize| part * self.segments.len() / parts;
+        let segments = border(part)..border(part + 1);
+        let first_slots = (segments.start as u32 * SEGMENT_ROWS as u32..).step_by(SEGMENT_ROWS);
+        for (segment, first) in self.segments[segments].iter().zip(first_slots) {
             let blocks = segment.blocks.chunks_exact(sign_block_bytes(query.len()));
             let factors = segment.factors.as_chunks().0;
             for ((block, factors), first) in blocks.zip(factors).zip((first..).step_by(SIGN_ROWS)) {

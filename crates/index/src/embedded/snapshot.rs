@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fields::Fields;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
 use super::record::{DocumentRecord, SlotRecord};
@@ -17,6 +18,8 @@ pub(crate) struct Snapshot {
     pub(crate) files: Arc<MappedFiles>,
     /// Of the rows of `files.vectors`.
     pub(crate) signs: Arc<Signs>,
+    /// Of the documents of `files.documents`.
+    pub(crate) fields: Arc<Fields>,
     pub(crate) lexical: Arc<LexicalView>,
 }
 

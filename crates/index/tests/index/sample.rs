@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use weir_index::query::Query;
 use weir_index::{
-    Change, Embedded, EngineSettings, Fusion, Hit, IndexedChunk, IndexedDocument, Mode, RebuildReason,
+    Change, Embedded, EngineSettings, Hit, IndexedChunk, IndexedDocument, Mode, RebuildReason,
     SearchReply, SearchRequest,
 };
 use weir_policy::Caller;
@@ -120,7 +121,7 @@ pub(crate) fn remove(id: &str) -> Change {
 }
 
 pub(crate) fn request(mode: Mode, text: &str, embedding: Option<Vec<f32>>) -> SearchRequest {
-    SearchRequest { text: text.to_owned(), embedding, mode, fusion: Fusion::default(), depth: 100, limit: 10 }
+    SearchRequest::new(mode, Some(Query::Words(text.to_owned())), embedding, 10)
 }
 
 pub(crate) fn lexical(text: &str) -> SearchRequest {

@@ -1,30 +1,32 @@
 //! The lexical leg: one combined field in Tantivy, scored with BM25, one entry per slot.
+//!
+//! Here it is written; [`LexicalView`] is one commit for searching.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+mod best;
+mod compile;
+mod explain;
+mod similar;
+mod slots;
+mod view;
+
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tantivy::columnar::ColumnValues;
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
-use tantivy::query::{BooleanQuery, EnableScoring, Query, RangeQuery, TermQuery};
+use tantivy::query::RangeQuery;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
-use tantivy::{
-    Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, Term,
-};
+use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term};
 use weir_text::Language;
 
-use super::ranking::ScoredSlot;
 use super::tokens::{self, TOKENIZER};
-use super::tombstones::Tombstones;
 use crate::IndexError;
 
-/// A query looks for no more distinct terms than this, in the order of the text.
-const QUERY_TERMS_MAX: usize = 64;
+pub(crate) use compile::LexicalQuery;
+pub(crate) use view::LexicalView;
+
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
 /// So many segments of about one size are merged into one.
@@ -45,7 +47,10 @@ pub(crate) struct Lexical {
 
 #[derive(Clone, Copy)]
 struct Fields {
+    /// Title and text together, which is what ranks.
     text: Field,
+    /// The title alone.
+    title: Field,
     slot: Field,
 }
 
@@ -115,6 +120,7 @@ impl Lexical {
         entry.add_u64(fields.slot, slot.into());
         if let Some(title) = title {
             entry.add_text(fields.text, title);
+            entry.add_text(fields.title, title);
         }
         entry.add_text(fields.text, text);
         self.writer()?.add_document(entry).map_err(IndexError::lexical("add a text"))?;
@@ -170,13 +176,7 @@ impl Lexical {
     pub(crate) fn view(&self) -> Result<LexicalView, IndexError> {
         let open = || {
             self.reader.reload()?;
-            let searcher = self.reader.searcher();
-            let slots = searcher
-                .segment_readers()
-                .iter()
-                .map(|segment| Ok(segment.fast_fields().u64(SLOT)?.first_or_default_col(u64::MAX)))
-                .collect::<tantivy::Result<Vec<_>>>()?;
-            Ok(LexicalView { searcher, slots, text: self.fields.text, language: self.language })
+            LexicalView::new(self.reader.searcher(), self.fields, self.language)
         };
         open().map_err(IndexError::lexical("be read"))
     }
@@ -211,151 +211,20 @@ impl Drop for Lexical {
 }
 
 const TEXT: &str = "text";
+const TITLE: &str = "title";
 const SLOT: &str = "slot";
 
 fn schema() -> (Schema, Fields) {
-    let indexing = TextFieldIndexing::default()
-        .set_tokenizer(TOKENIZER)
-        .set_index_option(IndexRecordOption::WithFreqs)
-        .set_fieldnorms(true);
+    let indexing = |has_lengths| {
+        let indexing = TextFieldIndexing::default()
+            .set_tokenizer(TOKENIZER)
+            .set_index_option(IndexRecordOption::WithFreqsAndPositions)
+            .set_fieldnorms(has_lengths);
+        TextOptions::default().set_indexing_options(indexing)
+    };
     let mut schema = Schema::builder();
-    let text = schema.add_text_field(TEXT, TextOptions::default().set_indexing_options(indexing));
+    let text = schema.add_text_field(TEXT, indexing(true));
+    let title = schema.add_text_field(TITLE, indexing(false));
     let slot = schema.add_u64_field(SLOT, NumericOptions::default().set_indexed().set_fast());
-    (schema.build(), Fields { text, slot })
+    (schema.build(), Fields { text, title, slot })
 }
-
-/// One commit, for searching. Later commits and merges do not touch it.
-pub(crate) struct LexicalView {
-    searcher: Searcher,
-    /// The slot of each entry, per segment.
-    slots: Vec<Arc<dyn ColumnValues<u64>>>,
-    text: Field,
-    language: Language,
-}
-
-impl LexicalView {
-    /// The live chunks that hold a term of `text`, best first, `depth` of them or all.
-    pub(crate) fn search(
-        &self,
-        text: &str,
-        tombstones: &Tombstones,
-        depth: usize,
-    ) -> Result<Vec<ScoredSlot>, IndexError> {
-        let mut best = BestSlots::new(depth);
-        if let Some(query) = self.query(text)
-            && depth > 0
-        {
-            self.collect(query.as_ref(), tombstones, &mut best).map_err(IndexError::lexical("search"))?;
-        }
-        Ok(best.into_sorted())
-    }
-
-    /// A flat disjunction, because only that form takes the Block-Max WAND path.
-    fn query(&self, text: &str) -> Option<Box<dyn Query>> {
-        let terms = weir_text::query_terms(text, self.language);
-        let mut queries: Vec<TermQuery> = terms
-            .iter()
-            .take(QUERY_TERMS_MAX)
-            .map(|term| TermQuery::new(Term::from_field_text(self.text, term), IndexRecordOption::WithFreqs))
-            .collect();
-        match queries.len() {
-            0 => None,
-            1 => queries.pop().map(|query| Box::new(query) as Box<dyn Query>),
-            _ => {
-                let boxed = queries.into_iter().map(|query| Box::new(query) as Box<dyn Query>).collect();
-                Some(Box::new(BooleanQuery::union(boxed)))
-            }
-        }
-    }
-
-    /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
-    fn collect(
-        &self,
-        query: &dyn Query,
-        tombstones: &Tombstones,
-        best: &mut BestSlots,
-    ) -> tantivy::Result<()> {
-        let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
-        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
-            let deleted = segment.alive_bitset();
-            weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
-                let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
-                let slot = slots.get_val(entry) as u32;
-                if !is_deleted && tombstones.is_live(slot) {
-                    best.push(ScoredSlot { slot, score });
-                }
-                best.threshold()
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Calls `visit` with the slot of every entry that is not deleted.
-    pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u64)) {
-        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
-            segment.doc_ids_alive().for_each(|entry| visit(slots.get_val(entry)));
-        }
-    }
-
-    /// Number of segments.
-    pub(crate) fn segments(&self) -> usize {
-        self.slots.len()
-    }
-}
-
-/// The best slots so far, with an exact threshold at every moment.
-struct BestSlots {
-    heap: BinaryHeap<WorstFirst>,
-    capacity: usize,
-}
-
-struct WorstFirst(ScoredSlot);
-
-impl BestSlots {
-    fn new(capacity: usize) -> BestSlots {
-        BestSlots { heap: BinaryHeap::new(), capacity }
-    }
-
-    /// Only higher scores can still matter. Just below the worst that is kept, so that of equal scores the lower slot
-    /// wins wherever its segment comes.
-    fn threshold(&self) -> f32 {
-        match self.heap.peek() {
-            Some(worst) if self.heap.len() >= self.capacity => worst.0.score.next_down(),
-            _ => f32::MIN,
-        }
-    }
-
-    fn push(&mut self, scored: ScoredSlot) {
-        if self.heap.len() < self.capacity {
-            self.heap.push(WorstFirst(scored));
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && scored.by_rank(&worst.0) == Ordering::Less
-        {
-            *worst = WorstFirst(scored);
-        }
-    }
-
-    fn into_sorted(self) -> Vec<ScoredSlot> {
-        self.heap.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
-    }
-}
-
-impl Ord for WorstFirst {
-    fn cmp(&self, other: &WorstFirst) -> Ordering {
-        self.0.by_rank(&other.0)
-    }
-}
-
-impl PartialOrd for WorstFirst {
-    fn partial_cmp(&self, other: &WorstFirst) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for WorstFirst {
-    fn eq(&self, other: &WorstFirst) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for WorstFirst {}

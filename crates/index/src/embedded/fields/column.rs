@@ -1,0 +1,219 @@
+//! All values of one field in one segment.
+
+use std::cmp::Ordering;
+
+use super::sorted::Sorted;
+use crate::filter::{Comparison, Number, Test, Value, instant};
+
+/// The values of a field by kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Column {
+    booleans: Sorted<bool>,
+    numbers: Sorted<NumberKey>,
+    /// Strings that are dates, by their instants in microseconds and then by spelling.
+    dates: Sorted<(i64, Box<str>)>,
+    /// All other strings.
+    strings: Sorted<Box<str>>,
+}
+
+/// Values that are to be added to a column, each with its row.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    booleans: Vec<(bool, u16)>,
+    numbers: Vec<(NumberKey, u16)>,
+    dates: Vec<((i64, Box<str>), u16)>,
+    strings: Vec<(Box<str>, u16)>,
+}
+
+impl Added {
+    pub(crate) fn push(&mut self, value: Value, row: u16) {
+        match value {
+            Value::Boolean(value) => self.booleans.push((value, row)),
+            Value::Number(number) => self.numbers.push((NumberKey::of(number), row)),
+            Value::String(text) => match instant(&text) {
+                Some(instant) => self.dates.push(((instant, text.into()), row)),
+                None => self.strings.push((text.into(), row)),
+            },
+        }
+    }
+}
+
+impl Column {
+    /// This column with more values.
+    pub(crate) fn with(&self, added: Added) -> Column {
+        Column {
+            booleans: self.booleans.with(added.booleans),
+            numbers: self.numbers.with(added.numbers),
+            dates: self.dates.with(added.dates),
+            strings: self.strings.with(added.strings),
+        }
+    }
+
+    /// Hands over the rows of which a value satisfies `test`; a row may come more than once.
+    pub(crate) fn select(&self, test: &Test, mut found: impl FnMut(&[u16])) {
+        match test {
+            Test::Exists => {
+                let rows =
+                    [self.booleans.rows(), self.numbers.rows(), self.dates.rows(), self.strings.rows()];
+                rows.into_iter().for_each(found);
+            }
+            Test::Equals(value) => self.select_equal(value, &mut found),
+            Test::In(values) => values.iter().for_each(|value| self.select_equal(value, &mut found)),
+            Test::Compare(comparison, value) => self.select_compared(*comparison, value, &mut found),
+        }
+    }
+
+    fn select_equal(&self, value: &Value, found: &mut impl FnMut(&[u16])) {
+        match value {
+            Value::Boolean(value) => found(self.booleans.rows_of(value)),
+            Value::Number(number) => found(self.numbers.rows_of(&NumberKey::of(*number))),
+            Value::String(text) => match instant(text) {
+                Some(instant) => {
+                    found(self.dates.rows_between(|date| date.0 < instant, |date| date.0 == instant));
+                }
+                None => found(self.strings.rows_of(&text.as_str().into())),
+            },
+        }
+    }
+
+    fn select_compared(&self, comparison: Comparison, value: &Value, found: &mut impl FnMut(&[u16])) {
+        match value {
+            Value::Boolean(_) => {}
+            Value::Number(number) => {
+                let key = NumberKey::of(*number);
+                found(within(&self.numbers, comparison, |number| number.cmp(&key)));
+            }
+            Value::String(text) => {
+                found(within(&self.strings, comparison, |string| (**string).cmp(text)));
+                match instant(text) {
+                    Some(instant) => found(within(&self.dates, comparison, |date| date.0.cmp(&instant))),
+                    // A date beside another string is a string as well, and its place in this order is another.
+                    None => {
+                        let matching =
+                            self.dates.iter().filter(|((_, date), _)| holds(comparison, (**date).cmp(text)));
+                        matching.for_each(|(_, rows)| found(rows));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every value with its rows: booleans, numbers, dates, other strings, each kind ascending.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Place<'_>, &[u16])> {
+        let booleans = self.booleans.iter().map(|(value, rows)| (Place::Boolean(*value), rows));
+        let numbers = self.numbers.iter().map(|(value, rows)| (Place::Number(*value), rows));
+        let dates = self.dates.iter().map(|((instant, text), rows)| (Place::Date(*instant, text), rows));
+        let strings = self.strings.iter().map(|(text, rows)| (Place::String(text), rows));
+        booleans.chain(numbers).chain(dates).chain(strings)
+    }
+}
+
+/// A value in the order by which documents are sorted: booleans, numbers, dates, other strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place<'a> {
+    Boolean(bool),
+    Number(NumberKey),
+    Date(i64, &'a str),
+    String(&'a str),
+}
+
+impl<'a> Place<'a> {
+    fn of(value: &'a Value) -> Place<'a> {
+        match value {
+            Value::Boolean(value) => Place::Boolean(*value),
+            Value::Number(number) => Place::Number(NumberKey::of(*number)),
+            Value::String(text) => match instant(text) {
+                Some(instant) => Place::Date(instant, text),
+                None => Place::String(text),
+            },
+        }
+    }
+
+    pub(crate) fn to_value(self) -> Value {
+        match self {
+            Place::Boolean(value) => Value::Boolean(value),
+            Place::Number(key) => Value::Number(key.number()),
+            Place::Date(_, text) | Place::String(text) => Value::String(text.to_owned()),
+        }
+    }
+}
+
+/// The first of these values in the order of [`Place`].
+pub(crate) fn smallest(values: Vec<Value>) -> Option<Value> {
+    values.into_iter().min_by(|a, b| Place::of(a).cmp(&Place::of(b)))
+}
+
+fn holds(comparison: Comparison, order: Ordering) -> bool {
+    match comparison {
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+    }
+}
+
+/// The rows of the values for which `comparison` holds; `order` is that of a value beside the one compared with.
+fn within<T: Ord + Clone>(
+    sorted: &Sorted<T>,
+    comparison: Comparison,
+    order: impl Fn(&T) -> Ordering,
+) -> &[u16] {
+    match comparison {
+        Comparison::Greater => sorted.rows_between(|value| order(value).is_le(), |_| true),
+        Comparison::GreaterOrEqual => sorted.rows_between(|value| order(value).is_lt(), |_| true),
+        Comparison::Less => sorted.rows_between(|_| false, |value| order(value).is_lt()),
+        Comparison::LessOrEqual => sorted.rows_between(|_| false, |value| order(value).is_le()),
+    }
+}
+
+/// A number in 16 bytes, ordered exactly: the nearest float, and what an integer is above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NumberKey {
+    /// The float's bits, so changed that they ascend with it.
+    float: u64,
+    /// Integers of 64 bits lie at most 1,024 beside the nearest float.
+    above: i16,
+}
+
+const SIGN: u64 = 1 << 63;
+
+impl NumberKey {
+    fn of(number: Number) -> NumberKey {
+        let float = number.to_f64() + 0.0; // no negative zero
+        let above = match number {
+            Number::Integer(integer) => (integer - float as i128) as i16,
+            Number::Float(_) => 0,
+        };
+        let bits = float.to_bits();
+        NumberKey { float: if bits & SIGN == 0 { bits | SIGN } else { !bits }, above }
+    }
+
+    fn number(self) -> Number {
+        let bits = if self.float & SIGN == 0 { !self.float } else { self.float & !SIGN };
+        let float = f64::from_bits(bits);
+        let integer = (float as i128).saturating_add(self.above.into());
+        let is_integer = float.fract() == 0.0 && (i64::MIN.into()..=u64::MAX.into()).contains(&integer);
+        if is_integer { Number::Integer(integer) } else { Number::Float(float) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_order_and_come_back() {
+        let integers = [i64::MIN.into(), -9_007_199_254_740_993, -1, 0, 1];
+        let large = [9_007_199_254_740_992, 9_007_199_254_740_993, i64::MAX.into(), u64::MAX.into()];
+        let mut numbers: Vec<Number> = vec![Number::Float(-1e300)];
+        numbers.extend(integers[..3].iter().map(|&integer| Number::Integer(integer)));
+        numbers.push(Number::Float(-0.5));
+        numbers.extend(integers[3..].iter().map(|&integer| Number::Integer(integer)));
+        numbers.push(Number::Float(1.5));
+        numbers.extend(large.iter().map(|&integer| Number::Integer(integer)));
+        numbers.extend([Number::Float(18_446_744_073_709_551_616.0), Number::Float(1e300)]);
+        let keys: Vec<NumberKey> = numbers.iter().map(|&number| NumberKey::of(number)).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+        assert_eq!(keys.iter().map(|key| key.number()).collect::<Vec<_>>(), numbers);
+    }
+}

@@ -1,0 +1,44 @@
+//! Counting the values of a field.
+
+use std::collections::{HashMap, HashSet};
+
+use super::column::Place;
+use super::{Fields, SEGMENT_WORDS, for_each_bit};
+use crate::search::{Facet, FacetCount, SortKey};
+
+impl Fields {
+    /// How many of these documents hold each value of the field: the values of most documents first, equal ones in the
+    /// order of values.
+    pub(crate) fn count_values(&self, facet: &Facet, documents: &[u64]) -> Vec<FacetCount> {
+        let mut counts: HashMap<Place<'_>, u64> = HashMap::new();
+        for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
+            let Some(column) = segment.columns.get(facet.field.as_str()) else { continue };
+            for (value, holders) in column.values() {
+                let is_in = |&&row: &&u16| rows[usize::from(row) / 64] >> (row % 64) & 1 != 0;
+                let count = holders.iter().filter(is_in).count() as u64;
+                if count > 0 {
+                    *counts.entry(value).or_default() += count;
+                }
+            }
+        }
+        let mut counts: Vec<(Place<'_>, u64)> = counts.into_iter().collect();
+        counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        counts.truncate(facet.limit);
+        counts.into_iter().map(|(value, count)| FacetCount { value: value.to_value(), count }).collect()
+    }
+
+    /// The groups that these documents make by the smallest value of the field; one without it is a group of its own.
+    pub(crate) fn count_groups(&self, field: &str, documents: &[u64]) -> usize {
+        let key = SortKey { field: field.to_owned(), descending: false };
+        let mut values = HashSet::new();
+        let mut alone = 0;
+        for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
+            let by_row = segment.values_by_row(&key);
+            for_each_bit(rows, |row| match by_row[row] {
+                Some(value) => drop(values.insert(value)),
+                None => alone += 1,
+            });
+        }
+        values.len() + alone
+    }
+}

@@ -1,0 +1,112 @@
+//! The values of one field in one segment, sorted, each with the rows that hold it.
+
+use std::ops::Range;
+
+/// Values in ascending order, each once, and the rows of each in ascending order.
+///
+/// Takes the size of a value, 4 bytes, and 2 bytes for every row that holds it.
+#[derive(Debug, Clone)]
+pub(crate) struct Sorted<T> {
+    values: Vec<T>,
+    /// Where the rows of each value end in `rows`.
+    ends: Vec<u32>,
+    rows: Vec<u16>,
+}
+
+impl<T> Default for Sorted<T> {
+    fn default() -> Sorted<T> {
+        Sorted { values: Vec::new(), ends: Vec::new(), rows: Vec::new() }
+    }
+}
+
+impl<T: Ord + Clone> Sorted<T> {
+    /// These values with others. A row that holds a value twice counts once.
+    pub(crate) fn with(&self, added: Vec<(T, u16)>) -> Sorted<T> {
+        let mut pairs: Vec<(T, u16)> = Vec::with_capacity(self.rows.len() + added.len());
+        for (value, rows) in self.iter() {
+            pairs.extend(rows.iter().map(|&row| (value.clone(), row)));
+        }
+        pairs.extend(added);
+        // what was there is in order already, which this sort makes use of
+        pairs.sort();
+        pairs.dedup();
+        let mut sorted = Sorted::default();
+        for (value, row) in pairs {
+            sorted.rows.push(row);
+            if sorted.values.last() == Some(&value) {
+                sorted.ends.pop();
+            } else {
+                sorted.values.push(value);
+            }
+            sorted.ends.push(sorted.rows.len() as u32);
+        }
+        sorted.values.shrink_to_fit();
+        sorted.ends.shrink_to_fit();
+        sorted.rows.shrink_to_fit();
+        sorted
+    }
+
+    /// Every value with its rows, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&T, &[u16])> {
+        self.values.iter().enumerate().map(|(place, value)| (value, self.rows_at(place..place + 1)))
+    }
+
+    /// The rows that hold `value`.
+    pub(crate) fn rows_of(&self, value: &T) -> &[u16] {
+        match self.values.binary_search(value) {
+            Ok(place) => self.rows_at(place..place + 1),
+            Err(_) => &[],
+        }
+    }
+
+    /// The rows of the values from the first for which `is_below` is false up to the first for which `is_within` is; a
+    /// row may come more than once.
+    pub(crate) fn rows_between(
+        &self,
+        is_below: impl Fn(&T) -> bool,
+        is_within: impl Fn(&T) -> bool,
+    ) -> &[u16] {
+        let from = self.values.partition_point(is_below);
+        let to = from + self.values[from..].partition_point(is_within);
+        self.rows_at(from..to)
+    }
+
+    /// All rows; a row may come more than once.
+    pub(crate) fn rows(&self) -> &[u16] {
+        &self.rows
+    }
+
+    fn rows_at(&self, places: Range<usize>) -> &[u16] {
+        let end = |place: usize| place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        &self.rows[end(places.start)..end(places.end)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sorted: &Sorted<i32>, expected: &[(i32, &[u16])]) {
+        let found: Vec<(i32, &[u16])> = sorted.iter().map(|(value, rows)| (*value, rows)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn values_are_sorted_and_each_row_counts_once() {
+        let first = Sorted::default().with(vec![(5, 0), (3, 1), (5, 2), (5, 2)]);
+        check(&first, &[(3, &[1]), (5, &[0, 2])]);
+        let second = first.with(vec![(4, 3), (5, 1), (9, 9)]);
+        check(&second, &[(3, &[1]), (4, &[3]), (5, &[0, 1, 2]), (9, &[9])]);
+        assert_eq!(second.rows_of(&5), [0, 1, 2]);
+        assert!(second.rows_of(&6).is_empty());
+        assert_eq!(second.rows(), [1, 3, 0, 1, 2, 9]);
+    }
+
+    #[test]
+    fn ranges_take_the_rows_of_their_values() {
+        let sorted = Sorted::default().with(vec![(1, 1), (2, 2), (3, 3), (4, 4)]);
+        assert_eq!(sorted.rows_between(|value| *value < 2, |value| *value < 4), [2, 3]);
+        assert!(sorted.rows_between(|value| *value <= 4, |_| true).is_empty());
+        assert_eq!(sorted.rows_between(|_| false, |_| true), [1, 2, 3, 4]);
+    }
+}

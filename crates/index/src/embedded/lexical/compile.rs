@@ -1,0 +1,242 @@
+//! From a parsed query to what Tantivy runs.
+
+use std::sync::Arc;
+
+use tantivy::Term;
+use tantivy::query::{AllQuery, BooleanQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption};
+use weir_text::Language;
+
+use super::slots::SlotsQuery;
+use super::{LexicalView, TITLE, similar};
+use crate::embedded::selection::Selection;
+use crate::filter::{Filter, Test, Value};
+use crate::query::Query;
+use crate::search::Correction;
+
+/// A query looks for no more distinct terms than this, in the order of the text.
+const QUERY_TERMS_MAX: usize = 64;
+
+/// A query as the lexical leg runs it.
+pub(crate) struct LexicalQuery {
+    /// What ranks chunks; `None` without a term.
+    pub(super) ranking: Option<Box<dyn Matcher>>,
+    /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
+    pub(super) condition: Option<Box<dyn Matcher>>,
+    /// The terms that rank, for explaining.
+    pub(super) terms: Vec<String>,
+    /// Words that no document holds.
+    pub(crate) corrections: Vec<Correction>,
+}
+
+impl LexicalView {
+    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter.
+    pub(crate) fn compile(
+        &self,
+        query: &Query,
+        select: impl Fn(&Filter) -> Arc<Selection>,
+    ) -> tantivy::Result<LexicalQuery> {
+        let mut compiler =
+            Compiler { view: self, select: &select, terms: Vec::new(), corrections: Vec::new() };
+        let ranking = compiler.ranking(query)?;
+        // what the condition adds to them would count double
+        let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
+        let condition = compiler.condition(query)?;
+        Ok(LexicalQuery { ranking, condition, terms, corrections })
+    }
+}
+
+struct Compiler<'a> {
+    view: &'a LexicalView,
+    select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    terms: Vec<String>,
+    corrections: Vec<Correction>,
+}
+
+impl Compiler<'_> {
+    /// What matches and scores; `None` for what analysis leaves without a term.
+    fn ranking(&mut self, query: &Query) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        self.in_field(query, self.view.fields.text)
+    }
+
+    fn in_field(&mut self, query: &Query, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        match query {
+            Query::Words(text) => self.words(text, field),
+            Query::Phrase(text) => Ok(self.phrase(text, field)),
+            Query::Prefix(text) => self.prefix(text, field),
+            Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
+            Query::Field { name, value, .. } => Ok(Some(Box::new(SlotsQuery((self.select)(&field_filter(name, value)))))),
+            Query::Boolean { must, should, must_not } => self.boolean(must, should, must_not),
+        }
+    }
+
+    /// Any of the terms: a flat disjunction, because only that form takes the Block-Max WAND path.
+    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        let mut terms = weir_text::query_terms(text, self.view.language);
+        terms.truncate(QUERY_TERMS_MAX);
+        let mut searched = Vec::with_capacity(terms.len());
+        for term in terms {
+            let searcher = &self.view.searcher;
+            if similar::chunks_with(searcher, field, &term)? > 0 {
+                searched.push(term);
+                continue;
+            }
+            let instead = similar::misspelt(searcher, field, &term)?;
+            if !instead.is_empty() {
+                searched.extend(instead.iter().cloned());
+                self.corrections.push(Correction { term, instead });
+            }
+        }
+        Ok(self.any_of(searched, field))
+    }
+
+    fn any_of(&mut self, terms: Vec<String>, field: Field) -> Option<Box<dyn Matcher>> {
+        let mut queries: Vec<Box<dyn Matcher>> =
+            terms.iter().map(|term| Box::new(term_query(field, term)) as Box<dyn Matcher>).collect();
+        self.terms.extend(terms);
+        match queries.len() {
+            0 => None,
+            1 => queries.pop(),
+            _ => Some(Box::new(BooleanQuery::union(queries))),
+        }
+    }
+
+    /// The terms next to each other. Stop words count, as documents keep theirs.
+    fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
+        let mut terms = tokens(text, self.view.language);
+        terms.truncate(QUERY_TERMS_MAX);
+        if terms.len() < 2 {
+            return self.any_of(terms, field);
+        }
+        let query = PhraseQuery::new(terms.iter().map(|term| Term::from_field_text(field, term)).collect());
+        self.terms.extend(terms);
+        Some(Box::new(query))
+    }
+
+    /// Every word but the last as it stands, and the last as the beginning of one.
+    fn prefix(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        // Terms are stems, which words are longer than: `running*` means the stem `run` too.
+        let mut whole = tokens(text, self.view.language);
+        let Some(stem) = whole.pop() else { return Ok(None) };
+        let beginning = tokens(text, Language::None).pop().unwrap_or_default();
+        let mut terms = similar::beginning_with(&self.view.searcher, field, &beginning)?;
+        if !terms.contains(&stem) {
+            terms.push(stem);
+        }
+        let last = self.any_of(terms, field);
+        if whole.is_empty() {
+            return Ok(last);
+        }
+        let words = whole.into_iter().filter_map(|term| self.any_of(vec![term], field)).collect::<Vec<_>>();
+        Ok(Some(Box::new(BooleanQuery::intersection(words.into_iter().chain(last).collect()))))
+    }
+
+    fn boolean(
+        &mut self,
+        must: &[Query],
+        should: &[Query],
+        must_not: &[Query],
+    ) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        let mut clauses = Vec::new();
+        for (occur, queries) in [(Occur::Must, must), (Occur::Should, should)] {
+            for query in queries {
+                clauses.extend(self.ranking(query)?.map(|query| (occur, query)));
+            }
+        }
+        if clauses.is_empty() {
+            return Ok(None);
+        }
+        clauses.extend(self.excluded(must_not)?);
+        match <[(Occur, Box<dyn Matcher>); 1]>::try_from(clauses) {
+            Ok([(_, only)]) => Ok(Some(only)),
+            Err(clauses) => Ok(Some(Box::new(BooleanQuery::new(clauses)))),
+        }
+    }
+
+    /// What is excluded neither ranks nor is corrected.
+    fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Vec<(Occur, Box<dyn Matcher>)>> {
+        let (terms, corrections) = (self.terms.len(), self.corrections.len());
+        let mut clauses = Vec::new();
+        for query in must_not {
+            clauses.extend(self.ranking(query)?.map(|query| (Occur::MustNot, query)));
+        }
+        self.terms.truncate(terms);
+        self.corrections.truncate(corrections);
+        Ok(clauses)
+    }
+
+    /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the
+    /// whole query. Words and prefixes side by side only rank.
+    fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        match query {
+            Query::Words(_) | Query::Prefix(_) => Ok(None),
+            Query::Phrase(_) | Query::Field { .. } => Ok(Some(self.needed(query)?)),
+            Query::Boolean { must, should, must_not } => {
+                let mut clauses = Vec::new();
+                for query in must {
+                    clauses.push((Occur::Must, self.needed(query)?));
+                }
+                if must.is_empty() {
+                    let conditions =
+                        should.iter().map(|query| self.condition(query)).collect::<tantivy::Result<Vec<_>>>()?;
+                    // one alternative without a condition lets everything through
+                    if let Some(conditions) = conditions.into_iter().collect::<Option<Vec<_>>>() {
+                        clauses.push((Occur::Must, Box::new(BooleanQuery::union(conditions))));
+                    }
+                }
+                let excluded = self.excluded(must_not)?;
+                if clauses.is_empty() && excluded.is_empty() {
+                    return Ok(None);
+                }
+                if clauses.is_empty() {
+                    clauses.push((Occur::Must, Box::new(AllQuery)));
+                }
+                clauses.extend(excluded);
+                Ok(Some(Box::new(BooleanQuery::new(clauses))))
+            }
+        }
+    }
+
+    /// What matches a query that is needed. One without a term is left out.
+    fn needed(&mut self, query: &Query) -> tantivy::Result<Box<dyn Matcher>> {
+        if is_without_terms(query, self.view.language) {
+            return Ok(Box::new(AllQuery));
+        }
+        // a word that no document holds, nor one like it
+        Ok(self.ranking(query)?.unwrap_or_else(|| Box::new(EmptyQuery)))
+    }
+}
+
+fn is_without_terms(query: &Query, language: Language) -> bool {
+    match query {
+        Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => tokens(text, language).is_empty(),
+        Query::Field { name, value, .. } => name == TITLE && is_without_terms(value, language),
+        Query::Boolean { must, should, .. } => {
+            must.iter().chain(should).all(|query| is_without_terms(query, language))
+        }
+    }
+}
+
+fn term_query(field: Field, term: &str) -> TermQuery {
+    TermQuery::new(Term::from_field_text(field, term), IndexRecordOption::WithFreqs)
+}
+
+fn tokens(text: &str, language: Language) -> Vec<String> {
+    let mut terms = Vec::new();
+    weir_text::analyse(text, language, |token| terms.push(token.text.to_owned()));
+    terms
+}
+
+/// What `name:value` means of metadata: a string, or the number, boolean or date that is written so.
+fn field_filter(name: &str, value: &Query) -> Filter {
+    let condition = |test| Filter::Condition { path: name.to_owned(), test };
+    match value {
+        Query::Prefix(text) => Filter::And(Vec::new()) /* TODO */,
+        Query::Words(text) | Query::Phrase(text) => {
+            let mut values = vec![Value::String(text.clone())];
+            values.extend(serde_json::from_str(text).ok().as_ref().and_then(Value::from_json));
+            condition(Test::In(values))
+        }
+        Query::Field { .. } | Query::Boolean { .. } => Filter::Or(Vec::new()),
+    }
+}

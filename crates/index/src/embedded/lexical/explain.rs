@@ -1,0 +1,59 @@
+//! What each term gave to a chunk's score.
+
+use tantivy::query::{EnableScoring, Query as _, TermQuery};
+use tantivy::schema::IndexRecordOption;
+use tantivy::postings::Postings as _;
+use tantivy::{DocSet, TERMINATED, Term};
+
+use super::{LexicalQuery, LexicalView, SLOT, similar};
+use crate::IndexError;
+use crate::search::TermShare;
+
+impl LexicalView {
+    /// The query's terms that the slot's chunk or title holds, in the order of the query.
+    pub(crate) fn explain(&self, query: &LexicalQuery, slot: u32) -> Result<Vec<TermShare>, IndexError> {
+        self.shares(query, slot).map_err(IndexError::lexical("explain a hit"))
+    }
+
+    fn shares(&self, query: &LexicalQuery, slot: u32) -> tantivy::Result<Vec<TermShare>> {
+        let Some((segment, entry)) = self.entry_of(slot)? else { return Ok(Vec::new()) };
+        let segment = self.searcher.segment_reader(segment);
+        let field = self.fields.text;
+        let mut shares: Vec<TermShare> = Vec::new();
+        for text in &query.terms {
+            if shares.iter().any(|share| share.term == *text) {
+                continue;
+            }
+            let term = Term::from_field_text(field, text);
+            let index = segment.inverted_index(field)?;
+            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::WithFreqs)? else { continue };
+            if postings.doc() > entry || postings.seek(entry) != entry {
+                continue;
+            }
+            let weight = TermQuery::new(term, IndexRecordOption::WithFreqs)
+                .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+            let mut scorer = weight.scorer(segment, 1.0)?;
+            let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
+            let chunks = similar::chunks_with(&self.searcher, field, text)?;
+            shares.push(TermShare { term: text.clone(), chunks, frequency: postings.term_freq(), score });
+        }
+        Ok(shares)
+    }
+
+    /// The segment and entry of a slot.
+    fn entry_of(&self, slot: u32) -> tantivy::Result<Option<(u32, u32)>> {
+        let field = self.searcher.schema().get_field(SLOT)?;
+        let term = Term::from_field_u64(field, slot.into());
+        for (number, segment) in (0..).zip(self.searcher.segment_readers()) {
+            let index = segment.inverted_index(field)?;
+            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
+            while postings.doc() != TERMINATED {
+                if !segment.is_deleted(postings.doc()) {
+                    return Ok(Some((number, postings.doc())));
+                }
+                postings.advance();
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,98 @@
+//! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
+
+use std::collections::HashMap;
+
+use levenshtein_automata::{DFA, Distance, LevenshteinAutomatonBuilder};
+use tantivy::schema::Field;
+use tantivy::{Searcher, Term};
+use tantivy_fst::Automaton;
+
+/// Terms that a prefix stands for, those of most chunks.
+const PREFIX_TERMS_MAX: usize = 64;
+/// Terms that are searched in place of a word that no document holds.
+const CORRECTIONS_MAX: usize = 3;
+/// Of the terms of a segment so many are looked at, so that no prefix or typo costs more.
+const TERMS_SEEN_MAX: usize = 20_000;
+/// Words of so many characters may have an edit, and of so many two.
+const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
+
+/// The terms that begin with `prefix`, those of most chunks first.
+pub(super) fn beginning_with(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
+    let mut found = HashMap::new();
+    for segment in searcher.segment_readers() {
+        let index = segment.inverted_index(field)?;
+        let mut terms = index.terms().range().ge(prefix).into_stream()?;
+        let mut seen = 0;
+        while seen < TERMS_SEEN_MAX && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
+            seen += 1;
+            count(&mut found, terms.key(), terms.value().doc_freq);
+        }
+    }
+    Ok(most_frequent(found, PREFIX_TERMS_MAX, |_| 0))
+}
+
+/// The terms that differ from `word` by as many edits as a word of its length may have (a swap of neighbours is one),
+/// the nearest first and then those of most chunks. None for short words.
+pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy::Result<Vec<String>> {
+    let chars = word.chars().count();
+    let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars >= from).count() as u8;
+    if edits == 0 {
+        return Ok(Vec::new());
+    }
+    let automaton = LevenshteinAutomatonBuilder::new(edits, true).build_dfa(word);
+    let mut found = HashMap::new();
+    for segment in searcher.segment_readers() {
+        let index = segment.inverted_index(field)?;
+        let mut terms = index.terms().search(Near(&automaton)).into_stream()?;
+        let mut seen = 0;
+        while seen < TERMS_SEEN_MAX && terms.advance() {
+            seen += 1;
+            count(&mut found, terms.key(), terms.value().doc_freq);
+        }
+    }
+    Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
+        Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
+    }))
+}
+
+/// Chunks that hold the term, as far as segments know: those of removed documents count until they are merged away.
+pub(super) fn chunks_with(searcher: &Searcher, field: Field, term: &str) -> tantivy::Result<u64> {
+    searcher.doc_freq(&Term::from_field_text(field, term))
+}
+
+fn count(found: &mut HashMap<String, u64>, term: &[u8], chunks: u32) {
+    if let Ok(term) = std::str::from_utf8(term) {
+        *found.entry(term.to_owned()).or_default() += u64::from(chunks);
+    }
+}
+
+fn most_frequent(found: HashMap<String, u64>, limit: usize, class: impl Fn(&str) -> u8) -> Vec<String> {
+    let mut terms: Vec<(u8, u64, String)> =
+        found.into_iter().map(|(term, chunks)| (class(&term), chunks, term)).collect();
+    terms.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.cmp(&b.2)));
+    terms.truncate(limit);
+    terms.into_iter().map(|(_, _, term)| term).collect()
+}
+
+/// Follows the automaton over the bytes of terms.
+struct Near<'a>(&'a DFA);
+
+impl Automaton for Near<'_> {
+    type State = u32;
+
+    fn start(&self) -> u32 {
+        self.0.initial_state()
+    }
+
+    fn is_match(&self, state: &u32) -> bool {
+        matches!(self.0.distance(*state), Distance::Exact(_))
+    }
+
+    fn can_match(&self, state: &u32) -> bool {
+        *state != levenshtein_automata::SINK_STATE
+    }
+
+    fn accept(&self, state: &u32, byte: u8) -> u32 {
+        self.0.transition(*state, byte)
+    }
+}

@@ -1,0 +1,128 @@
+//! One commit, for searching. Later commits and merges do not touch it.
+
+use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query as Matcher};
+use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher};
+use weir_text::Language;
+
+use super::best::BestSlots;
+use super::slots::{SegmentSlots, SlotsQuery};
+use super::{Fields, LexicalQuery};
+use crate::IndexError;
+use crate::embedded::ranking::ScoredSlot;
+use crate::embedded::selection::{Selection, Visible, set_bits};
+use std::sync::Arc;
+
+/// When a filter lets fewer than one of so many chunks through, its chunks lead and the terms follow; else the terms
+/// lead, which lets them skip blocks, and the filter is asked about each chunk.
+const SELECTED_SHARE: u32 = 16;
+
+pub(crate) struct LexicalView {
+    pub(super) searcher: Searcher,
+    pub(super) fields: Fields,
+    pub(super) language: Language,
+    /// The slot of each entry, per segment.
+    slots: Vec<SegmentSlots>,
+    /// Entries that are not deleted.
+    entries: u32,
+}
+
+impl LexicalView {
+    pub(super) fn new(searcher: Searcher, fields: Fields, language: Language) -> tantivy::Result<LexicalView> {
+        let slots = searcher.segment_readers().iter().map(SegmentSlots::open).collect::<Result<_, _>>()?;
+        let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
+        Ok(LexicalView { searcher, fields, language, slots, entries })
+    }
+
+    /// The visible chunks that match, best first, `depth` of them or all.
+    pub(crate) fn search(
+        &self,
+        query: &LexicalQuery,
+        visible: Visible<'_>,
+        selection: Option<&Arc<Selection>>,
+        depth: usize,
+    ) -> Result<Vec<ScoredSlot>, IndexError> {
+        let mut best = BestSlots::new(depth);
+        let Some(ranking) = query.ranking.as_deref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
+        let collected = match selection {
+            Some(selection) if selection.count() < self.entries / SELECTED_SHARE => {
+                let led = BooleanQuery::new(vec![
+                    (Occur::Must, Box::new(SlotsQuery(Arc::clone(selection))) as Box<dyn Matcher>),
+                    (Occur::Must, ranking.box_clone()),
+                ]);
+                self.collect(&led, visible, &mut best)
+            }
+            Some(_) | None => self.collect(ranking, visible, &mut best),
+        };
+        collected.map_err(IndexError::lexical("search"))?;
+        Ok(best.into_sorted())
+    }
+
+    /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
+    fn collect(
+        &self,
+        query: &dyn Matcher,
+        visible: Visible<'_>,
+        best: &mut BestSlots,
+    ) -> tantivy::Result<()> {
+        let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
+            let deleted = segment.alive_bitset();
+            weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
+                let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
+                let slot = slots.of(entry);
+                if !is_deleted && visible.holds(slot) {
+                    best.push(ScoredSlot { slot, score });
+                }
+                best.threshold()
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The slots that satisfy the query's condition; `None` when it sets none. Dead ones may be among them.
+    pub(crate) fn satisfying(&self, query: &LexicalQuery, slots: u32) -> Result<Option<Selection>, IndexError> {
+        query.condition.as_deref().map(|condition| self.matching(condition, slots)).transpose()
+    }
+
+    /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
+    pub(crate) fn found_by(&self, query: &LexicalQuery, slots: u32) -> Result<Selection, IndexError> {
+        match query.ranking.as_deref() {
+            Some(ranking) => self.matching(ranking, slots),
+            None => Ok(Selection::default()),
+        }
+    }
+
+    fn matching(&self, matcher: &dyn Matcher, slots: u32) -> Result<Selection, IndexError> {
+        let mut words = vec![0; slots.div_ceil(u64::BITS) as usize];
+        let mut visit = || -> tantivy::Result<()> {
+            let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
+            for (segment, of) in self.searcher.segment_readers().iter().zip(&self.slots) {
+                weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
+                    debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
+                    for &entry in entries {
+                        // a later slot than the snapshot knows is in a commit that is not visible yet
+                        let slot = of.of(entry);
+                        if slot < slots {
+                            set_bits(&mut words, slot, slot + 1);
+                        }
+                    }
+                })?;
+            }
+            Ok(())
+        };
+        visit().map_err(IndexError::lexical("search"))?;
+        Ok(Selection::of_words(words))
+    }
+
+    /// Calls `visit` with the slot of every entry that is not deleted.
+    pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u64)) {
+        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
+            segment.doc_ids_alive().for_each(|entry| visit(slots.column.get_val(entry)));
+        }
+    }
+
+    /// Number of segments.
+    pub(crate) fn segments(&self) -> usize {
+        self.slots.len()
+    }
+}

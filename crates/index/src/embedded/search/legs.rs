@@ -1,0 +1,106 @@
+//! The two legs: each ranks documents, or chunks, by their best chunk.
+
+use std::time::{Duration, Instant};
+
+use super::Search;
+use crate::embedded::dense;
+use crate::embedded::ranking::{BestChunk, ScoredSlot, best_chunks};
+use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
+
+/// With so many chunks or more the legs run side by side; handing one to another thread takes some 10 µs.
+const PARALLEL_FROM_CHUNKS: u32 = 50_000;
+
+/// Both legs' rankings, each as deep as was asked for or as there are matches.
+#[derive(Default)]
+pub(super) struct Legs {
+    pub(super) lexical: Vec<BestChunk>,
+    pub(super) dense: Vec<BestChunk>,
+}
+
+impl Search<'_> {
+    /// Ranks `depth` of each leg.
+    pub(super) fn legs(&mut self, depth: usize) -> Result<Legs, IndexError> {
+        let mode = self.request.mode;
+        let is_both = mode == Mode::Hybrid && self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS;
+        let (lexical, dense) = if is_both {
+            rayon::join(|| self.timed_lexical(depth), || self.timed_dense(depth))
+        } else {
+            let no_time = Duration::default();
+            let lexical = match mode {
+                Mode::Dense => (Ok(Vec::new()), no_time),
+                Mode::Hybrid | Mode::Lexical => self.timed_lexical(depth),
+            };
+            let dense = match mode {
+                Mode::Lexical => (Vec::new(), no_time),
+                Mode::Hybrid | Mode::Dense => self.timed_dense(depth),
+            };
+            (lexical, dense)
+        };
+        self.timings.lexical += lexical.1;
+        self.timings.dense += dense.1;
+        Ok(Legs { lexical: lexical.0?, dense: dense.0 })
+    }
+
+    fn timed_lexical(&self, depth: usize) -> (Result<Vec<BestChunk>, IndexError>, Duration) {
+        let started = Instant::now();
+        (self.lexical_leg(depth), started.elapsed())
+    }
+
+    fn timed_dense(&self, depth: usize) -> (Vec<BestChunk>, Duration) {
+        let started = Instant::now();
+        (self.dense_leg(depth), started.elapsed())
+    }
+
+    fn lexical_leg(&self, depth: usize) -> Result<Vec<BestChunk>, IndexError> {
+        let Some(query) = &self.query else { return Ok(Vec::new()) };
+        let view = &self.snapshot.lexical;
+        self.units_from(depth, |chunks| view.search(query, self.visible(), self.selection.as_ref(), chunks))
+    }
+
+    fn dense_leg(&self, depth: usize) -> Vec<BestChunk> {
+        let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
+            return Vec::new();
+        };
+        let search = |chunks| {
+            let signs = &self.snapshot.signs;
+            Ok::<_, std::convert::Infallible>(dense::search(vectors, signs, embedding, self.visible(), chunks))
+        };
+        self.units_from(depth, search).unwrap_or_else(|never| match never {})
+    }
+
+    /// Ranks units by their best chunks: asks for more and more chunks until `depth` units are among them or there are
+    /// no more.
+    fn units_from<E>(
+        &self,
+        depth: usize,
+        search: impl Fn(usize) -> Result<Vec<ScoredSlot>, E>,
+    ) -> Result<Vec<BestChunk>, E> {
+        let mut wanted = depth;
+        loop {
+            let chunks = search(wanted)?;
+            let best = best_chunks(&chunks, depth, |slot| self.unit_of(slot));
+            if best.len() >= depth || chunks.len() < wanted {
+                return Ok(best);
+            }
+            wanted = wanted.saturating_mul(2);
+        }
+    }
+
+    /// What a chunk counts for in rankings: itself, or its document, named by its first slot.
+    pub(super) fn unit_of(&self, slot: u32) -> Option<u32> {
+        match self.request.group_by {
+            GroupBy::Chunk => Some(slot),
+            GroupBy::Document | GroupBy::Field(_) => self.snapshot.document_of(slot),
+        }
+    }
+
+    /// A leg's ranking as the reply shows it.
+    pub(super) fn ranking(&self, leg: &[BestChunk]) -> Option<Ranking> {
+        let best = leg.iter().take(self.request.limit).map(|best| {
+            let chunk = self.snapshot.chunk(best.slot)?;
+            let document_id = chunk.document.id.to_owned();
+            Some(RankedChunk { document_id, chunk: chunk.record.chunk, score: best.score })
+        });
+        Some(Ranking { documents: leg.len(), best: best.collect::<Option<_>>()? })
+    }
+}

@@ -1,0 +1,157 @@
+//! What is not in the order of a ranking: everything that a filter lets through, and sorting by fields. Totals and
+//! facets, too, look at all that matches.
+
+use std::collections::HashSet;
+
+use super::candidates::{Candidate, Candidates};
+use super::thin::Kept;
+use super::{Outcome, Search, timed};
+use crate::embedded::selection::{Selection, set_bits};
+use crate::{FacetCount, GroupBy, IndexError, Mode, Total};
+
+/// More candidates than this are not looked at for one page.
+const CANDIDATES_MAX: usize = 20_000;
+
+impl Search<'_> {
+    /// Lists all that is visible.
+    pub(super) fn list(&mut self) -> Option<Outcome> {
+        let documents = self.snapshot.fields.documents_of(&self.snapshot.tombstones, self.selection.as_deref());
+        let selection = self.selection.clone();
+        self.listed(&documents, selection.as_deref(), &Candidates::default())
+    }
+
+    /// Ranks and cuts out the page. `None` when the files contradict each other.
+    pub(super) fn rank(&mut self) -> Result<Option<Outcome>, IndexError> {
+        let matches = self.matches()?;
+        if !self.request.sort.is_empty() {
+            let candidates = match matches {
+                Some(_) => Candidates::default(),
+                None => self.candidates(self.request.limit)?,
+            };
+            let documents = match &matches {
+                Some(matches) => self.snapshot.fields.documents_of(&self.snapshot.tombstones, Some(matches)),
+                None => self.documents_among(&candidates.list),
+            };
+            return Ok(self.listed(&documents, matches.as_ref(), &candidates));
+        }
+        let end = self.request.offset.saturating_add(self.request.limit);
+        // A window belongs to its first page, so that the pages after it have the same.
+        let is_window = self.request.mode != Mode::Lexical;
+        let mut wanted = if is_window { self.request.limit } else { end };
+        let (candidates, kept) = loop {
+            let candidates = self.candidates(wanted)?;
+            let Some(kept) = self.thin(&candidates.list) else { return Ok(None) };
+            let is_enough = kept.len() >= if is_window { self.request.limit } else { end };
+            if is_enough || candidates.is_all || candidates.list.len() >= CANDIDATES_MAX {
+                break (candidates, kept);
+            }
+            wanted = candidates.list.len().saturating_mul(2);
+        };
+        let total = match &matches {
+            Some(matches) => self.total_of(matches, &kept, &candidates),
+            None => Total::Window(kept.len() as u64),
+        };
+        let facets = match &matches {
+            _ if self.request.facets.is_empty() => Vec::new(),
+            Some(matches) => {
+                let fields = &self.snapshot.fields;
+                self.facets(&fields.documents_of(&self.snapshot.tombstones, Some(matches)))
+            }
+            None => self.facets(&self.documents_among(&candidates.list)),
+        };
+        let page = kept.into_iter().skip(self.request.offset).take(self.request.limit).collect();
+        Ok(Some(Outcome { candidates, page, total, facets }))
+    }
+
+    /// Every slot that the lexical leg can find, when that is known and asked for: the leg alone ranks, and the request wants
+    /// counts or an order of fields.
+    fn matches(&self) -> Result<Option<Selection>, IndexError> {
+        let request = self.request;
+        let is_asked = request.count || !request.facets.is_empty() || !request.sort.is_empty();
+        match (&self.query, request.mode) {
+            (Some(query), Mode::Lexical) if is_asked => {
+                let found = self.snapshot.lexical.found_by(query, self.snapshot.tombstones.slots())?;
+                Ok(Some(self.selection.as_ref().map_or(found.clone(), |selection| found.and(selection))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn listed(
+        &mut self,
+        documents: &[u64],
+        selection: Option<&Selection>,
+        ranked: &Candidates,
+    ) -> Option<Outcome> {
+        let facets = self.facets(documents);
+        let end = self.request.offset.saturating_add(self.request.limit);
+        let is_thinned = self.request.collapse || matches!(self.request.group_by, GroupBy::Field(_));
+        let limit = if is_thinned { usize::MAX } else { end };
+        let snapshot = self.snapshot;
+        let request = self.request;
+        let ordered =
+            timed(&mut self.timings.fuse, || snapshot.fields.sort(&request.sort, documents, limit));
+        let mut list = Vec::new();
+        for document in ordered {
+            let slots = snapshot.fields.slots(document);
+            let first = slots.start;
+            let shown = slots.filter(|&slot| selection.is_none_or(|selection| selection.contains(slot)));
+            let candidates = shown.map(|slot| {
+                let unit = if request.group_by == GroupBy::Chunk { slot } else { first };
+                let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
+                known.copied().unwrap_or(Candidate { unit, slot, score: 0.0 })
+            });
+            match request.group_by {
+                GroupBy::Chunk => list.extend(candidates),
+                GroupBy::Document | GroupBy::Field(_) => list.extend(candidates.take(1)),
+            }
+        }
+        let total = match request.group_by {
+            GroupBy::Chunk => {
+                let visible = |slot: &u32| snapshot.tombstones.is_live(*slot);
+                let all = || (0..snapshot.tombstones.slots()).filter(visible).count();
+                selection.map_or_else(all, |selection| selection.slots().filter(visible).count())
+            }
+            GroupBy::Document | GroupBy::Field(_) => documents.iter().map(|word| word.count_ones() as usize).sum(),
+        };
+        let kept = self.thin(&list)?;
+        let total = if is_thinned { kept.len() } else { total } as u64;
+        let total = if ranked.list.is_empty() { Total::Exact(total) } else { Total::Window(total) };
+        let page = kept.into_iter().skip(request.offset).take(request.limit).collect();
+        let candidates = Candidates {
+            list,
+            lexical: ranked.lexical.clone(),
+            dense: ranked.dense.clone(),
+            is_all: true,
+        };
+        Some(Outcome { candidates, page, total, facets })
+    }
+
+    fn total_of(&self, matches: &Selection, kept: &[Kept], candidates: &Candidates) -> Total {
+        let tombstones = &self.snapshot.tombstones;
+        let documents = || self.snapshot.fields.documents_of(tombstones, Some(matches));
+        let count = match &self.request.group_by {
+            _ if self.request.collapse && !candidates.is_all => return Total::Window(kept.len() as u64),
+            _ if candidates.is_all => kept.len(),
+            GroupBy::Chunk => matches.slots().filter(|&slot| tombstones.is_live(slot)).count(),
+            GroupBy::Document => documents().iter().map(|word| word.count_ones() as usize).sum(),
+            GroupBy::Field(field) => self.snapshot.fields.count_groups(field, &documents()),
+        };
+        Total::Exact(count as u64)
+    }
+
+    fn facets(&self, documents: &[u64]) -> Vec<Vec<FacetCount>> {
+        let count = |facet| self.snapshot.fields.count_values(facet, documents);
+        self.request.facets.iter().map(count).collect()
+    }
+
+    /// The documents of these candidates.
+    fn documents_among(&self, candidates: &[Candidate]) -> Vec<u64> {
+        let fields = &self.snapshot.fields;
+        let mut documents = vec![0; fields.documents().div_ceil(64)];
+        let found: HashSet<u32> =
+            candidates.iter().map(|candidate| fields.document_of(candidate.slot)).collect();
+        found.into_iter().for_each(|document| set_bits(&mut documents, document, document + 1));
+        documents
+    }
+}

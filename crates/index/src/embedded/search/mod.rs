@@ -1,0 +1,212 @@
+//! One search over one snapshot.
+//!
+//! The filter and the query's conditions select slots; both legs rank the chunks among them; fusion over documents (or
+//! chunks) makes candidates; grouping, collapsing and diversity thin them out; the page is cut; its texts are fetched.
+//! A search without a query takes all that is selected, in the order in which it came. Sorting by fields replaces the
+//! order of candidates.
+
+mod candidates;
+mod hits;
+mod legs;
+mod listing;
+mod thin;
+mod why_not;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_policy::{Caller, Filter as CallerFilter};
+
+use super::lexical::LexicalQuery;
+use super::selection::{Selection, Visible};
+use super::snapshot::Snapshot;
+use super::{Embedded, dense};
+use crate::query::Query;
+use crate::{FacetCount, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
+use candidates::Candidates;
+use thin::Kept;
+
+/// The field of the lexical leg that a query can name; every other name is a metadata field.
+const TITLE: &str = "title";
+
+impl Embedded {
+    /// See [`crate::Engine::search`]. Blocks the thread.
+    pub fn search(&self, caller: &Caller, request: &SearchRequest) -> Result<SearchReply, IndexError> {
+        match caller.filter {
+            CallerFilter::Everything => {}
+        }
+        self.check_request(request)?;
+        let (snapshot, asked) = {
+            let live = super::lock(&self.inner.live);
+            let snapshot = self.snapshot();
+            let asked = request.why_not.as_ref().and_then(|id| live.table.find(id, &snapshot.files.documents));
+            let asked = asked.map(|record| record.first_slot..record.first_slot + record.chunks);
+            (snapshot, asked)
+        };
+        let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
+        let search = Search::new(&snapshot, request, asked)?;
+        search.run().and_then(|found| found.ok_or_else(damaged))
+    }
+
+    fn check_request(&self, request: &SearchRequest) -> Result<(), IndexError> {
+        request.fusion.check()?;
+        if !(0.0..=1.0).contains(&request.diversity) {
+            return Err(IndexError::FusionSetting { name: "diversity", value: request.diversity });
+        }
+        let dimension = self.settings().dimension;
+        if request.diversity > 0.0 && dimension == 0 {
+            return Err(IndexError::TextOnly);
+        }
+        match (request.mode, &request.embedding) {
+            (Mode::Lexical, _) => Ok(()),
+            (Mode::Hybrid | Mode::Dense, _) if request.is_listing() => Ok(()),
+            (Mode::Hybrid | Mode::Dense, _) if dimension == 0 => Err(IndexError::TextOnly),
+            (Mode::Hybrid | Mode::Dense, None) => Err(IndexError::EmbeddingMissing { dimension }),
+            (Mode::Hybrid | Mode::Dense, Some(embedding)) => dense::check(embedding, dimension),
+        }
+    }
+}
+
+impl SearchRequest {
+    /// Whether nothing ranks: everything that the filter lets through is listed.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.query.is_none() && self.embedding.is_none()
+    }
+}
+
+/// A search under way.
+struct Search<'a> {
+    snapshot: &'a Snapshot,
+    request: &'a SearchRequest,
+    /// `None` when no text is searched for.
+    query: Option<LexicalQuery>,
+    /// The slots that the filter and the query's conditions let through; `None` when there is neither.
+    selection: Option<Arc<Selection>>,
+    /// The slots of the document of [`SearchRequest::why_not`], if it is there.
+    asked: Option<Range<u32>>,
+    timings: Timings,
+}
+
+/// What the request comes to before texts are fetched.
+struct Outcome {
+    candidates: Candidates,
+    page: Vec<Kept>,
+    total: Total,
+    facets: Vec<Vec<FacetCount>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        request: &'a SearchRequest,
+        asked: Option<Range<u32>>,
+    ) -> Result<Search<'a>, IndexError> {
+        let started = Instant::now();
+        snapshot.check_fields(request)?;
+        let query = match &request.query {
+            Some(query) if request.strict || query.fields().is_empty() => Some(snapshot.compile(query)?),
+            Some(query) => {
+                let known = |name: &str| name == TITLE || snapshot.fields.is_known(name);
+                Some(snapshot.compile(&query.clone().with_fields(known))?)
+            }
+            None => None,
+        };
+        let selection = snapshot.selection(request, query.as_ref())?;
+        let timings = Timings { select: started.elapsed(), ..Timings::default() };
+        Ok(Search { snapshot, request, query, selection, asked, timings })
+    }
+
+    fn visible(&self) -> Visible<'_> {
+        Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
+    }
+
+    /// `None` when the files contradict each other.
+    fn run(mut self) -> Result<Option<SearchReply>, IndexError> {
+        let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
+        let Some(outcome) = outcome else { return Ok(None) };
+        let why_not = match &self.request.why_not {
+            Some(_) => Some(self.why_not(&outcome)?),
+            None => None,
+        };
+        let started = Instant::now();
+        let Some(hits) = self.hits(&outcome)? else { return Ok(None) };
+        let leg = |leg| self.ranking(leg);
+        let (Some(lexical), Some(dense)) =
+            (leg(&outcome.candidates.lexical), leg(&outcome.candidates.dense))
+        else {
+            return Ok(None);
+        };
+        self.timings.fetch = started.elapsed();
+        let selected = self.selection.as_ref().map(|selection| u64::from(selection.count()));
+        Ok(Some(SearchReply {
+            hits,
+            total: outcome.total,
+            facets: outcome.facets,
+            lexical,
+            dense,
+            corrections: self.query.map(|query| query.corrections).unwrap_or_default(),
+            reached: self.snapshot.reached,
+            selected,
+            why_not,
+            timings: self.timings,
+        }))
+    }
+}
+
+impl Snapshot {
+    /// Refuses fields that no document has had.
+    fn check_fields(&self, request: &SearchRequest) -> Result<(), IndexError> {
+        let strict = request.query.iter().filter(|_| request.strict);
+        let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
+        let in_filter = request.filter.iter().flat_map(|filter| filter.paths());
+        let facets = request.facets.iter().map(|facet| facet.field.as_str());
+        let keys = request.sort.iter().map(|key| key.field.as_str());
+        let group = match &request.group_by {
+            crate::GroupBy::Field(field) => Some(field.as_str()),
+            crate::GroupBy::Document | crate::GroupBy::Chunk => None,
+        };
+        let mut asked = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
+        match asked.find(|path| !self.fields.is_known(path)) {
+            Some(unknown) => Err(IndexError::UnknownField {
+                field: unknown.to_owned(),
+                known: self.fields.known().take(KNOWN_FIELDS_SHOWN).map(str::to_owned).collect(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Compiles a query; fields of metadata become the slots of the documents that have the value.
+    fn compile(&self, query: &Query) -> Result<LexicalQuery, IndexError> {
+        let compiled = self.lexical.compile(query, |filter| self.fields.select(filter));
+        compiled.map_err(IndexError::lexical("search"))
+    }
+
+    /// The slots that the filter and the query's conditions let through.
+    fn selection(
+        &self,
+        request: &SearchRequest,
+        query: Option<&LexicalQuery>,
+    ) -> Result<Option<Arc<Selection>>, IndexError> {
+        let filtered = request.filter.as_ref().map(|filter| self.fields.select(filter));
+        let satisfying = match query {
+            Some(query) => self.lexical.satisfying(query, self.tombstones.slots())?,
+            None => None,
+        };
+        Ok(match (filtered, satisfying) {
+            (Some(filtered), Some(satisfying)) => Some(Arc::new(filtered.and(&satisfying))),
+            (None, Some(satisfying)) => Some(Arc::new(satisfying)),
+            (filtered, None) => filtered,
+        })
+    }
+}
+
+/// An error about an unknown field lists so many known ones.
+const KNOWN_FIELDS_SHOWN: usize = 50;
+
+fn timed<T>(duration: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *duration += start.elapsed();
+    result
+}

@@ -1,0 +1,105 @@
+//! A set of slots: what a filter lets through.
+
+use super::tombstones::Tombstones;
+
+/// Slots that satisfy a condition, one bit each. Dead ones may be among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    words: Vec<u64>,
+    count: u32,
+}
+
+const WORD_BITS: u32 = u64::BITS;
+
+impl Selection {
+    /// The set with these bits: bit `slot % 64` of word `slot / 64`.
+    pub(crate) fn of_words(words: Vec<u64>) -> Selection {
+        let count = words.iter().map(|word| word.count_ones()).sum();
+        Selection { words, count }
+    }
+
+    /// Number of slots in it.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether the slot is in it.
+    #[inline]
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        match self.words.get((slot / WORD_BITS) as usize) {
+            Some(word) => word >> (slot % WORD_BITS) & 1 != 0,
+            None => false,
+        }
+    }
+
+    /// The slots in ascending order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.words).flat_map(|(index, &word)| {
+            let first = index * WORD_BITS;
+            std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
+                .take_while(|&word| word != 0)
+                .map(move |word| first + word.trailing_zeros())
+        })
+    }
+
+    /// What is in both.
+    pub(crate) fn and(&self, other: &Selection) -> Selection {
+        Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
+    }
+}
+
+/// The slots that a search may show: live, and selected when there is a selection.
+#[derive(Clone, Copy)]
+pub(crate) struct Visible<'a> {
+    /// Which slots are dead.
+    pub(crate) tombstones: &'a Tombstones,
+    /// Which slots a filter lets through; all without one.
+    pub(crate) selection: Option<&'a Selection>,
+}
+
+impl Visible<'_> {
+    /// Whether a search may show the slot.
+    #[inline]
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        self.tombstones.is_live(slot) && self.selection.is_none_or(|selection| selection.contains(slot))
+    }
+}
+
+/// Sets the bits `from..to` of `words`.
+pub(crate) fn set_bits(words: &mut [u64], from: u32, to: u32) {
+    for bit in from..to {
+        words[(bit / WORD_BITS) as usize] |= 1 << (bit % WORD_BITS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(slots: &[u32]) -> Selection {
+        let mut words = vec![0; 3];
+        slots.iter().for_each(|&slot| set_bits(&mut words, slot, slot + 1));
+        Selection::of_words(words)
+    }
+
+    #[test]
+    fn a_selection_holds_what_was_set() {
+        let selection = of(&[0, 63, 64, 130]);
+        assert_eq!(selection.slots().collect::<Vec<_>>(), [0, 63, 64, 130]);
+        assert_eq!(selection.count(), 4);
+        assert!(selection.contains(130));
+        assert!(!selection.contains(131) && !selection.contains(1000));
+        assert_eq!(selection.and(&of(&[63, 65, 130])), of(&[63, 130]));
+    }
+
+    #[test]
+    fn a_dead_slot_is_not_visible_though_it_is_selected() {
+        let mut tombstones = Tombstones::default();
+        tombstones.grow(100);
+        tombstones.kill(63, 1);
+        let selection = of(&[62, 63]);
+        let visible = |selection| Visible { tombstones: &tombstones, selection };
+        let held = |selection| (60..101).filter(|&slot| visible(selection).holds(slot)).count();
+        assert_eq!((held(Some(&selection)), held(None)), (1, 39));
+    }
+}
