@@ -54,13 +54,11 @@ pub enum FilterProblem {
         remedy: String,
     },
     /// The form of OpenAI with a key too many or too few.
-    #[error("a filter with `type` has {expected} beside it and nothing else: {hint}")]
-    Form {
-        /// The keys that belong there.
-        expected: &'static str,
-        /// What to change.
-        hint: String,
-    },
+    #[error(
+        "this form takes {{\"type\": operator, \"key\": string, \"value\": …}} or {{\"type\": \"and\" or \"or\", \"filters\": […]}} \
+         and nothing else; a metadata key called `type` is reached by {{\"type\": {{\"eq\": …}}}}"
+    )]
+    Form,
     /// A value that the operator can't take.
     #[error("`{operator}` takes {expected}, but this is {found}")]
     Value {

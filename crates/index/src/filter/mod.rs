@@ -17,13 +17,18 @@
 
 mod date;
 mod error;
+mod evaluate;
+mod parse;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use date::instant;
 pub use error::{FilterError, FilterProblem};
+pub use evaluate::flatten;
 pub use value::{Number, Value};
 
-use serde_json::Map;
+use std::collections::BTreeSet;
 
 /// Filters within filters, at most.
 pub const DEPTH_MAX: usize = 64;
@@ -91,31 +96,37 @@ impl Filter {
     /// [`FilterError`] with the place and a remedy: unknown operators, values of the wrong kind, and what is beyond
     /// [`DEPTH_MAX`], [`CONDITIONS_MAX`] or [`LIST_VALUES_MAX`].
     pub fn parse(json: &serde_json::Value) -> Result<Filter, FilterError> {
-        todo!()
+        parse::parse(json)
     }
 
     /// Reads a filter from JSON as text.
     ///
     /// # Errors
-    /// As [`Filter::parse`]; also when the text is not JSON, or nested deeper than a JSON parser follows (127).
+    /// As [`Filter::parse`]; also when the text is not JSON, or nested deeper than the parser of JSON follows (127).
     pub fn from_json(text: &str) -> Result<Filter, FilterError> {
-        todo!()
+        let json = serde_json::from_str(text).map_err(|error| FilterError {
+            pointer: String::new(),
+            problem: FilterProblem::NotJson { message: error.to_string() },
+        })?;
+        Filter::parse(&json)
     }
 
-    /// The paths that it asks for, in order and each once.
+    /// The paths that it asks for, each once, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        let mut paths = BTreeSet::new();
+        self.collect_paths(&mut paths);
+        paths.into_iter()
     }
 
-    /// Whether metadata passes: the specification of filters.
-    pub fn matches(&self, metadata: &Map<String, serde_json::Value>) -> bool {
-        todo!()
+    fn collect_paths<'f>(&'f self, paths: &mut BTreeSet<&'f str>) {
+        match self {
+            Filter::And(filters) | Filter::Or(filters) => {
+                filters.iter().for_each(|filter| filter.collect_paths(paths));
+            }
+            Filter::Not(filter) => filter.collect_paths(paths),
+            Filter::Condition { path, .. } => {
+                paths.insert(path);
+            }
+        }
     }
-}
-
-/// Gives every value in metadata with its path, in order; `null` is none. What an index stores.
-///
-/// A path comes more than once where it has several values. Values more than [`METADATA_DEPTH_MAX`] deep are left out.
-pub fn flatten(metadata: &Map<String, serde_json::Value>, mut each: impl FnMut(&str, Value)) {
-    todo!()
 }

@@ -11,6 +11,10 @@
 //! exist ([`Query::with_fields`]) and what a word becomes (analysis) is decided by the caller.
 
 mod error;
+mod grammar;
+mod lexer;
+#[cfg(test)]
+mod tests;
 
 pub use error::{SyntaxError, SyntaxProblem};
 
@@ -59,13 +63,19 @@ pub enum Query {
 impl Query {
     /// Names of the fields that the query asks for, in order, as often as they stand there.
     pub fn fields(&self) -> Vec<&str> {
-        todo!()
+        match self {
+            Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) => Vec::new(),
+            Query::Field { name, .. } => vec![name],
+            Query::Boolean { must, should, must_not } => {
+                [must, should, must_not].into_iter().flatten().flat_map(Query::fields).collect()
+            }
+        }
     }
 
     /// The query with every field that `is_known` doesn't know turned back into the words that were typed, so that
     /// `localhost:8080` is found where no field `localhost` exists.
     pub fn with_fields(self, is_known: impl Fn(&str) -> bool) -> Query {
-        todo!()
+        grammar::with_fields(self, &is_known).into_query()
     }
 }
 
@@ -77,14 +87,30 @@ impl Query {
 /// [`SyntaxError`]: unbalanced quotes or parentheses, an operator without its operand, a field without its value,
 /// a query that only excludes, or one beyond [`DEPTH_MAX`] or [`CLAUSES_MAX`].
 pub fn parse(text: &str) -> Result<Query, SyntaxError> {
-    todo!()
+    parse_as(text, true)
 }
 
 /// Parses a query and takes what doesn't parse as text. Never fails.
 ///
-/// A quote, parenthesis or operator without its partner is text, and the rest keeps its meaning. A query (or group, or side of
-/// `OR`) that only excludes is text as well: it has nothing to rank, and `-verbose` may be just what is searched.
-/// Beyond [`DEPTH_MAX`] or [`CLAUSES_MAX`] the whole query is text.
+/// A quote, parenthesis or operator without its partner is text, and the rest keeps its meaning. A query (or group, or
+/// side of `OR`) that only excludes is text as well: it has nothing to rank, and `-verbose` may be just what is
+/// searched. Beyond [`DEPTH_MAX`] or [`CLAUSES_MAX`] the whole query is text.
 pub fn parse_forgiving(text: &str) -> Query {
-    todo!()
+    parse_as(text, false).unwrap_or_else(|_| as_text(text))
+}
+
+/// Errors of a forgiving parse mean that the whole query is text.
+fn parse_as(text: &str, is_strict: bool) -> Result<Query, SyntaxError> {
+    if lexer::is_plain(text) {
+        return Ok(as_text(text));
+    }
+    let tokens = lexer::tokens(text, is_strict)?;
+    if tokens.iter().all(lexer::Token::is_plain) {
+        return Ok(as_text(text));
+    }
+    grammar::query(text, tokens, is_strict)
+}
+
+fn as_text(text: &str) -> Query {
+    Query::Words(text.trim().to_owned())
 }

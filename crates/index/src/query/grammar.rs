@@ -1,0 +1,237 @@
+//! From tokens to the tree. By recursion, which the lexer has bounded by refusing deep parentheses.
+//!
+//! ```text
+//! alternatives = conjunction { "OR" conjunction }
+//! conjunction  = run { "AND" run }
+//! run          = part { part }
+//! part         = [ "+" | "-" | "NOT" ] ( words | phrase | prefix | field | "(" alternatives ")" )
+//! ```
+
+use std::ops::Range;
+
+use super::lexer::{Kind, Token};
+use super::{CLAUSES_MAX, Query, SyntaxError, SyntaxProblem};
+
+/// The tree of tokens that the lexer has checked.
+pub(super) fn query(text: &str, tokens: Vec<Token>, is_strict: bool) -> Result<Query, SyntaxError> {
+    let mut parser = Parser { text, is_strict, tokens: tokens.into_iter().peekable(), clauses: 0, end: 0 };
+    let (parts, span) = parser.alternatives()?;
+    Ok(parser.wanted(parts, span)?.into_query())
+}
+
+/// A query with its unknown fields as words.
+pub(super) fn with_fields(query: Query, is_known: &impl Fn(&str) -> bool) -> Parts {
+    let mut parts = Parts::default();
+    match query {
+        Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
+        Query::Boolean { must, should, must_not } => {
+            must.into_iter().for_each(|query| parts.need(with_fields(query, is_known)));
+            should.into_iter().for_each(|query| parts.join(with_fields(query, is_known)));
+            must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, is_known)));
+        }
+        query => parts.add(query),
+    }
+    parts
+}
+
+/// A [`Query::Boolean`] in the making. Has something, but perhaps only what it excludes.
+#[derive(Default)]
+pub(super) struct Parts {
+    must: Vec<Query>,
+    should: Vec<Query>,
+    must_not: Vec<Query>,
+}
+
+impl Parts {
+    /// The query; a lone part is itself.
+    pub(super) fn into_query(mut self) -> Query {
+        match (&self.must[..], &self.should[..], &self.must_not[..]) {
+            ([_], [], []) | ([], [_], []) => {}
+            _ => return Query::Boolean { must: self.must, should: self.should, must_not: self.must_not },
+        }
+        let lone = self.must.pop().or(self.should.pop());
+        lone.unwrap_or_else(|| Query::Words(String::new()))
+    }
+
+    /// The same without brackets around the whole.
+    fn unwrapped(mut self) -> Parts {
+        let is_lone = self.must.is_empty() && self.must_not.is_empty() && self.should.len() == 1;
+        match self.should.pop_if(|query| is_lone && matches!(query, Query::Boolean { .. })) {
+            Some(Query::Boolean { must, should, must_not }) => Parts { must, should, must_not },
+            _ => self,
+        }
+    }
+
+    fn only_excludes(&self) -> bool {
+        self.must.is_empty() && self.should.is_empty()
+    }
+
+    /// Adds what may match. Words beside words are one bag.
+    fn add(&mut self, query: Query) {
+        match (self.should.last_mut(), query) {
+            (Some(Query::Words(words)), Query::Words(more)) => {
+                words.push(' ');
+                words.push_str(&more);
+            }
+            (_, query) => self.should.push(query),
+        }
+    }
+
+    /// Adds parts that may match; what they exclude alone is excluded from the whole.
+    fn join(&mut self, other: Parts) {
+        if other.only_excludes() {
+            self.must_not.extend(other.must_not);
+        } else if other.must.is_empty() && other.must_not.is_empty() {
+            other.should.into_iter().for_each(|query| self.add(query));
+        } else {
+            self.add(other.into_query());
+        }
+    }
+
+    /// Adds parts that have to match.
+    fn need(&mut self, other: Parts) {
+        if other.should.is_empty() {
+            self.must.extend(other.must);
+            self.must_not.extend(other.must_not);
+        } else {
+            self.must.push(together(other.into_query()));
+        }
+    }
+
+    /// Adds parts that may not match.
+    fn exclude(&mut self, other: Parts) {
+        self.must_not.push(together(other.into_query()));
+    }
+}
+
+/// A single word that is needed or excluded, and of which analysis may make several terms (`e-mail`, `東京大学`), is a
+/// phrase: `-e-mail` must not exclude everything with `e`.
+fn together(query: Query) -> Query {
+    match query {
+        Query::Words(word) if !word.contains(char::is_whitespace) => {
+            let is_one =
+                word.trim_matches(|c: char| !c.is_alphanumeric()).bytes().all(|c| c.is_ascii_alphanumeric());
+            if is_one { Query::Words(word) } else { Query::Phrase(word) }
+        }
+        query => query,
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    is_strict: bool,
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+    /// Words, phrases, prefixes and fields so far.
+    clauses: usize,
+    /// Where the last token ended.
+    end: usize,
+}
+
+impl Parser<'_> {
+    fn alternatives(&mut self) -> Result<(Parts, Range<usize>), SyntaxError> {
+        let (first, mut span) = self.conjunction()?;
+        if !self.skip(&Kind::Or) {
+            return Ok((first, span));
+        }
+        let mut parts = Parts::default();
+        parts.join(self.wanted(first, span.clone())?);
+        loop {
+            let (next, next_span) = self.conjunction()?;
+            span.end = next_span.end;
+            parts.join(self.wanted(next, next_span)?);
+            if !self.skip(&Kind::Or) {
+                return Ok((parts, span));
+            }
+        }
+    }
+
+    fn conjunction(&mut self) -> Result<(Parts, Range<usize>), SyntaxError> {
+        let (first, mut span) = self.run()?;
+        if !self.skip(&Kind::And) {
+            return Ok((first, span));
+        }
+        let mut parts = Parts::default();
+        parts.need(first);
+        loop {
+            let (next, next_span) = self.run()?;
+            span.end = next_span.end;
+            parts.need(next);
+            if !self.skip(&Kind::And) {
+                return Ok((parts, span));
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<(Parts, Range<usize>), SyntaxError> {
+        let start = self.tokens.peek().map_or(self.end, |token| token.span.start);
+        let mut parts = Parts::default();
+        while let Some(token) =
+            self.tokens.next_if(|token| !matches!(token.kind, Kind::And | Kind::Or | Kind::Close))
+        {
+            match token.kind {
+                Kind::Plus => parts.need(self.part()?.0),
+                Kind::Minus | Kind::Not => {
+                    let (excluded, span) = self.part()?;
+                    if excluded.only_excludes() {
+                        parts.join(self.wanted(excluded, span)?);
+                    } else {
+                        parts.exclude(excluded);
+                    }
+                }
+                _ => parts.join(self.part_of(token)?.0),
+            }
+        }
+        Ok((parts.unwrapped(), start..self.end))
+    }
+
+    fn part(&mut self) -> Result<(Parts, Range<usize>), SyntaxError> {
+        match self.tokens.next() {
+            Some(token) => self.part_of(token),
+            None => Ok((Parts::default(), self.end..self.end)),
+        }
+    }
+
+    fn part_of(&mut self, token: Token) -> Result<(Parts, Range<usize>), SyntaxError> {
+        let mut span = token.span;
+        self.end = span.end;
+        let query = match token.kind {
+            Kind::Open => {
+                let (parts, _) = self.alternatives()?;
+                self.skip(&Kind::Close);
+                span.end = self.end;
+                return Ok((parts, span));
+            }
+            Kind::Leaf(query) => query,
+            _ => Query::Words(self.text[span.clone()].to_owned()),
+        };
+        self.clauses += 1;
+        if self.clauses > CLAUSES_MAX {
+            return Err(SyntaxError { position: span.start, problem: SyntaxProblem::TooManyClauses });
+        }
+        Ok((Parts { should: vec![query], ..Parts::default() }, span))
+    }
+
+    /// Whether a token of this kind follows; it is skipped.
+    fn skip(&mut self, kind: &Kind) -> bool {
+        let is_kind = |token: &Token| std::mem::discriminant(&token.kind) == std::mem::discriminant(kind);
+        match self.tokens.next_if(is_kind) {
+            Some(token) => {
+                self.end = token.span.end;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Parts that have to be found somewhere; what only excludes is text.
+    fn wanted(&self, parts: Parts, span: Range<usize>) -> Result<Parts, SyntaxError> {
+        if !parts.only_excludes() {
+            return Ok(parts);
+        }
+        if self.is_strict {
+            return Err(SyntaxError { position: span.start, problem: SyntaxProblem::OnlyExcludes });
+        }
+        let words = Query::Words(self.text[span].to_owned());
+        Ok(Parts { should: vec![words], ..Parts::default() })
+    }
+}

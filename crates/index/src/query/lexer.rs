@@ -1,0 +1,340 @@
+//! From characters to tokens. Everything that can be said without knowing the structure is decided here, so that the grammar meets
+//! balanced parentheses and operators with operands on both sides.
+
+use std::ops::Range;
+
+use super::{DEPTH_MAX, Query, SyntaxError, SyntaxProblem};
+
+/// A part of the query, and where it stands.
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) span: Range<usize>,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Words side by side; a single one behind a sign or `NOT`.
+    Words,
+    /// A phrase, prefix or field.
+    Leaf(Query),
+    Open,
+    Close,
+    And,
+    Or,
+    Not,
+    /// `-`, directly before what it excludes.
+    Minus,
+    /// `+`, directly before what is needed.
+    Plus,
+    /// Punctuation: a parenthesis without its partner, or a sign before one.
+    Nothing,
+}
+
+impl Token {
+    /// Whether a query of nothing else is a bag of words.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.kind, Kind::Words | Kind::Open | Kind::Close)
+    }
+
+    /// Whether it is something to search for, or a group of it.
+    fn is_operand(&self) -> bool {
+        matches!(self.kind, Kind::Words | Kind::Leaf(_) | Kind::Open)
+    }
+
+    fn is_sign(&self) -> bool {
+        matches!(self.kind, Kind::Minus | Kind::Plus)
+    }
+}
+
+/// Whether the text has nothing that could be an operator. One look at each byte.
+pub(super) fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // Behind a byte that is not ASCII there may be a white space of another script.
+    let starts_word = |at: usize| at == 0 || matches!(bytes[at - 1], b'\t'..=b'\r' | b' ' | 0x80..);
+    let is_operator = |at: usize, byte: u8| match byte {
+        b'"' | b'(' | b')' | b'*' | b':' => true,
+        b'+' | b'-' => starts_word(at),
+        b'A' => starts_word(at) && bytes[at..].starts_with(b"AND"),
+        b'N' => starts_word(at) && bytes[at..].starts_with(b"NOT"),
+        b'O' => starts_word(at) && bytes[at..].starts_with(b"OR"),
+        _ => false,
+    };
+    !bytes.iter().enumerate().any(|(at, byte)| is_operator(at, *byte))
+}
+
+/// The tokens of a query. In a strict parse the first mistake is an error, in a forgiving one it is text.
+pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxError> {
+    let mut lexer =
+        Lexer { text, is_strict, at: 0, tokens: Vec::new(), open: Vec::new(), has_more_quotes: true };
+    while lexer.skip_space() {
+        lexer.token()?;
+    }
+    lexer.close_groups()?;
+    lexer.check_operators()?;
+    Ok(lexer.tokens)
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    is_strict: bool,
+    /// The byte that comes next.
+    at: usize,
+    tokens: Vec<Token>,
+    /// Which tokens are groups that are not closed yet.
+    open: Vec<usize>,
+    /// Whether another quote may follow: each text is searched to its end in vain but once.
+    has_more_quotes: bool,
+}
+
+impl<'t> Lexer<'t> {
+    /// Whether something follows.
+    fn skip_space(&mut self) -> bool {
+        let rest = self.rest().trim_start();
+        self.at = self.text.len() - rest.len();
+        !rest.is_empty()
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// Reads one token, or a sign together with what it stands before.
+    fn token(&mut self) -> Result<(), SyntaxError> {
+        let mut characters = self.rest().chars();
+        match characters.next() {
+            Some('(') => self.open(),
+            Some(')') if !self.open.is_empty() => self.close(),
+            Some('"') => self.phrase(),
+            Some('-') if starts_operand(characters.next()) => self.sign(Kind::Minus),
+            Some('+') if starts_operand(characters.next()) => self.sign(Kind::Plus),
+            _ => self.word(),
+        }
+    }
+
+    /// A sign; it is dropped when nothing comes of what it stands before.
+    fn sign(&mut self, kind: Kind) -> Result<(), SyntaxError> {
+        self.push(1, kind);
+        let tokens = self.tokens.len();
+        self.token()?;
+        if self.tokens.len() == tokens {
+            self.tokens.pop();
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), SyntaxError> {
+        if self.open.len() == DEPTH_MAX {
+            return Err(SyntaxError { position: self.at, problem: SyntaxProblem::TooDeep });
+        }
+        self.open.push(self.tokens.len());
+        self.push(1, Kind::Open);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), SyntaxError> {
+        let Some(open) = self.open.pop() else { return Ok(()) };
+        if open + 1 < self.tokens.len() {
+            self.push(1, Kind::Close);
+            return Ok(());
+        }
+        self.mistake(self.tokens[open].span.start, SyntaxProblem::EmptyGroup)?;
+        self.at += 1;
+        self.tokens.pop();
+        self.take_sign_back(open);
+        self.tokens.pop_if(|token| matches!(token.kind, Kind::Nothing));
+        Ok(())
+    }
+
+    /// Makes text of a sign or `NOT` that stands before the token `next`, which is text itself.
+    fn take_sign_back(&mut self, next: usize) {
+        let Some(before) = next.checked_sub(1).map(|before| &mut self.tokens[before]) else { return };
+        if before.is_sign() {
+            before.kind = Kind::Nothing;
+        } else if matches!(before.kind, Kind::Not) {
+            before.kind = Kind::Words;
+        }
+    }
+
+    /// A phrase, or the quote as part of a word where it is not closed.
+    fn phrase(&mut self) -> Result<(), SyntaxError> {
+        let Some(length) = self.quoted_length(self.at) else {
+            self.mistake(self.at, SyntaxProblem::UnclosedQuote)?;
+            return self.word();
+        };
+        let phrase = &self.rest()[1..length - 1];
+        if has_word(phrase) {
+            self.push(length, Kind::Leaf(Query::Phrase(phrase.to_owned())));
+        } else {
+            self.mistake(self.at, SyntaxProblem::EmptyPhrase)?;
+            self.at += length;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the phrase that begins here, with its quotes.
+    fn quoted_length(&mut self, start: usize) -> Option<usize> {
+        if !self.has_more_quotes {
+            return None;
+        }
+        let length = self.text[start + 1..].find('"').map(|end| end + 2);
+        self.has_more_quotes = length.is_some();
+        length
+    }
+
+    /// Everything up to the next white space, or to the end of the group.
+    fn word(&mut self) -> Result<(), SyntaxError> {
+        if let Some(name) = field_name(self.rest())
+            && self.field(name)?
+        {
+            return Ok(());
+        }
+        let length = self.word_length(self.at)?;
+        let word = &self.rest()[..length];
+        let is_signed = self.tokens.last().is_some_and(Token::is_sign);
+        match word {
+            "AND" if !is_signed => self.push(length, Kind::And),
+            "OR" if !is_signed => self.push(length, Kind::Or),
+            "NOT" if !is_signed => self.push(length, Kind::Not),
+            _ => match prefix(word) {
+                Some(prefix) => self.push(length, Kind::Leaf(Query::Prefix(prefix.to_owned()))),
+                None if has_word(word) => self.push_word(length),
+                None => self.at += length,
+            },
+        }
+        Ok(())
+    }
+
+    /// Bytes up to the next white space or the parenthesis that closes the group. `f(x)` within a word is part of it.
+    fn word_length(&self, start: usize) -> Result<usize, SyntaxError> {
+        let word = &self.text[start..];
+        let mut inner = 0;
+        for (at, c) in word.char_indices() {
+            match c {
+                '(' => inner += 1,
+                ')' if inner > 0 => inner -= 1,
+                ')' if !self.open.is_empty() => return Ok(at),
+                ')' => self.mistake(start + at, SyntaxProblem::UnopenedParenthesis)?,
+                c if c.is_whitespace() => return Ok(at),
+                _ => {}
+            }
+        }
+        Ok(word.len())
+    }
+
+    /// Reads `name:value`; `false` where no value follows the colon.
+    fn field(&mut self, name: &str) -> Result<bool, SyntaxError> {
+        let colon = self.at + name.len() + 1;
+        let rest = &self.text[colon..];
+        let (length, value) = match rest.chars().next() {
+            Some('"') => {
+                let phrase = self.quoted_length(colon).map(|length| (length, &rest[1..length - 1]));
+                match phrase.filter(|(_, phrase)| has_word(phrase)) {
+                    Some((length, phrase)) => (length, Query::Phrase(phrase.to_owned())),
+                    None => return self.no_value(name),
+                }
+            }
+            Some(c) if c.is_alphanumeric() => {
+                let length = self.word_length(colon)?;
+                let word = &rest[..length];
+                (
+                    length,
+                    prefix(word).map_or(Query::Words(word.to_owned()), |it| Query::Prefix(it.to_owned())),
+                )
+            }
+            // `std::vec`, `http://localhost`
+            _ if rest.starts_with(':') || rest.starts_with("//") => return Ok(false),
+            _ => return self.no_value(name),
+        };
+        let length = name.len() + 1 + length;
+        let source = self.rest()[..length].to_owned();
+        self.push(length, Kind::Leaf(Query::Field { name: name.to_owned(), value: Box::new(value), source }));
+        Ok(true)
+    }
+
+    fn no_value(&self, name: &str) -> Result<bool, SyntaxError> {
+        self.mistake(self.at, SyntaxProblem::NoValue { name: name.to_owned() })?;
+        Ok(false)
+    }
+
+    /// A word is added to those that stand directly before it, unless they belong to a sign.
+    fn push_word(&mut self, length: usize) {
+        let before = self.tokens.iter().rev().nth(1);
+        let is_signed = before.is_some_and(|token| token.is_sign() || matches!(token.kind, Kind::Not));
+        match self.tokens.last_mut() {
+            Some(words) if matches!(words.kind, Kind::Words) && !is_signed => {
+                self.at += length;
+                words.span.end = self.at;
+            }
+            _ => self.push(length, Kind::Words),
+        }
+    }
+
+    fn push(&mut self, length: usize, kind: Kind) {
+        self.tokens.push(Token { span: self.at..self.at + length, kind });
+        self.at += length;
+    }
+
+    /// At the end of the text.
+    fn close_groups(&mut self) -> Result<(), SyntaxError> {
+        for open in std::mem::take(&mut self.open) {
+            self.mistake(self.tokens[open].span.start, SyntaxProblem::UnclosedParenthesis)?;
+            self.tokens[open].kind = Kind::Nothing;
+            self.take_sign_back(open);
+        }
+        self.tokens.retain(|token| !matches!(token.kind, Kind::Nothing));
+        Ok(())
+    }
+
+    /// Makes words of operators that lack an operand; from the end, for one needs another.
+    fn check_operators(&mut self) -> Result<(), SyntaxError> {
+        let mut first_mistake = Ok(());
+        for at in (0..self.tokens.len()).rev() {
+            let next = self.tokens.get(at + 1);
+            let before = at.checked_sub(1).map(|before| &self.tokens[before].kind);
+            let has_left = matches!(before, Some(Kind::Words | Kind::Leaf(_) | Kind::Close));
+            let has_right = next
+                .is_some_and(|next| next.is_operand() || next.is_sign() || matches!(next.kind, Kind::Not));
+            let (operator, is_right) = match self.tokens[at].kind {
+                Kind::And => ("AND", has_left && has_right),
+                Kind::Or => ("OR", has_left && has_right),
+                Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
+                _ => continue,
+            };
+            if !is_right {
+                let position = self.tokens[at].span.start;
+                first_mistake = self.mistake(position, SyntaxProblem::LonelyOperator { operator });
+                self.tokens[at].kind = Kind::Words;
+            }
+        }
+        first_mistake
+    }
+
+    fn mistake(&self, position: usize, problem: SyntaxProblem) -> Result<(), SyntaxError> {
+        if self.is_strict { Err(SyntaxError { position, problem }) } else { Ok(()) }
+    }
+}
+
+/// Whether a sign before this character is an operator. `--` and `- ` are not.
+fn starts_operand(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_alphanumeric() || c == '"' || c == '(')
+}
+
+/// Whether analysis could make a term of it.
+fn has_word(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// What stands before the `*` of `prefix*`; `2*3`, `**bold*` and `*` are none.
+fn prefix(word: &str) -> Option<&str> {
+    let prefix = word.strip_suffix('*')?;
+    (prefix.starts_with(char::is_alphanumeric) && !prefix.contains('*')).then_some(prefix)
+}
+
+/// The name in `name:`: a letter or `_`, then letters, digits, `_`, `-` and `.`.
+fn field_name(text: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let end = text.find(|c| !is_part(c))?;
+    let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text[end..].starts_with(':');
+    is_name.then_some(&text[..end])
+}
