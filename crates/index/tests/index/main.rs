@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod parsers;
 #[cfg(test)]
 mod recovery;

@@ -17,6 +17,9 @@ use crate::search::Correction;
 /// A query looks for no more distinct terms than this, in the order of the text.
 const QUERY_TERMS_MAX: usize = 64;
 
+/// So many words of a query are looked up among those like them.
+const CORRECTIONS_MAX: usize = 8;
+
 /// A query as the lexical leg runs it.
 pub(crate) struct LexicalQuery {
     /// What ranks chunks; `None` without a term.
@@ -79,6 +82,9 @@ impl Compiler<'_> {
             let searcher = &self.view.searcher;
             if similar::chunks_with(searcher, field, &term)? > 0 {
                 searched.push(term);
+                continue;
+            }
+            if self.corrections.len() == CORRECTIONS_MAX {
                 continue;
             }
             let instead = similar::misspelt(searcher, field, &term)?;

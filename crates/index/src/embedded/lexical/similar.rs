@@ -32,11 +32,12 @@ pub(super) fn beginning_with(searcher: &Searcher, field: Field, prefix: &str) ->
 }
 
 /// The terms that differ from `word` by as many edits as a word of its length may have (a swap of neighbours is one),
-/// the nearest first and then those of most chunks. None for short words.
+/// the nearest first and then those of most chunks. None for short words, nor for those with a digit: a number or a name
+/// that is made of one is not another one misspelt.
 pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy::Result<Vec<String>> {
     let chars = word.chars().count();
     let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars >= from).count() as u8;
-    if edits == 0 {
+    if edits == 0 || word.chars().any(char::is_numeric) {
         return Ok(Vec::new());
     }
     let automaton = LevenshteinAutomatonBuilder::new(edits, true).build_dfa(word);
