@@ -96,6 +96,12 @@ pub enum IndexError {
         /// What was given.
         value: f32,
     },
+    /// A search goes on with what is no longer held.
+    #[error("the index has moved on since operation {reached}: start again from the first page")]
+    SnapshotGone {
+        /// The operation that was asked for.
+        reached: u64,
+    },
     /// A filter, facet, order, group or query names a field that no document has had.
     #[error("no document has the field `{field}`{}", known_fields(known))]
     UnknownField {
@@ -138,6 +144,7 @@ impl IndexError {
             | IndexError::EmbeddingMissing { .. }
             | IndexError::TextOnly
             | IndexError::FusionSetting { .. }
+            | IndexError::SnapshotGone { .. }
             | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
             | IndexError::Interrupted => false,

@@ -26,6 +26,11 @@ pub struct SearchRequest {
     pub offset: usize,
     /// Hits to return at most.
     pub limit: usize,
+    /// The operation up to which the search sees changes, [`SearchReply::reached`] of a search with
+    /// [`hold`](SearchRequest::hold); the newest when absent. Documents that were removed since are left out.
+    pub at: Option<u64>,
+    /// Whether a later search will go on `at` what this one saw. It is held for some minutes.
+    pub hold: bool,
     /// Which documents may be found; all without one.
     pub filter: Option<Filter>,
     /// What counts as one hit.
@@ -66,6 +71,8 @@ impl SearchRequest {
             depth: DEPTH,
             offset: 0,
             limit,
+            at: None,
+            hold: false,
             filter: None,
             group_by: GroupBy::Document,
             sort: Vec::new(),

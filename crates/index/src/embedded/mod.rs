@@ -11,6 +11,7 @@ mod fields;
 mod files;
 mod format;
 mod head;
+mod held;
 mod lexical;
 mod open;
 mod ranking;
@@ -28,6 +29,7 @@ mod writer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
@@ -36,6 +38,7 @@ pub use format::RebuildReason;
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
 use batch::Batch;
 use files::MappedFiles;
+use held::Held;
 use lexical::LexicalView;
 use snapshot::Snapshot;
 use table::DocumentTable;
@@ -57,6 +60,8 @@ struct Inner {
     snapshot: ArcSwap<Snapshot>,
     /// Held for moments. Taken after `writer` where both are needed.
     live: Mutex<Live>,
+    /// What earlier searches go on with.
+    held: Mutex<Held>,
     /// Held while a batch is brought to disk; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
@@ -81,6 +86,7 @@ impl Embedded {
             settings,
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(Live { table: loaded.table, hidden: HashMap::new() }),
+            held: Mutex::default(),
             writer: Mutex::new(Some(loaded.writer)),
         };
         Ok((Embedded { inner: Arc::new(inner) }, rebuilt))
@@ -311,6 +317,7 @@ impl Embedded {
     /// Only for holders of `live`.
     fn publish(&self, snapshot: Snapshot) {
         self.inner.snapshot.store(Arc::new(snapshot));
+        lock(&self.inner.held).let_go(Instant::now());
     }
 }
 

@@ -5,6 +5,8 @@ mod apply;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod query;
+#[cfg(test)]
 mod parsers;
 #[cfg(test)]
 mod recovery;

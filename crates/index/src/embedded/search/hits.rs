@@ -12,6 +12,9 @@ impl Search<'_> {
     pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
         let mut hits = Vec::with_capacity(outcome.page.len());
         for kept in &outcome.page {
+            if !self.current.tombstones.is_live(kept.candidate.slot) {
+                continue; // removed since the first page
+            }
             let Some(mut hit) = self.hit(kept, outcome) else { return Ok(None) };
             if self.request.explain {
                 hit.explanation = Some(self.explanation(kept, outcome)?);

@@ -37,16 +37,39 @@ impl Embedded {
             CallerFilter::Everything => {}
         }
         self.check_request(request)?;
-        let (snapshot, asked) = {
+        let (current, asked) = {
             let live = super::lock(&self.inner.live);
-            let snapshot = self.snapshot();
-            let asked = request.why_not.as_ref().and_then(|id| live.table.find(id, &snapshot.files.documents));
+            let current = self.snapshot();
+            let asked = request.why_not.as_ref().and_then(|id| live.table.find(id, &current.files.documents));
             let asked = asked.map(|record| record.first_slot..record.first_slot + record.chunks);
-            (snapshot, asked)
+            (current, asked)
         };
+        let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
-        let search = Search::new(&snapshot, request, asked)?;
+        let search = Search::new(&snapshot, &current, request, asked)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
+    }
+
+    /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
+    fn snapshot_of(
+        &self,
+        request: &SearchRequest,
+        current: &Arc<Snapshot>,
+    ) -> Result<Arc<Snapshot>, IndexError> {
+        let mut held = super::lock(&self.inner.held);
+        let now = Instant::now();
+        let snapshot = match request.at {
+            None => Arc::clone(current),
+            Some(reached) => match held.find(reached, now) {
+                Some(snapshot) => snapshot,
+                None if current.reached == reached => Arc::clone(current),
+                None => return Err(IndexError::SnapshotGone { reached }),
+            },
+        };
+        if request.hold {
+            held.hold(&snapshot, now);
+        }
+        Ok(snapshot)
     }
 
     fn check_request(&self, request: &SearchRequest) -> Result<(), IndexError> {
@@ -78,6 +101,8 @@ impl SearchRequest {
 /// A search under way.
 struct Search<'a> {
     snapshot: &'a Snapshot,
+    /// The snapshot of this moment: what it has dead is not shown.
+    current: &'a Snapshot,
     request: &'a SearchRequest,
     /// `None` when no text is searched for.
     query: Option<LexicalQuery>,
@@ -99,6 +124,7 @@ struct Outcome {
 impl<'a> Search<'a> {
     fn new(
         snapshot: &'a Snapshot,
+        current: &'a Snapshot,
         request: &'a SearchRequest,
         asked: Option<Range<u32>>,
     ) -> Result<Search<'a>, IndexError> {
@@ -114,7 +140,7 @@ impl<'a> Search<'a> {
         };
         let selection = snapshot.selection(request, query.as_ref())?;
         let timings = Timings { select: started.elapsed(), ..Timings::default() };
-        Ok(Search { snapshot, request, query, selection, asked, timings })
+        Ok(Search { snapshot, current, request, query, selection, asked, timings })
     }
 
     fn visible(&self) -> Visible<'_> {

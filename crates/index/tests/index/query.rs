@@ -1,0 +1,192 @@
+//! What can be asked beside words, and what is answered beside hits.
+
+use weir_index::{Change, IndexError, Mode, SearchRequest, Stage};
+use weir_policy::Caller;
+
+use crate::sample::*;
+
+#[test]
+fn pages_go_on_with_what_the_first_one_saw_and_leave_out_what_was_removed_since() {
+    let index = Index::new(settings());
+    index.apply((0..6).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 1);
+    let mut page = SearchRequest { hold: true, ..lexical("apples") };
+    page.limit = 2;
+    let first = index.search(&page);
+    assert_eq!((names(&first.hits).as_str(), first.reached), ("d0.0 d1.0", 1));
+
+    index.apply(vec![put("d0", 2, "apples", 0), put("new", 1, "apples", 0)], 2);
+    assert!(index.engine.remove_now("d3", 3).unwrap());
+    page.at = Some(first.reached);
+    page.offset = 2;
+    assert_eq!(names(&index.search(&page).hits), "d2.0");
+    page.offset = 4;
+    assert_eq!(names(&index.search(&page).hits), "d4.0 d5.0");
+    page.at = Some(7);
+    let gone = index.engine.search(&Caller::all_powerful(), &page).unwrap_err();
+    assert!(matches!(gone, IndexError::SnapshotGone { reached: 7 }));
+}
+
+fn query(text: &str) -> SearchRequest {
+    SearchRequest::new(Mode::Lexical, Some(weir_index::query::parse(text).unwrap()), None, 10)
+}
+
+#[test]
+fn the_query_language_is_searched_as_it_reads() {
+    let index = Index::new(settings());
+    let with = |id: &str, title: &str, text: &str, metadata: &str| {
+        let mut document = document(id, 1, &[(text, axis(0))]);
+        (document.title, document.metadata) = (Some(title.to_owned()), metadata.to_owned());
+        Change::Put(document)
+    };
+    index.apply(
+        vec![
+            with("a", "Fruit", "solar panels on the roof", r#"{"author":"Ada","year":2020}"#),
+            with("b", "Solar", "the panel of solar experts", r#"{"author":"Ada B","year":2021}"#),
+            with("c", "Wind", "wind and solar power", r#"{"year":2020}"#),
+        ],
+        1,
+    );
+    let check = |text: &str, expected: &str| {
+        let mut found: Vec<String> =
+            index.search(&query(text)).hits.into_iter().map(|hit| hit.document_id).collect();
+        found.sort();
+        assert_eq!(found.concat(), expected, "{text}");
+    };
+    check("solar", "abc");
+    check("\"solar panel\"", "a");
+    check("\"panel of solar\"", "b");
+    check("solar -wind", "ab");
+    check("solar NOT roof", "bc");
+    check("+roof solar", "a");
+    check("roof OR wind", "ac");
+    check("solar AND panel", "ab");
+    check("(roof OR wind) AND power", "c");
+    check("title:solar", "b");
+    check("title:\"solar\" AND experts", "b");
+    check("exper*", "b");
+    check("pan*", "ab");
+    check("author:Ada AND solar", "a");
+    check("author:\"Ada B\" AND solar", "b");
+    check("author:Ada* AND solar", "ab");
+    check("year:2020 AND solar", "ac");
+    check("solar AND -year:2020", "b");
+}
+
+#[test]
+fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "red apples", 0), put("b", 1, "green apples", 0), put("c", 1, "pears", 0)], 1);
+    let check = |text: &str, expected: &str| {
+        let parsed = weir_index::query::parse(text).unwrap();
+        let request = SearchRequest::new(Mode::Hybrid, Some(parsed), Some(axis(0)), 10);
+        let mut found: Vec<String> = index.search(&request).hits.into_iter().map(|hit| hit.document_id).collect();
+        found.sort();
+        assert_eq!(found.concat(), expected, "{text}");
+    };
+    check("apples", "abc");
+    check("apples -red", "bc");
+    check("+apples", "ab");
+    check("\"green apples\"", "b");
+    check("apples pears", "abc");
+}
+
+#[test]
+fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "photovoltaic roofs", 0), put("b", 1, "model a1234", 0)], 1);
+    let reply = index.search(&lexical("photovolatic"));
+    assert_eq!(names(&reply.hits), "a.0");
+    assert_eq!(reply.corrections.len(), 1);
+    assert_eq!(reply.corrections[0].term, "photovolat");
+    assert_eq!(reply.corrections[0].instead, ["photovolta"]);
+    assert_eq!(names(&index.search(&lexical("a1235")).hits), "", "a number is not another one misspelt");
+    assert_eq!(names(&index.search(&lexical("rofs roof")).hits), "a.0");
+}
+
+#[test]
+fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
+    let index = Index::new(settings());
+    let mut document = document("a", 1, &[("apples", axis(0))]);
+    document.metadata = r#"{"year":2020,"author":{"name":"Ada"}}"#.to_owned();
+    index.apply(vec![Change::Put(document)], 1);
+    let mut request = lexical("apples");
+    request.filter = Some(weir_index::filter::Filter::from_json(r#"{"yaer":2020}"#).unwrap());
+    let error = index.engine.search(&Caller::all_powerful(), &request).unwrap_err();
+    assert_eq!(error.to_string(), "no document has the field `yaer`; use one of: author.name, year");
+    let mut request = query("yaer:2020");
+    assert_eq!(index.search(&request).hits, [], "it is searched as it was typed");
+    request.strict = true;
+    assert!(matches!(
+        index.engine.search(&Caller::all_powerful(), &request),
+        Err(IndexError::UnknownField { .. })
+    ));
+}
+
+#[test]
+fn why_not_follows_a_document_to_where_it_falls_out() {
+    let index = Index::new(settings());
+    let mut changes: Vec<Change> = (0..5).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect();
+    let mut document = document("filtered", 1, &[("apples", axis(0))]);
+    document.metadata = r#"{"draft":true}"#.to_owned();
+    changes.push(Change::Put(document));
+    changes.push(put("far", 1, "pears", 1));
+    index.apply(changes, 1);
+    let check = |id: &str, stage: Stage, rank: Option<u32>| {
+        let mut request = lexical("apples");
+        request.limit = 2;
+        request.filter = Some(weir_index::filter::Filter::from_json(r#"{"draft":{"ne":true}}"#).unwrap());
+        request.why_not = Some(id.to_owned());
+        let why = index.search(&request).why_not.unwrap();
+        assert_eq!((why.stage, why.rank), (stage, rank), "{id}");
+    };
+    check("d0", Stage::Found, Some(1));
+    check("d4", Stage::Limit, Some(5));
+    check("filtered", Stage::Filter, None);
+    check("far", Stage::Candidates, None);
+    check("none", Stage::Missing, None);
+}
+
+#[test]
+fn like_texts_become_one_and_diversity_puts_unlike_ones_first() {
+    let index = Index::new(settings());
+    let text = "ten solar panels on the roof of a house make enough power for a kettle and a car";
+    index.apply(
+        vec![
+            put("a", 1, text, 0),
+            put("b", 1, &text.to_uppercase(), 0),
+            put("c", 1, "a car", 1),
+        ],
+        1,
+    );
+    let mut request = lexical("car");
+    request.collapse = true;
+    let hits = index.search(&request).hits;
+    let seen: Vec<(&str, Vec<String>)> =
+        hits.iter().map(|hit| (hit.document_id.as_str(), hit.collapsed.clone())).collect();
+    assert_eq!(seen, [("c", vec![]), ("a", vec!["b".to_owned()])]);
+
+    let mut spread = dense(vec![0.9, 0.4, 0.0, 0.0]);
+    assert_eq!(names(&index.search(&spread).hits), "a.0 b.0 c.0");
+    spread.diversity = 0.8;
+    assert_eq!(names(&index.search(&spread).hits), "a.0 c.0 b.0");
+}
+
+#[test]
+fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
+    let index = Index::new(settings());
+    let chunks = [("pears", axis(1)), ("apples and apples", axis(0)), ("plums", axis(2))];
+    index.apply(vec![Change::Put(document("a", 1, &chunks)), put("b", 1, "apples", 1)], 1);
+    let mut request = request(Mode::Hybrid, "apples", Some(axis(0)));
+    (request.explain, request.context) = (true, 1);
+    let hit = &index.search(&request).hits[0];
+    assert_eq!((hit.document_id.as_str(), hit.chunk), ("a", 1));
+    let explanation = hit.explanation.as_ref().unwrap();
+    assert_eq!(explanation.terms.len(), 1);
+    let share = &explanation.terms[0];
+    assert_eq!((share.term.as_str(), share.chunks, share.frequency), ("appl", 2, 2));
+    assert_eq!(Some(share.score), hit.lexical.map(|leg| leg.score));
+    assert_eq!(explanation.lexical + explanation.dense, hit.score);
+    let around: Vec<(u32, &str)> =
+        hit.context.iter().map(|chunk| (chunk.chunk, chunk.text.as_str())).collect();
+    assert_eq!(around, [(0, "pears"), (2, "plums")]);
+}
