@@ -299,7 +299,13 @@ impl<'t> Lexer<'t> {
                 Kind::And => ("AND", has_left && has_right),
                 Kind::Or => ("OR", has_left && has_right),
                 Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
-                _ => continue,
+                Kind::Words
+                | Kind::Leaf(_)
+                | Kind::Open
+                | Kind::Close
+                | Kind::Minus
+                | Kind::Plus
+                | Kind::Nothing => continue,
             };
             if !is_right {
                 let position = self.tokens[at].span.start;
