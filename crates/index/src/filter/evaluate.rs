@@ -56,22 +56,22 @@ fn any_in_object(object: &Map<String, Json>, path: &str, depth: usize, test: &Te
 
 /// At the end of the path.
 fn any_value(json: &Json, depth: usize, test: &Test) -> bool {
-    match json {
-        Json::Array(elements) if depth < METADATA_DEPTH_MAX => {
-            elements.iter().any(|element| any_value(element, depth + 1, test))
-        }
-        _ => Value::from_json(json).is_some_and(|value| test.holds(&value)),
+    if let Json::Array(elements) = json {
+        return depth < METADATA_DEPTH_MAX
+            && elements.iter().any(|element| any_value(element, depth + 1, test));
     }
+    Value::from_json(json).is_some_and(|value| test.holds(&value))
 }
 
 /// Before the rest of a path.
 fn any_below(json: &Json, rest: &str, depth: usize, test: &Test) -> bool {
+    if depth == METADATA_DEPTH_MAX {
+        return false;
+    }
     match json {
-        Json::Object(object) if depth < METADATA_DEPTH_MAX => any_in_object(object, rest, depth + 1, test),
-        Json::Array(elements) if depth < METADATA_DEPTH_MAX => {
-            elements.iter().any(|element| any_below(element, rest, depth + 1, test))
-        }
-        _ => false,
+        Json::Object(object) => any_in_object(object, rest, depth + 1, test),
+        Json::Array(elements) => elements.iter().any(|element| any_below(element, rest, depth + 1, test)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => false,
     }
 }
 

@@ -133,13 +133,12 @@ impl<'j> Reader<'j> {
 
     /// A list of filters.
     fn list(&mut self, operator: &str, json: &'j Json) -> Result<Vec<Filter>, FilterError> {
-        match json {
-            Json::Array(filters) if !filters.is_empty() => {
-                let read = |(index, json)| self.at(Step::Index(index), |reader| reader.filter(json));
-                filters.iter().enumerate().map(read).collect()
-            }
-            _ => Err(self.error(FilterProblem::NotAList { operator: echo(operator) })),
-        }
+        let filters = json.as_array().filter(|filters| !filters.is_empty());
+        let Some(filters) = filters else {
+            return Err(self.error(FilterProblem::NotAList { operator: echo(operator) }));
+        };
+        let read = |(index, json)| self.at(Step::Index(index), |reader| reader.filter(json));
+        filters.iter().enumerate().map(read).collect()
     }
 
     /// What stands behind a path: operators with their values, or just a value.
@@ -167,10 +166,10 @@ impl<'j> Reader<'j> {
                 }
                 Some(Value::Boolean(_)) | None => Err(self.value(name, "a number or a string", json)),
             },
-            Operator::Exists => match json {
-                Json::Bool(true) => self.test(path, Test::Exists),
-                Json::Bool(false) => self.test(path, Test::Exists).map(not),
-                _ => Err(self.value(name, "true or false", json)),
+            Operator::Exists => match json.as_bool() {
+                Some(true) => self.test(path, Test::Exists),
+                Some(false) => self.test(path, Test::Exists).map(not),
+                None => Err(self.value(name, "true or false", json)),
             },
         }
     }

@@ -266,9 +266,10 @@ fn wrong_filters_are_refused_at_their_place() {
 
 #[test]
 fn an_unknown_operator_is_answered_by_the_one_that_was_meant() {
-    let remedy = |name: &str| match Filter::parse(&json!({"a": {name: 1}})).expect_err(name).problem {
-        FilterProblem::UnknownOperator { remedy, .. } => remedy,
-        problem => panic!("{name}: {problem}"),
+    let remedy = |name: &str| {
+        let error = Filter::parse(&json!({"a": {name: 1}})).expect_err(name);
+        let FilterProblem::UnknownOperator { remedy, .. } = error.problem else { panic!("{error}") };
+        remedy
     };
     for (name, meant) in [
         ("$gte", "gte"),

@@ -29,7 +29,9 @@ pub(super) fn with_fields(query: Query, is_known: &impl Fn(&str) -> bool) -> Par
             should.into_iter().for_each(|query| parts.join(with_fields(query, is_known)));
             must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, is_known)));
         }
-        query => parts.add(query),
+        leaf @ (Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. }) => {
+            parts.add(leaf)
+        }
     }
     parts
 }
@@ -107,14 +109,10 @@ impl Parts {
 /// A single word that is needed or excluded, and of which analysis may make several terms (`e-mail`, `東京大学`), is a
 /// phrase: `-e-mail` must not exclude everything with `e`.
 fn together(query: Query) -> Query {
-    match query {
-        Query::Words(word) if !word.contains(char::is_whitespace) => {
-            let is_one =
-                word.trim_matches(|c: char| !c.is_alphanumeric()).bytes().all(|c| c.is_ascii_alphanumeric());
-            if is_one { Query::Words(word) } else { Query::Phrase(word) }
-        }
-        query => query,
-    }
+    let Query::Words(word) = query else { return query };
+    let core = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_one_term = core.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_one_term || word.contains(char::is_whitespace) { Query::Words(word) } else { Query::Phrase(word) }
 }
 
 struct Parser<'t> {
@@ -165,20 +163,19 @@ impl Parser<'_> {
     fn run(&mut self) -> Result<(Parts, Range<usize>), SyntaxError> {
         let start = self.tokens.peek().map_or(self.end, |token| token.span.start);
         let mut parts = Parts::default();
-        while let Some(token) =
-            self.tokens.next_if(|token| !matches!(token.kind, Kind::And | Kind::Or | Kind::Close))
-        {
-            match token.kind {
-                Kind::Plus => parts.need(self.part()?.0),
-                Kind::Minus | Kind::Not => {
-                    let (excluded, span) = self.part()?;
-                    if excluded.only_excludes() {
-                        parts.join(self.wanted(excluded, span)?);
-                    } else {
-                        parts.exclude(excluded);
-                    }
+        let is_end = |token: &Token| matches!(token.kind, Kind::And | Kind::Or | Kind::Close);
+        while let Some(token) = self.tokens.next_if(|token| !is_end(token)) {
+            if matches!(token.kind, Kind::Plus) {
+                parts.need(self.part()?.0);
+            } else if matches!(token.kind, Kind::Minus | Kind::Not) {
+                let (excluded, span) = self.part()?;
+                if excluded.only_excludes() {
+                    parts.join(self.wanted(excluded, span)?);
+                } else {
+                    parts.exclude(excluded);
                 }
-                _ => parts.join(self.part_of(token)?.0),
+            } else {
+                parts.join(self.part_of(token)?.0);
             }
         }
         Ok((parts.unwrapped(), start..self.end))
@@ -194,15 +191,16 @@ impl Parser<'_> {
     fn part_of(&mut self, token: Token) -> Result<(Parts, Range<usize>), SyntaxError> {
         let mut span = token.span;
         self.end = span.end;
-        let query = match token.kind {
-            Kind::Open => {
-                let (parts, _) = self.alternatives()?;
-                self.skip(&Kind::Close);
-                span.end = self.end;
-                return Ok((parts, span));
-            }
-            Kind::Leaf(query) => query,
-            _ => Query::Words(self.text[span.clone()].to_owned()),
+        if matches!(token.kind, Kind::Open) {
+            let (parts, _) = self.alternatives()?;
+            self.skip(&Kind::Close);
+            span.end = self.end;
+            return Ok((parts, span));
+        }
+        let query = if let Kind::Leaf(query) = token.kind {
+            query
+        } else {
+            Query::Words(self.text[span.clone()].to_owned())
         };
         self.clauses += 1;
         if self.clauses > CLAUSES_MAX {

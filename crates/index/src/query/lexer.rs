@@ -65,8 +65,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 
 /// The tokens of a query. In a strict parse the first mistake is an error, in a forgiving one it is text.
 pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxError> {
-    let mut lexer =
-        Lexer { text, is_strict, at: 0, tokens: Vec::new(), open: Vec::new(), has_more_quotes: true };
+    let mut lexer = Lexer { text, is_strict, at: 0, tokens: Vec::new(), open: Vec::new() };
     while lexer.skip_space() {
         lexer.token()?;
     }
@@ -83,8 +82,6 @@ struct Lexer<'t> {
     tokens: Vec<Token>,
     /// Which tokens are groups that are not closed yet.
     open: Vec<usize>,
-    /// Whether another quote may follow: each text is searched to its end in vain but once.
-    has_more_quotes: bool,
 }
 
 impl<'t> Lexer<'t> {
@@ -172,14 +169,9 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Bytes of the phrase that begins here, with its quotes.
-    fn quoted_length(&mut self, start: usize) -> Option<usize> {
-        if !self.has_more_quotes {
-            return None;
-        }
-        let length = self.text[start + 1..].find('"').map(|end| end + 2);
-        self.has_more_quotes = length.is_some();
-        length
+    /// Bytes of the phrase that begins here, with its quotes. Only behind the last quote it looks in vain.
+    fn quoted_length(&self, start: usize) -> Option<usize> {
+        self.text[start + 1..].find('"').map(|end| end + 2)
     }
 
     /// Everything up to the next white space, or to the end of the group.
@@ -299,7 +291,13 @@ impl<'t> Lexer<'t> {
                 Kind::And => ("AND", has_left && has_right),
                 Kind::Or => ("OR", has_left && has_right),
                 Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
-                _ => continue,
+                Kind::Words
+                | Kind::Leaf(_)
+                | Kind::Open
+                | Kind::Close
+                | Kind::Minus
+                | Kind::Plus
+                | Kind::Nothing => continue,
             };
             if !is_right {
                 let position = self.tokens[at].span.start;

@@ -216,7 +216,8 @@ fn an_error_names_its_position_and_its_remedy() {
     assert_eq!(parse("größe OR").expect_err("a lonely OR").position, 8);
 }
 
-/// Prints what a parse costs: the best of many rounds, for the machine may be busy. `-- --nocapture a_parse_takes`
+/// Prints what a parse costs: the best of many rounds, for the machine may be busy, and the limit is wide, for the build may
+/// be plain. `-- --nocapture a_parse_takes`
 #[test]
 fn a_parse_takes_microseconds() {
     for text in [
@@ -232,6 +233,6 @@ fn a_parse_takes_microseconds() {
         };
         let nanos = (0..100).map(round).min().unwrap_or_default();
         println!("{nanos} ns: {text}");
-        assert!(nanos < 10_000, "{nanos} ns: {text}");
+        assert!(nanos < 100_000, "{nanos} ns: {text}");
     }
 }
