@@ -26,6 +26,7 @@ impl Test {
             Test::Exists => true,
             Test::Equals(other) => is_equal(other),
             Test::In(others) => others.iter().any(is_equal),
+            Test::StartsWith(prefix) => matches!(value, Value::String(text) if text.starts_with(prefix)),
             Test::Compare(comparison, other) => {
                 value.compare(other).is_some_and(|order| comparison.holds(order))
             }

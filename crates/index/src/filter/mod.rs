@@ -72,6 +72,8 @@ pub enum Test {
     Equals(Value),
     /// Equal to one of them. Without any: nothing satisfies it.
     In(Vec<Value>),
+    /// A string that begins so. Filters in JSON have no such operator; the query language has: `author:Ada*`.
+    StartsWith(String),
     /// In this order with a number or a string; never a boolean.
     Compare(Comparison, Value),
 }

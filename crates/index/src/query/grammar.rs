@@ -25,7 +25,13 @@ pub(super) fn with_fields(query: Query, is_known: &impl Fn(&str) -> bool) -> Par
     match query {
         Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
         Query::Boolean { must, should, must_not } => {
-            must.into_iter().for_each(|query| parts.need(with_fields(query, is_known)));
+            for query in must {
+                match query {
+                    // a field that is none narrows nothing down
+                    Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
+                    query => parts.need(with_fields(query, is_known)),
+                }
+            }
             should.into_iter().for_each(|query| parts.join(with_fields(query, is_known)));
             must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, is_known)));
         }
@@ -87,6 +93,14 @@ impl Parts {
             other.should.into_iter().for_each(|query| self.add(query));
         } else {
             self.add(other.into_query());
+        }
+    }
+
+    /// A field beside words narrows them down: `author:Ada solar` is about solar and by Ada.
+    fn need_fields(&mut self) {
+        if self.must.len() + self.should.len() + self.must_not.len() > 1 {
+            let is_field = |query: &mut Query| matches!(query, Query::Field { .. });
+            self.must.extend(self.should.extract_if(.., is_field));
         }
     }
 
@@ -178,6 +192,7 @@ impl Parser<'_> {
                 parts.join(self.part_of(token)?.0);
             }
         }
+        parts.need_fields();
         Ok((parts.unwrapped(), start..self.end))
     }
 

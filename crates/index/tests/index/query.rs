@@ -65,7 +65,9 @@ fn the_query_language_is_searched_as_it_reads() {
     check("title:\"solar\" AND experts", "b");
     check("exper*", "b");
     check("pan*", "ab");
-    check("author:Ada AND solar", "a");
+    check("author:Ada solar", "a");
+    check("title:solar wind", "b");
+    check("title:solar OR title:wind", "bc");
     check("author:\"Ada B\" AND solar", "b");
     check("author:Ada* AND solar", "ab");
     check("year:2020 AND solar", "ac");
@@ -85,7 +87,7 @@ fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
     };
     check("apples", "abc");
     check("apples -red", "bc");
-    check("+apples", "ab");
+    check("+apples pears", "ab");
     check("\"green apples\"", "b");
     check("apples pears", "abc");
 }

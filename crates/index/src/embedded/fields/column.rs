@@ -59,6 +59,7 @@ impl Column {
             }
             Test::Equals(value) => self.select_equal(value, &mut found),
             Test::In(values) => values.iter().for_each(|value| self.select_equal(value, &mut found)),
+            Test::StartsWith(prefix) => self.select_beginning(prefix, &mut found),
             Test::Compare(comparison, value) => self.select_compared(*comparison, value, &mut found),
         }
     }
@@ -76,6 +77,12 @@ impl Column {
         }
     }
 
+    fn select_beginning(&self, prefix: &str, found: &mut impl FnMut(&[u16])) {
+        let begins = |text: &str| text.starts_with(prefix);
+        found(self.strings.rows_between(|text| **text < *prefix, |text| begins(text)));
+        self.dates.iter().filter(|((_, date), _)| begins(date)).for_each(|(_, rows)| found(rows));
+    }
+
     fn select_compared(&self, comparison: Comparison, value: &Value, found: &mut impl FnMut(&[u16])) {
         match value {
             Value::Boolean(_) => {}
@@ -90,7 +97,7 @@ impl Column {
                     // A date beside another string is a string as well, and its place in this order is another.
                     None => {
                         let matching =
-                            self.dates.iter().filter(|((_, date), _)| holds(comparison, (**date).cmp(text)));
+                            self.dates.iter().filter(|((_, date), _)| comparison.holds((**date).cmp(text)));
                         matching.for_each(|(_, rows)| found(rows));
                     }
                 }
@@ -141,15 +148,6 @@ impl<'a> Place<'a> {
 /// The first of these values in the order of [`Place`].
 pub(crate) fn smallest(values: Vec<Value>) -> Option<Value> {
     values.into_iter().min_by(|a, b| Place::of(a).cmp(&Place::of(b)))
-}
-
-fn holds(comparison: Comparison, order: Ordering) -> bool {
-    match comparison {
-        Comparison::Greater => order.is_gt(),
-        Comparison::GreaterOrEqual => order.is_ge(),
-        Comparison::Less => order.is_lt(),
-        Comparison::LessOrEqual => order.is_le(),
-    }
 }
 
 /// The rows of the values for which `comparison` holds; `order` is that of a value beside the one compared with.

@@ -237,7 +237,7 @@ fn tokens(text: &str, language: Language) -> Vec<String> {
 fn field_filter(name: &str, value: &Query) -> Filter {
     let condition = |test| Filter::Condition { path: name.to_owned(), test };
     match value {
-        Query::Prefix(text) => Filter::And(Vec::new()) /* TODO */,
+        Query::Prefix(text) => condition(Test::StartsWith(text.clone())),
         Query::Words(text) | Query::Phrase(text) => {
             let mut values = vec![Value::String(text.clone())];
             values.extend(serde_json::from_str(text).ok().as_ref().and_then(Value::from_json));
