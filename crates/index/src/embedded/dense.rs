@@ -18,7 +18,7 @@ use crate::IndexError;
 /// For every chunk that is asked for, so many are scored again in half precision, and at least so many are.
 const RESCORED: (usize, usize) = (2, 40);
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
-const COMPARED: (usize, usize) = (8, 400);
+const COMPARED: (usize, usize) = (4, 400);
 /// Of every so many rows one more is compared in int8: among more rows, signs tell less about the best.
 const COMPARED_SHARE: usize = 500;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.

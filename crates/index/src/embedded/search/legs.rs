@@ -21,7 +21,8 @@ impl Search<'_> {
     /// Ranks `depth` of each leg.
     pub(super) fn legs(&mut self, depth: usize) -> Result<Legs, IndexError> {
         let mode = self.request.mode;
-        let is_both = mode == Mode::Hybrid && self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS;
+        let has_threads = self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS && rayon::current_num_threads() > 1;
+        let is_both = mode == Mode::Hybrid && has_threads;
         let (lexical, dense) = if is_both {
             rayon::join(|| self.timed_lexical(depth), || self.timed_dense(depth))
         } else {
