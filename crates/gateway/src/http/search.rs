@@ -38,17 +38,17 @@ pub(super) async fn search(
     let embedding = embed_query(&gateway, &collection, &request, mode, caching).await?;
     let embedded = started.elapsed();
 
+    let mode = match mode {
+        Mode::Hybrid => weir_index::Mode::Hybrid,
+        Mode::Lexical => weir_index::Mode::Lexical,
+        Mode::Dense => weir_index::Mode::Dense,
+    };
+    let limit = usize::try_from(request.top_k()).unwrap_or(usize::MAX);
+    let text = weir_index::query::parse_forgiving(&request.query);
     let query = weir_index::SearchRequest {
-        text: request.query.clone(),
-        embedding,
-        mode: match mode {
-            Mode::Hybrid => weir_index::Mode::Hybrid,
-            Mode::Lexical => weir_index::Mode::Lexical,
-            Mode::Dense => weir_index::Mode::Dense,
-        },
         fusion: fusion_for(&request, &gateway.config.search),
         depth: gateway.config.search.depth,
-        limit: usize::try_from(request.top_k()).unwrap_or(usize::MAX),
+        ..weir_index::SearchRequest::new(mode, Some(text), embedding, limit)
     };
     let found = collection.engine.search(&caller, query).await.map_err(|error| refusal(&error))?;
     let timings = Timings {
