@@ -3,11 +3,14 @@
 use std::io::Write;
 
 use super::client::ClientError;
+use super::eval::EvalError;
 use super::model::{InfoError, PullError};
 use crate::config::Problems;
 
 /// Exit code of a command that failed. (Wrong usage is 2, by clap.)
 const EXIT_FAILED: u8 = 1;
+/// Exit code of a measurement that was made and is below what was asked for.
+const EXIT_BELOW: u8 = 3;
 /// Exit code after Ctrl-C: 128 and the signal's number, as shells do.
 const EXIT_INTERRUPTED: u8 = 130;
 
@@ -42,6 +45,12 @@ pub enum Failure {
     /// Some jobs failed; they were shown before.
     #[error("the job `{0}` failed")]
     Job(String),
+    /// A set could not be measured or drafted.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// Everything was measured, and is below what was asked for.
+    #[error("the quality is below what was asked for: {0}")]
+    Quality(String),
     /// A model could not be fetched.
     #[error(transparent)]
     Pull(#[from] PullError),
@@ -91,6 +100,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Interrupted(_) => EXIT_INTERRUPTED,
+            Failure::Quality(_) => EXIT_BELOW,
             failure if failure.is_closed_pipe() => 0,
             Failure::Config(_)
             | Failure::Client(_)
@@ -98,6 +108,7 @@ impl Failure {
             | Failure::Documents { .. }
             | Failure::NothingFound(_)
             | Failure::Job(_)
+            | Failure::Eval(_)
             | Failure::Pull(_)
             | Failure::Info(_)
             | Failure::Serve(_)
@@ -131,11 +142,14 @@ impl Failure {
             Failure::NothingFound(_) => {
                 vec!["accepted are .txt, .md, .html, .htm and .jsonl files".to_owned()]
             }
+            Failure::Eval(error) => error.hint().into_iter().collect(),
             Failure::Pull(error) => error.hint().into_iter().collect(),
             Failure::Info(error) => error.hint().into_iter().collect(),
-            Failure::Documents { .. } | Failure::Job(_) | Failure::Serve(_) | Failure::Output(_) => {
-                Vec::new()
-            }
+            Failure::Documents { .. }
+            | Failure::Job(_)
+            | Failure::Quality(_)
+            | Failure::Serve(_)
+            | Failure::Output(_) => Vec::new(),
         }
     }
 }
