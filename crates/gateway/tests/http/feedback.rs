@@ -43,7 +43,8 @@ fn feedback_is_stored_and_listed_newest_first() {
 fn feedback_that_makes_no_sense_is_refused() {
     let gateway = gateway_with_documents();
     let check = |body: Value, code: &str, words: &str| {
-        check_error(&post(&gateway, "/v1/feedback", &body), code, words);
+        let refused = check_error(&post(&gateway, "/v1/feedback", &body), code, words);
+        assert!(refused["detail"].as_str().unwrap().contains(words), "{refused}");
     };
     check(
         json!({"query": "q", "document_id": "x", "relevant": true}),

@@ -420,8 +420,8 @@ mod tests {
         assert_eq!(
             drafted(&documents, 10),
             [
-                "title: Weirs and dams -> {\"a\": 1}",
-                "first sentence: A lock lifts boats between two reaches. -> {\"b\": 1}",
+                "title: The upper locks -> {\"b\": 1}",
+                "first sentence: A weir is a low dam across a river. -> {\"a\": 1}",
                 "key words: wheel turns stones mill -> {\"c\": 1}",
             ]
         );
