@@ -60,7 +60,7 @@ pub enum Failure {
     /// The server could not start, or stopped.
     #[error("{}", with_causes(.0))]
     Serve(#[from] crate::serve::ServeError),
-    /// Ctrl-C.
+    /// Ctrl-C; the text says what was done, empty when nothing of it stays.
     #[error("interrupted{0}")]
     Interrupted(String),
     /// The output could not be written.
@@ -136,6 +136,7 @@ impl Failure {
                     ["run the same command again to continue: unchanged documents cost nothing".to_owned()],
                 )
                 .collect(),
+            Failure::Interrupted(done) if done.is_empty() => Vec::new(),
             Failure::Interrupted(_) => {
                 vec!["run the same command again to continue: unchanged documents cost nothing".to_owned()]
             }

@@ -65,7 +65,7 @@ fn a_draft_is_made_of_documents_and_feedback_and_can_be_measured() {
 
 #[test]
 fn a_collection_of_more_than_a_page_is_drafted_whole() {
-    let gateway = Gateway::start();
+    let gateway = Gateway::start_with(&[("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "256")]);
     let documents: Vec<_> = (0..1_203)
         .map(|i| json!({"id": format!("d{i}"), "title": format!("The lock of number {i}"), "text": "x"}))
         .collect();

@@ -84,7 +84,11 @@ impl Target<'_> {
             }
             Outcome::Empty | Outcome::Rejected(_) => true,
         });
-        let (count, seconds) = ingest::send(self.client, collection, documents, BATCH_DOCUMENTS, bytes)?;
+        let sent = ingest::send(self.client, collection, documents, BATCH_DOCUMENTS, bytes);
+        if interrupt::is_asked() {
+            return Err(Failure::Interrupted(String::new())); // what went in is removed
+        }
+        let (count, seconds) = sent?;
         let left_out =
             if empty > 0 { format!(", {empty} without text were left out") } else { String::new() };
         eprintln!("{}: {count} documents in {seconds:.1} s{left_out}", set.name);

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn equal_scores_give_equal_intervals() {
-        let values = vec![0.1, -0.2, 0.3, 0.05, 0.0, -0.01];
-        assert_eq!(Difference::of(&[values.clone()]), Difference::of(&[values]));
+        let sets = [vec![0.1, -0.2, 0.3, 0.05, 0.0, -0.01]];
+        assert_eq!(Difference::of(&sets), Difference::of(&sets));
     }
 }

@@ -15,7 +15,7 @@ use weir_text::{Analyser, Language, is_stop_word};
 use super::EvalError;
 use super::dataset::{CORPUS, QRELS, QRELS_NAMES, QUERIES};
 use crate::cli::arguments::EvalArguments;
-use crate::cli::client::{Client, ClientError, Patience};
+use crate::cli::client::{Client, Patience};
 use crate::cli::failure::Failure;
 use crate::cli::interrupt;
 
@@ -126,7 +126,7 @@ fn each_of<T: serde::de::DeserializeOwned>(
         page.data.into_iter().try_for_each(&mut each)?;
         let Some(next) = page.next_cursor else { return Ok(()) };
         if interrupt::is_asked() {
-            return Err(ClientError::Interrupted.into());
+            return Err(Failure::Interrupted(String::new()));
         }
         let encoded: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
         cursor = format!("&cursor={encoded}");

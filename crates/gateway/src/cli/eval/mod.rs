@@ -213,6 +213,13 @@ pub fn run(
     let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
     let config = load(&flags, environment)?.config;
     let client = Client::new(config.client_url());
+    if let Some(name) = &arguments.collection {
+        let refused = |invalid: weir_api::Invalid| ClientError::Refused {
+            code: invalid.code,
+            message: invalid.message,
+        };
+        weir_api::check_collection_name(name).map_err(refused)?;
+    }
     if arguments.draft {
         return draft::run(arguments, &client, config.collections.language, out);
     }

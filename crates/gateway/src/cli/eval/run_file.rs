@@ -169,14 +169,17 @@ impl Comparison {
 pub(super) mod tests {
     use super::*;
 
+    /// nDCG values by configuration.
+    type Values<'a> = &'a [(&'a str, &'a [f64])];
+
     /// A run over sets of queries `q0`, `q1`, …, whose nDCG values are given by configuration.
-    pub(in super::super) fn run(sets: &[(&str, &[(&str, &[f64])])]) -> Run {
+    pub(in super::super) fn run(sets: &[(&str, Values<'_>)]) -> Run {
         let score = |ndcg: f64| Scores { ndcg, recall: 1.0, reciprocal_rank: 0.5 };
         let configuration = |(label, values): &(&str, &[f64])| ConfigurationRun {
             configuration: (*label).to_owned(),
             queries: (0..).zip(*values).map(|(i, value)| (format!("q{i}"), score(*value))).collect(),
         };
-        let set = |(name, configurations): &(&str, &[(&str, &[f64])])| SetRun {
+        let set = |(name, configurations): &(&str, Values<'_>)| SetRun {
             set: (*name).to_owned(),
             configurations: configurations.iter().map(configuration).collect(),
         };
