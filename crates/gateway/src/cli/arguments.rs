@@ -158,7 +158,7 @@ pub struct EvalArguments {
     /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,
-    /// Which legs rank, as the gateway is set.
+    /// Which legs rank, as the gateway is set; several with commas between.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = SearchMode::ALL)]
     pub mode: Vec<SearchMode>,
     /// Also a hybrid search that fuses in this way, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
