@@ -7,12 +7,14 @@
 //! - [`engine`](Engine): the async door, one variant per kind of engine
 //! - [`Embedded`]: the engine in this process: Tantivy beside int8 vectors, files in one folder
 //! - [`fusion`]: pure functions that merge rankings
+//! - [`relevance`]: how probable it is that a hit answers its query
 
 mod change;
 mod embedded;
 mod engine;
 mod error;
 pub mod fusion;
+pub mod relevance;
 mod search;
 
 pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};

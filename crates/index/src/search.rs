@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::IndexError;
+use crate::relevance::Features;
 
 /// A search over one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +111,10 @@ pub struct Hit {
     pub text: String,
     /// The fused score in hybrid mode, else the leg's; comparable within this reply only.
     pub score: f32,
+    /// The probability, from 0 to 1, that the document answers the query; comparable across queries.
+    pub relevance: f32,
+    /// What that was computed from: to be kept with feedback.
+    pub features: Features,
     /// Where the lexical leg has the document.
     pub lexical: Option<LegRank>,
     /// Where the dense leg has the document.

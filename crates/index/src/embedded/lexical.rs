@@ -22,6 +22,7 @@ use super::ranking::ScoredSlot;
 use super::tokens::{self, TOKENIZER};
 use super::tombstones::Tombstones;
 use crate::IndexError;
+use crate::relevance::BM25_TERM_MAX;
 
 /// A query looks for no more distinct terms than this, in the order of the text.
 const QUERY_TERMS_MAX: usize = 64;
@@ -288,6 +289,20 @@ impl LexicalView {
             })?;
         }
         Ok(())
+    }
+
+    /// The most that BM25 can give for the words of `text`: the sum of their idf, each by `k1 + 1`.
+    pub(crate) fn bm25_max(&self, text: &str) -> Result<f32, IndexError> {
+        let entries = self.searcher.num_docs() as f32;
+        let mut sum = 0.0;
+        for term in weir_text::query_terms(text, self.language).iter().take(QUERY_TERMS_MAX) {
+            let holding = self.searcher.doc_freq(&Term::from_field_text(self.text, term));
+            let holding = holding.map_err(IndexError::lexical("search"))? as f32;
+            // deleted entries count until they are merged away
+            let others = (entries - holding).max(0.0);
+            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX;
+        }
+        Ok(sum)
     }
 
     /// Calls `visit` with the slot of every entry that is not deleted.

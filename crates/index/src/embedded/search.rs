@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use weir_policy::{Caller, Filter};
 
 use super::ranking::{BestChunk, ScoredSlot, best_chunks};
+use super::relevance::Judge;
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::fusion::{self, Fused, Scored, Weighted};
+use crate::relevance::Evidence;
 use crate::{
     Fusion, Hit, IndexError, LegRank, Mode, RankedChunk, Ranking, SearchReply, SearchRequest, Timings,
 };
@@ -20,7 +22,8 @@ impl Embedded {
         }
         let embedding = self.check_request(request)?;
         let snapshot = self.snapshot();
-        snapshot.search(request, embedding).and_then(|found| {
+        let judge = Judge::of(&self.inner, embedding);
+        snapshot.search(request, embedding, &judge).and_then(|found| {
             found.ok_or_else(|| IndexError::damaged(self.folder(), "a slot does not lead to its document"))
         })
     }
@@ -60,6 +63,7 @@ impl Snapshot {
         &self,
         request: &SearchRequest,
         embedding: Option<&[f32]>,
+        judge: &Judge,
     ) -> Result<Option<SearchReply>, IndexError> {
         let depth = request.depth.max(request.limit);
         let mut timings = Timings::default();
@@ -70,8 +74,10 @@ impl Snapshot {
         let dense = timed(&mut timings.dense, || self.dense_leg(embedding, depth));
         let legs = Legs { lexical, dense };
         let places = timed(&mut timings.fuse, || legs.places(request));
+        let evidence = judge.evidence(self, request, &legs.lexical, &legs.dense)?;
         let fetched = timed(&mut timings.fetch, || {
-            let hits = places.iter().map(|place| self.hit(place, &legs)).collect::<Option<Vec<Hit>>>()?;
+            let hits = places.iter().map(|place| self.hit(place, &legs, &evidence, judge));
+            let hits = hits.collect::<Option<Vec<Hit>>>()?;
             let lexical = self.ranking(&legs.lexical, request.limit)?;
             let dense = self.ranking(&legs.dense, request.limit)?;
             Some((hits, lexical, dense))
@@ -115,8 +121,10 @@ impl Snapshot {
         }
     }
 
-    fn hit(&self, place: &Place, legs: &Legs) -> Option<Hit> {
+    fn hit(&self, place: &Place, legs: &Legs, evidence: &Evidence, judge: &Judge) -> Option<Hit> {
         let chunk = self.chunk(place.slot)?;
+        let (lexical, dense) = (rank_in(&legs.lexical, place.document), rank_in(&legs.dense, place.document));
+        let features = evidence.features(lexical.map(|leg| leg.score), dense.map(|leg| leg.score));
         Some(Hit {
             document_id: chunk.document.id.to_owned(),
             title: chunk.document.title.map(str::to_owned),
@@ -127,8 +135,10 @@ impl Snapshot {
             end: usize::try_from(chunk.record.end).ok()?,
             text: chunk.text.to_owned(),
             score: place.score,
-            lexical: rank_in(&legs.lexical, place.document),
-            dense: rank_in(&legs.dense, place.document),
+            relevance: judge.calibration.relevance(&features),
+            features,
+            lexical,
+            dense,
         })
     }
 
@@ -185,7 +195,7 @@ fn places_of(leg: &[BestChunk], limit: usize) -> Vec<Place> {
         .collect()
 }
 
-fn scored(leg: &[BestChunk]) -> Vec<Scored> {
+pub(super) fn scored(leg: &[BestChunk]) -> Vec<Scored> {
     leg.iter().map(|best| Scored { document: best.document, score: best.score }).collect()
 }
 
