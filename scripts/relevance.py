@@ -157,7 +157,7 @@ def fit(asked: Asked, kind: str, sets: list[str]) -> Curve:
         nearness = [query.hits[kind][0].nearness for query in asked[pair] if query.hits[kind]]
         own = float(pair[0] == pair[1])
         rows += [((1.0, one), own, weight(*pair, 1.0) / len(nearness)) for one in nearness]
-    intercept, slope = logistic(rows, (0.0, 10.0), (math.inf, 1000.0))
+    intercept, slope = logistic(rows, (0.0, 0.0), (math.inf, 1000.0))
     answerable = (SHARPNESS * intercept, SHARPNESS * slope)
 
     rows = []

@@ -198,9 +198,9 @@ struct Curve {
 }
 
 /// Fitted by `scripts/relevance.py`.
-const HYBRID: Curve = Curve { answerable: (-14.0, 30.0), best: 0.35, gap: 4.0, unanswerable: 0.5 };
-const LEXICAL: Curve = Curve { answerable: (-4.0, 15.0), best: 0.1, gap: 2.0, unanswerable: 0.5 };
-const DENSE: Curve = Curve { answerable: (-14.0, 30.0), best: 0.1, gap: 6.0, unanswerable: 0.5 };
+const HYBRID: Curve = Curve { answerable: (-22.11, 48.44), best: 0.265, gap: 4.094, unanswerable: 0.577 };
+const DENSE: Curve = Curve { answerable: (-21.72, 49.50), best: 0.096, gap: 7.995, unanswerable: 0.575 };
+const LEXICAL: Curve = Curve { answerable: (-8.27, 38.03), best: -0.067, gap: 5.254, unanswerable: 0.434 };
 
 impl Curve {
     fn of(kind: Kind) -> Curve {
@@ -310,4 +310,153 @@ fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
         (slope_twice * to_shift - both * to_slope) / determinant,
         (shift_twice * to_slope - both * to_shift) / determinant,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLERANCE: f32 = 1e-4;
+
+    fn ranking(pairs: &[(u32, f32)]) -> Vec<Scored> {
+        pairs.iter().map(|&(document, score)| Scored { document, score }).collect()
+    }
+
+    fn leg(ranking: &[Scored]) -> Option<Leg<'_>> {
+        Some(Leg { ranking, is_cut: false })
+    }
+
+    fn close(seen: f32, expected: f32) {
+        assert!((seen - expected).abs() < TOLERANCE, "{seen} is not {expected}");
+    }
+
+    /// A hybrid search whose best chunk holds half of the query's words.
+    fn evidence(topicality: f32) -> Evidence {
+        let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
+        let dense = ranking(&[(1, 0.6), (3, 0.3)]);
+        Evidence::of(leg(&lexical), leg(&dense), 44.0, topicality)
+    }
+
+    #[test]
+    fn nearness_is_the_best_cosine_nudged_by_subject_and_words() {
+        close(evidence(0.0).nearness, 0.6 + 0.08 * 0.5);
+        close(evidence(-2.0).nearness, 0.6 - 0.02 + 0.04);
+        close(evidence(-100.0).nearness, 0.6 - 0.05 + 0.04);
+        close(evidence(100.0).nearness, 0.6 + 0.005 + 0.04);
+    }
+
+    #[test]
+    fn the_gap_is_what_both_scores_lack_to_the_best_hit() {
+        let evidence = evidence(0.0);
+        close(evidence.features(Some(22.0), Some(0.6)).gap, 0.0);
+        // half of the best BM25 score, and the last of the cosines
+        close(evidence.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
+        // nothing of the words: the lexical leg was not cut
+        close(evidence.features(None, Some(0.3)).gap, 0.75 + 0.5);
+    }
+
+    #[test]
+    fn a_document_beyond_a_cut_has_half_of_the_last_lexical_score() {
+        let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
+        let cut = Leg { ranking: &lexical, is_cut: true };
+        let evidence = Evidence::of(Some(cut), leg(&dense), 44.0, 0.0);
+        close(evidence.features(None, Some(0.6)).gap, 0.75 * 0.75);
+    }
+
+    #[test]
+    fn the_best_hit_is_found_in_either_leg() {
+        // document 9 is second in both, and by the sum the best
+        let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
+        let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
+        let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0);
+        close(evidence.features(Some(21.0), Some(0.59)).gap, 0.0);
+    }
+
+    #[test]
+    fn relevance_falls_with_the_gap_and_far_from_the_collection() {
+        let calibration = Calibration::default();
+        let relevance =
+            |nearness, gap| calibration.relevance(&Features { kind: Kind::Hybrid, nearness, gap });
+        close(relevance(0.7, 0.0), 0.5658);
+        close(relevance(0.7, 0.5), 0.1440);
+        close(relevance(0.4, 0.0), 0.2061);
+        close(relevance(0.2, 0.0), 0.0010);
+    }
+
+    #[test]
+    fn each_kind_has_its_own_curves_and_nothing_is_near_nothing() {
+        let relevance = |lexical, dense| {
+            let features = Evidence::of(lexical, dense, 0.0, 0.0).features(None, None);
+            (features.kind, Calibration::default().relevance(&features))
+        };
+        let nothing: Vec<Scored> = Vec::new();
+        let empty = leg(&nothing);
+        for (lexical, dense, kind) in
+            [(empty, None, Kind::Lexical), (None, empty, Kind::Dense), (empty, empty, Kind::Hybrid)]
+        {
+            let (seen, value) = relevance(lexical, dense);
+            assert_eq!(seen, kind);
+            assert!((0.0..0.05).contains(&value), "{value}");
+        }
+    }
+
+    #[test]
+    fn scores_that_are_no_numbers_are_not_relevant() {
+        let features = Features { kind: Kind::Dense, nearness: f32::NAN, gap: 0.0 };
+        assert_eq!(Calibration::default().relevance(&features), 0.0);
+    }
+
+    #[test]
+    fn a_background_is_the_cloud_of_its_sample() {
+        // a half points one way, a half another: the mean product with the others is 15/31 for all
+        let row = |place: usize| if place.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+        let sample: Vec<Vec<f32>> = (0..32).map(row).collect();
+        let background = Background::learn(&sample).unwrap();
+        assert_eq!(background.centroid, [0.5, 0.5]);
+        close(background.mean, 15.0 / 31.0);
+        close(background.spread, 1e-3);
+        assert!(background.topicality(&[0.0, -1.0]) < -100.0);
+        close(background.topicality(&[0.6, 0.8]) / 1e3, 0.7 - 15.0 / 31.0);
+        assert_eq!(Background::learn(&sample[..31]), None);
+    }
+
+    fn feedback(count: usize, relevant_of_ten: usize) -> Vec<Feedback> {
+        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        (0..count).map(|place| Feedback { features, is_relevant: place * 7 % 10 < relevant_of_ten }).collect()
+    }
+
+    #[test]
+    fn feedback_moves_relevance_to_what_users_say() {
+        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        assert_eq!(Calibration::refined(&[]), Calibration::default());
+        let relevance =
+            |count, relevant| Calibration::refined(&feedback(count, relevant)).relevance(&features);
+        assert!(
+            (relevance(10, 1) - 0.28).abs() < 0.05,
+            "ten are weighed against the prior: {}",
+            relevance(10, 1)
+        );
+        assert!((relevance(1000, 1) - 0.1).abs() < 0.01);
+        assert!((relevance(1000, 9) - 0.9).abs() < 0.01);
+    }
+
+    #[test]
+    fn contrary_feedback_does_not_turn_the_order_round() {
+        let near = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        let far = Features { gap: 1.0, ..near };
+        let said = |features, is_relevant| Feedback { features, is_relevant };
+        let contrary: Vec<Feedback> = (0..20_000)
+            .map(|place| if place % 2 == 0 { said(near, false) } else { said(far, true) })
+            .collect();
+        let refined = Calibration::refined(&contrary);
+        assert!(refined.relevance(&near) > refined.relevance(&far), "{refined:?}");
+    }
+
+    #[test]
+    fn only_the_last_feedback_counts() {
+        let old = feedback(20_000, 0);
+        let recent = feedback(FEEDBACK_MAX, 9);
+        let both: Vec<Feedback> = old.into_iter().chain(recent.clone()).collect();
+        assert_eq!(Calibration::refined(&both), Calibration::refined(&recent));
+    }
 }

@@ -99,7 +99,7 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
     let gateway = gateway_with_a_document();
     let expected = json!({
         "results": [{
-            "id": "string", "score": "float", "text": "string", "title": "string", "metadata": {"year": "int"},
+            "id": "string", "score": "float", "relevance": "float", "text": "string", "title": "string", "metadata": {"year": "int"},
             "citation": {
                 "document_id": "string", "chunk": "int", "start": "int", "end": "int", "quote": "string",
             },

@@ -87,3 +87,111 @@ impl Judge {
         Ok(Evidence::of(lexical, dense, bm25_max, self.topicality))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_policy::Caller;
+
+    use crate::embedded::Embedded;
+    use crate::{Change, EngineSettings, Fusion, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest};
+
+    fn put(number: u32, embedding: Vec<f32>) -> Change {
+        let text = format!("{} number {number}", if number == 0 { "weir" } else { "stone" });
+        let chunk = IndexedChunk { start: 0, end: text.len(), text, embedding: Some(embedding) };
+        let (id, metadata) = (number.to_string(), String::new());
+        Change::Put(IndexedDocument { id, version: 1, title: None, metadata, chunks: vec![chunk] })
+    }
+
+    /// An engine whose `count` embeddings lie around one axis.
+    fn engine(folder: &std::path::Path, count: u32) -> Embedded {
+        let settings = EngineSettings {
+            dimension: 2,
+            language: weir_text::Language::English,
+            fingerprint: String::new(),
+            writer_memory_bytes: 0,
+        };
+        let (engine, _) = Embedded::open(folder, settings, u64::MAX).unwrap();
+        let angle = |number: u32| (number % 7) as f32 * 0.1;
+        let around = |number| put(number, vec![angle(number).cos(), angle(number).sin()]);
+        engine.apply((0..count).map(around).collect(), 1).unwrap();
+        engine
+    }
+
+    fn search(engine: &Embedded, text: &str, embedding: [f32; 2], mode: Mode) -> Vec<Hit> {
+        let request = SearchRequest {
+            text: text.to_owned(),
+            embedding: Some(embedding.to_vec()),
+            mode,
+            fusion: Fusion::default(),
+            depth: 100,
+            limit: 5,
+        };
+        engine.search(&Caller::all_powerful(), &request).unwrap().hits
+    }
+
+    #[test]
+    fn what_is_learned_is_the_same_after_opening_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = engine(folder.path(), 64);
+        let learned = first.inner.learned.load().background.clone();
+        assert!(learned.is_some());
+        drop(first);
+        let again = engine(folder.path(), 0);
+        assert_eq!(again.inner.learned.load().background, learned);
+    }
+
+    #[test]
+    fn it_is_learned_again_when_the_index_has_doubled_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let slots = || engine.inner.learned.load().slots;
+        assert_eq!(slots(), 64);
+        let more = |from: u32, to: u32| (from..to).map(|number| put(number, vec![0.0, 1.0])).collect();
+        engine.apply(more(64, 128), 2).unwrap();
+        assert_eq!(slots(), 64);
+        engine.apply(more(128, 129), 3).unwrap();
+        assert_eq!(slots(), 129);
+    }
+
+    #[test]
+    fn a_query_on_the_subject_is_answered_and_one_off_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let on = search(&engine, "weir", [1.0, 0.0], Mode::Hybrid);
+        assert_eq!(on[0].document_id, "0");
+        assert!(on[0].relevance > 0.5 && on[0].features.gap == 0.0, "{:?}", on[0]);
+        assert!(on[1].relevance < on[0].relevance);
+        let off = search(&engine, "zebra", [0.0, -1.0], Mode::Hybrid);
+        assert!(off.iter().all(|hit| hit.relevance < 0.01), "{off:?}");
+        let words = search(&engine, "zebra stone", [0.0, -1.0], Mode::Lexical);
+        assert!(words[0].relevance < search(&engine, "weir", [1.0, 0.0], Mode::Lexical)[0].relevance);
+    }
+
+    #[test]
+    fn relevance_does_not_depend_on_how_many_hits_are_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let request = |limit| SearchRequest {
+            text: "stone number 5".to_owned(),
+            embedding: Some(vec![0.6, 0.8]),
+            mode: Mode::Hybrid,
+            fusion: Fusion::default(),
+            depth: 100,
+            limit,
+        };
+        let hits = |limit| engine.search(&Caller::all_powerful(), &request(limit)).unwrap().hits;
+        assert_eq!(hits(1)[0].relevance, hits(20)[0].relevance);
+    }
+
+    #[test]
+    fn feedback_refines_the_relevance_of_later_hits() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let before = search(&engine, "weir", [1.0, 0.0], Mode::Hybrid)[0].clone();
+        let said = crate::relevance::Feedback { features: before.features, is_relevant: true };
+        engine.refine_relevance(&[said; 100]);
+        assert!(search(&engine, "weir", [1.0, 0.0], Mode::Hybrid)[0].relevance > 0.9);
+        engine.refine_relevance(&[]);
+        assert_eq!(search(&engine, "weir", [1.0, 0.0], Mode::Hybrid)[0].relevance, before.relevance);
+    }
+}
