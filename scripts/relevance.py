@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean as mean
+from typing import Any
 
 import quality
 
@@ -48,6 +49,7 @@ FOREIGN_QUERIES_MAX = 150
 PRIOR = (1.0, 0.25)
 FEEDBACK = (10, 30, 100)
 REPEATS = 20
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def softplus(value: float) -> float:
     return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
 
 
+# Values, label, weight.
 Row = tuple[tuple[float, ...], float, float]
 
 
@@ -205,15 +208,24 @@ def area_under_roc(above: list[float], below: list[float]) -> float:
     return (total - count * (count + 1) / 2) / (count * len(below))
 
 
-def judged(queries: list[Query], kind: str, curve: Curve, refined: tuple[float, float] = (0.0, 1.0)) -> list[list[tuple[float, float]]]:
+def judged(
+    queries: list[Query], kind: str, curve: Curve, refined: tuple[float, float] = (0.0, 1.0)
+) -> list[list[tuple[float, float]]]:
     """(probability, label) of the hits of every query."""
     shift, slope = refined
-    return [[(sigmoid(shift + slope * curve.log_odds(hit)), hit.relevant) for hit in query.hits[kind]] for query in queries]
+    return [
+        [(sigmoid(shift + slope * curve.log_odds(hit)), hit.relevant) for hit in query.hits[kind]] for query in queries
+    ]
 
 
 def flat(lists: Iterable[list[tuple[float, float]]]) -> list[tuple[float, float]]:
     """All pairs."""
     return [pair for one in lists for pair in one]
+
+
+def some_of(hits: list[Hit], seed: int) -> list[Hit]:
+    """Three hits that a user might have judged."""
+    return Random(seed).sample(hits, min(3, len(hits)))  # noqa: S311 - not for secrets
 
 
 def after_feedback(queries: list[Query], kind: str, curve: Curve, count: int) -> float:
@@ -223,7 +235,7 @@ def after_feedback(queries: list[Query], kind: str, curve: Curve, count: int) ->
         order = list(range(len(queries)))
         Random(seed).shuffle(order)  # noqa: S311 - not for secrets
         told = {at for at in order[: max(count // 3, 1)] if queries[at].hits[kind]}
-        hits = [hit for at in told for hit in Random(seed + at).sample(queries[at].hits[kind], min(3, len(queries[at].hits[kind])))]  # noqa: S311
+        hits = [hit for at in sorted(told) for hit in some_of(queries[at].hits[kind], seed + at)]
         rows: list[Row] = [((1.0, curve.log_odds(hit)), hit.relevant, 1.0) for hit in hits]
         shift, slope = logistic(rows, (0.0, 1.0), PRIOR)
         rest = [query for at, query in enumerate(queries) if at not in told]
@@ -248,11 +260,16 @@ def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Curve
         base, base_first = mean(y for _, y in own[name]), mean(y for _, y in first)
         expected, expected_first = mean(p for p, _ in own[name]), mean(p for p, _ in first)
         told = "".join(f" {after_feedback(queries, kind, curves[name], count):.3f} |" for count in FEEDBACK)
-        print(f"| {name} | {len(queries)} | {base:.2f} / {base_first:.2f} | {expected:.2f} / {expected_first:.2f} | {errors[-1][0]:.3f} | {errors[-1][1]:.3f} |{told}")
+        shares = f"{base:.2f} / {base_first:.2f} | {expected:.2f} / {expected_first:.2f}"
+        print(f"| {name} | {len(queries)} | {shares} | {errors[-1][0]:.3f} | {errors[-1][1]:.3f} |{told}")
     pooled = calibration_error(flat(own.values()))
-    print(f"| mean of the sets | | | | {mean(e for e, _ in errors):.3f} | {mean(e for _, e in errors):.3f} |" + " |" * len(FEEDBACK))
+    print(
+        f"| mean of the sets | | | | {mean(e for e, _ in errors):.3f} | {mean(e for _, e in errors):.3f} |"
+        + " |" * len(FEEDBACK)
+    )
     print(f"| all pairs together | | | | {pooled:.3f} | |" + " |" * len(FEEDBACK))
     print_areas(asked, kind, sets, curves)
+    print_thresholds(asked, kind, sets, curves)
     if plot:
         plot.write_text(reliability_plot(own), encoding="utf-8")
     return fit(asked, kind, sets)
@@ -282,13 +299,30 @@ def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curv
     print(f"\nrelevance (raw top-1 cosine); pairs below raw cosine: {below} of {len(sets) * (len(sets) - 1)}")
 
 
+def print_thresholds(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+    """Prints how many own and foreign queries still get a result at some values of `min_relevance`."""
+
+    def kept(queries: list[Query], curve: Curve, least: float) -> float:
+        return mean(float(any(p >= least for p, _ in one)) for one in judged(queries, kind, curve))
+
+    print("\n| min_relevance |" + "".join(f" {name} |" for name in sets))
+    print("|---|" + "---|" * len(sets))
+    for least in THRESHOLDS:
+        cells = []
+        for name in sets:
+            foreign = mean(kept(asked[name, other], curves[name], least) for other in sets if other != name)
+            cells.append(f" {100 * kept(asked[name, name], curves[name], least):.0f} / {100 * foreign:.0f} % |")
+        print(f"| {least} |" + "".join(cells))
+
+
 def reliability_plot(own: dict[str, list[tuple[float, float]]]) -> str:
     """An SVG: what came true over what was expected, a panel for each set."""
     size, gap, columns = 170, 40, 3
     rows = -(-len(own) // columns)
     width, height = columns * (size + gap) + gap, rows * (size + gap + 14) + gap
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        ' font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
     ]
     for at, (name, pairs) in enumerate(own.items()):
@@ -304,7 +338,8 @@ def reliability_plot(own: dict[str, list[tuple[float, float]]]) -> str:
             if members:
                 expected, observed = mean(p for p, _ in members), mean(v for _, v in members)
                 radius = 2 + 9 * math.sqrt(len(members) / len(pairs))
-                out.append(f'<circle cx="{x + size * expected:.1f}" cy="{y + size * (1 - observed):.1f}" r="{radius:.1f}" fill="#27c" fill-opacity="0.6"/>')
+                centre = f'cx="{x + size * expected:.1f}" cy="{y + size * (1 - observed):.1f}"'
+                out.append(f'<circle {centre} r="{radius:.1f}" fill="#27c" fill-opacity="0.6"/>')
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -351,8 +386,8 @@ def collect(data: dict[str, quality.EvaluationSet], options: argparse.Namespace)
         folder = max((work / "data" / "index" / str(ids[collection_name(collection)])).iterdir())
         form = json.loads((folder / "FORMAT").read_text(encoding="utf-8"))
         command = [str(options.features), str(folder), str(form["dimension"]), form["fingerprint"]]
-        for name, lines in searches.items():
-            ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+        for name, asked in searches.items():
+            ran = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
             (work / "seen" / f"{collection}.{name}.jsonl").write_text(ran.stdout, encoding="utf-8")
 
 
@@ -374,13 +409,15 @@ def read(data: dict[str, quality.EvaluationSet], work: Path) -> Asked:
     return asked
 
 
-def query_of(seen: dict[str, list[tuple[str, float, float, float]]], scores: dict[str, int]) -> Query:
+def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
     """One line of the example's output."""
     hits = {
-        kind: [Hit(near, gap, shipped, float(scores.get(document, 0) > 0)) for document, near, gap, shipped in seen[kind]]
+        kind: [
+            Hit(near, gap, shipped, float(scores.get(document, 0) > 0)) for document, near, gap, shipped in seen[kind]
+        ]
         for kind in KINDS
     }
-    return Query(hits, float(seen["best_cosine"] or 0.0))  # type: ignore[arg-type]
+    return Query(hits, float(seen["best_cosine"] or 0.0))
 
 
 def main(arguments: list[str]) -> int:
