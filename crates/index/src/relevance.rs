@@ -370,6 +370,7 @@ mod tests {
         let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
         let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0);
         close(evidence.features(Some(21.0), Some(0.59)).gap, 0.0);
+        close(evidence.features(Some(22.0), Some(0.2)).gap, 0.6159);
     }
 
     #[test]
