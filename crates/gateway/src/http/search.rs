@@ -59,9 +59,13 @@ pub(super) async fn search(
         fuse: ms(found.timings.fuse),
         fetch: ms(found.timings.fetch),
     };
-    let results = found.hits.into_iter().map(result).collect::<Result<Vec<_>, _>>()?;
+    let least = request.min_relevance.unwrap_or(0.0);
+    let relevant =
+        found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
+    let results = relevant.map(result).collect::<Result<Vec<_>, _>>()?;
     gateway.metrics.search(&timings);
-    gateway.query_log.note(collection.id, &request.query, results.len(), None);
+    let best = results.iter().filter_map(|result| result.relevance).reduce(f32::max);
+    gateway.query_log.note(collection.id, &request.query, results.len(), best);
     Ok(Json(SearchReply { results, took_ms: ms(started.elapsed()), timings_ms: timings }))
 }
 
@@ -119,6 +123,7 @@ fn result(hit: Hit) -> Result<SearchResult, ApiError> {
     Ok(SearchResult {
         id: hit.document_id.clone(),
         score: hit.score,
+        relevance: hit.relevance,
         title: hit.title,
         metadata,
         citation: Citation {
