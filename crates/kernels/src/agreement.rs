@@ -104,6 +104,9 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     unsafe fn to_floats(sums: [i32; W]) -> Self {
         Emulated(sums.map(|sum| sum as f32))
     }
+    unsafe fn swap_pairs(self) -> Self {
+        Emulated(std::array::from_fn(|i| self.0[i ^ 1]))
+    }
     unsafe fn store_codes(self, to: *mut u8) {
         // SAFETY: the caller vouches for W bytes.
         unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x as u8)) }
@@ -251,7 +254,16 @@ fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
     }
 }
 
-/// The factors of the codes, the codes themselves, and the product.
+/// The codes of all rows, without what fills the rows up.
+fn codes_of(kernels: &Kernels, a: &Codes) -> Vec<u16> {
+    let code = |row: usize, k: usize| {
+        let at = &a.bytes()[row * a.row_bytes() + k * kernels.code_bytes..];
+        if kernels.code_bytes == 1 { u16::from(at[0]) } else { u16::from_le_bytes([at[0], at[1]]) }
+    };
+    (0..a.rows()).flat_map(|row| (0..a.width()).map(move |k| (row, k))).map(|(row, k)| code(row, k)).collect()
+}
+
+/// The codes themselves, and the product.
 fn product_int8(
     kernels: &Kernels,
     rows: usize,
@@ -274,12 +286,7 @@ fn product_int8(
     a.fit(2 * rows, depth + 9, 1); // larger than needed, with other contents
     a.fit(rows, depth, kernels.code_bytes);
     (kernels.quantise)(&numbers(21, rows * stride), stride, &mut a);
-    let code = |row: usize, k: usize| {
-        let at = &a.bytes()[row * a.row_bytes() + k * kernels.code_bytes..];
-        if kernels.code_bytes == 1 { u16::from(at[0]) } else { u16::from_le_bytes([at[0], at[1]]) }
-    };
-    let codes = (0..rows).flat_map(|row| (0..depth).map(move |k| (row, k))).map(|(row, k)| code(row, k));
-    let codes = codes.collect();
+    let codes = codes_of(kernels, &a);
     let mut out = vec![0.0; rows * out_stride];
     let start = numbers(24, rows * columns);
     for row in 0..rows {
@@ -331,6 +338,82 @@ fn an_int8_product_is_near_the_float_product() {
 }
 
 #[test]
+fn pairs_of_codes_keep_their_limit_and_stay_near_the_values() {
+    let shapes: [fn(usize, f32) -> f32; 7] = [
+        |_, x| x,
+        |k, x| if k == 5 { -9.0 } else { x }, // one value far below: all others are high
+        |k, x| if k == 5 { 9.0 } else { x },  // and far above
+        |k, x| if k < 2 { 9.0 - 18.0 * k as f32 } else { x }, // far out on both sides, in one pair
+        |k, x| if k < 4 { 9.0 - 18.0 * (k / 2) as f32 } else { x }, // in two
+        |_, x| 1e4 + x / 64.0,                // little spread far from zero
+        |_, x| x.signum(),
+    ];
+    for (name, kernels) in tables() {
+        for width in (2..=37).chain([384]) {
+            for (shape, value) in shapes.iter().enumerate() {
+                let row: Vec<f32> =
+                    numbers(31, width).into_iter().enumerate().map(|(k, x)| value(k, x)).collect();
+                let mut a = Codes::new();
+                a.fit(1, width, kernels.code_bytes);
+                (kernels.quantise)(&row, width, &mut a);
+                let (codes, factor) = (codes_of(kernels, &a), a.factors()[0]);
+                let what = format!("{name} {width} shape {shape}: {codes:?}");
+                assert!(codes.iter().all(|code| *code <= 255), "{what}");
+                assert!(codes.chunks(2).all(|pair| pair.iter().sum::<u16>() <= 258), "{what}");
+                // at worst all pairs would be 510
+                let spread = row.iter().fold(0.0f32, |max, x| max.max((x - factor.base).abs()));
+                assert!(factor.scale.abs() <= spread / 129.0 * 1.01, "{what}");
+                for (x, code) in row.iter().zip(&codes) {
+                    let error = (factor.base + factor.scale * f32::from(*code) - x).abs();
+                    assert!(error <= 1.51 * factor.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_largest_sums_of_two_products_do_not_saturate() {
+    let pairs = [[255.0f32, 3.0], [3.0, 255.0], [129.0, 129.0], [0.0, 0.0]];
+    for (name, kernels) in tables() {
+        let (depth, columns) = (96, 33);
+        let row: Vec<f32> = (0..depth).map(|k| pairs[k / 2 % 4][k % 2]).collect();
+        let sign = |column: usize, k: usize| match column {
+            0 => 1.0,
+            1 => -1.0,
+            _ if (k / 2 + column).is_multiple_of(3) => -1.0,
+            _ => 1.0,
+        };
+        let weight: Vec<f32> =
+            (0..columns).flat_map(|column| (0..depth).map(move |k| sign(column, k))).collect();
+        let weight = QuantisedWeight::new(&weight, depth);
+        assert!(weight.codes.iter().all(|code| code.abs() == 127));
+        let packing = kernels.packing_int8;
+        let data = packing.pack(&weight.codes, columns, depth);
+        let padded = packing.padded_columns(columns);
+        let (scale, zero) = (vec![1.0; padded], vec![0.0; padded]);
+        let panels = Panels { depth, columns, packing, data: &data };
+        let mut a = Codes::new();
+        a.fit(1, depth, kernels.code_bytes);
+        (kernels.quantise)(&row, depth, &mut a);
+        assert!(codes_of(kernels, &a).iter().zip(&row).all(|(code, x)| f32::from(*code) == *x), "{name}");
+        let mut out = vec![0.0; padded];
+        (kernels.matmul_int8)(MatmulInt8 {
+            a: &a,
+            b: Int8Matrix { panels, scale: &scale, sum: &zero },
+            bias: &zero,
+            epilogue: Epilogue::Store,
+            out: &mut out,
+            out_stride: padded,
+        });
+        for (column, got) in out.iter().take(columns).enumerate() {
+            let want: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
+            assert_eq!(*got, want, "{name} column {column}");
+        }
+    }
+}
+
+#[test]
 fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
     for (name, kernels) in tables() {
         for row in [[0.0f32; 19], [-3.5; 19], [1e30; 19], [f32::MIN_POSITIVE; 19]] {
@@ -338,7 +421,7 @@ fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
             a.fit(1, row.len(), kernels.code_bytes);
             (kernels.quantise)(&row, row.len(), &mut a);
             let factor = a.factors()[0];
-            assert_eq!((factor.scale, factor.min), (0.0, row[0]), "{name}");
+            assert_eq!((factor.scale, factor.base), (0.0, row[0]), "{name}");
         }
     }
 }

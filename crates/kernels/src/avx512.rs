@@ -126,6 +126,10 @@ impl Int8Lanes for F32x16 {
         unsafe { F32x16(_mm512_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        unsafe { F32x16(_mm512_permute_ps::<0b10_11_00_01>(self.0)) }
+    }
+    #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {
         unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
     }

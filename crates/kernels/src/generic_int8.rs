@@ -1,6 +1,6 @@
 //! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
 
-use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
+use crate::int8::{Codes, MatmulInt8, PAIR_MAX, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, gelu_polynomial};
 use crate::layout::{Epilogue, Packing};
 
@@ -32,21 +32,30 @@ unsafe fn quantise_row<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor
     // rows of codes are whole cache lines, so that it fits too.
     unsafe {
         let (mut low, mut high) = (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY));
+        let (mut pair_low, mut pair_high) = (low, high);
         for i in (0..whole).step_by(V::WIDTH) {
             let x = V::load(row.as_ptr().add(i));
             (low, high) = (low.min(x), high.max(x));
+            let pair = x.add(x.swap_pairs());
+            (pair_low, pair_high) = (pair_low.min(pair), pair_high.max(pair));
         }
-        let min = tail.iter().copied().fold(low.smallest(), f32::min);
-        let max = tail.iter().copied().fold(high.largest(), f32::max);
-        let factor = RowFactor { scale: (max - min) / CODE_MAX, min };
-        let inverse = V::splat(if max > min { CODE_MAX / (max - min) } else { 0.0 });
-        let offset = V::splat(min);
-        let code_of = |x: V| x.sub(offset).mul(inverse).round();
+        let range = RowRange {
+            min: low.smallest(),
+            max: high.largest(),
+            pair_min: pair_low.smallest(),
+            pair_max: pair_high.largest(),
+        };
+        let factor = range.and(RowRange::of(tail)).factor();
+        let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+        let code_of = |x: V| {
+            let code = x.sub(base).mul(inverse).round();
+            code.min(V::splat(PAIR_MAX).sub(code.swap_pairs())) // what rounding made of a pair at the limit
+        };
         for i in (0..whole).step_by(V::WIDTH) {
             code_of(V::load(row.as_ptr().add(i))).store_codes(codes.as_mut_ptr().add(i * V::CODE_BYTES));
         }
         if !tail.is_empty() {
-            let mut last = [min; 16];
+            let mut last = [factor.base; 16];
             last[..tail.len()].copy_from_slice(tail);
             code_of(V::load(last.as_ptr())).store_codes(codes.as_mut_ptr().add(whole * V::CODE_BYTES));
         }
@@ -148,11 +157,11 @@ unsafe fn tile<V: Int8Lanes, const R: usize, const C: usize>(
             }
         }
         for (r, (sums, factor)) in sums.into_iter().zip(factors).enumerate() {
-            let (row_scale, row_min) = (V::splat(factor.scale), V::splat(factor.min));
+            let (row_scale, row_base) = (V::splat(factor.scale), V::splat(factor.base));
             for (c, sum) in sums.into_iter().enumerate() {
                 let column = c * V::WIDTH;
                 let scale = row_scale.mul(V::load(side.scale.add(column)));
-                let offset = row_min.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
+                let offset = row_base.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
                 let value = V::to_floats(sum).mul_add(scale, offset);
                 let target = out.add(r * out_stride + column);
                 let value = match epilogue {

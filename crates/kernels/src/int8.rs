@@ -1,26 +1,44 @@
 //! Matrices and rows of eight-bit numbers.
 //!
 //! Weights are symmetric: `w ≈ scale · code` with codes of -127..=127, a scale for each output. Activations are asymmetric:
-//! `x ≈ min + scale · code` with codes of 0..=255, a scale and a minimum for each row, so that a row's product does not
-//! depend on the rows beside it. The minimum stays a float; there is no integer zero point. Then
+//! `x ≈ base + scale · code` with codes of 0..=255, a scale and a base for each row, so that a row's product does not
+//! depend on the rows beside it. The base stays a float; there is no integer zero point. Then
 //!
-//! `Σ x·w ≈ scale_row · scale_column · Σ codes + min_row · (scale_column · Σ weight codes)`
+//! `Σ x·w ≈ scale_row · scale_column · Σ codes + base_row · (scale_column · Σ weight codes)`
 //!
 //! where the first sum is exact in 32-bit integers, on every instruction set the same, and the second is known beforehand.
+//!
+//! AVX2 multiplies bytes by `vpmaddubsw`, which adds two products in 16 bits and saturates. **Two codes that stand together,
+//! `2k` and `2k + 1`, are therefore never more than [`PAIR_MAX`]**: with weights of at most 127 no sum of two saturates, and
+//! the product is exact. To hold that, a row counts from its minimum upwards or from its maximum downwards (then its scale is
+//! negative), whichever leaves smaller pairs, and takes a coarser scale where they would still be too large: by a third in
+//! the mean, since both values of a pair are rarely far out. All instruction sets do so, to give the same embeddings.
 
 use std::ops::Range;
 
 use crate::layout::{AlignedVec, Epilogue, Packing, Panels, span};
 
-/// What turns the codes of a row back into floats: `min + scale · code`.
+/// What turns the codes of a row back into floats: `base + scale · code`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RowFactor {
     pub(crate) scale: f32,
+    pub(crate) base: f32,
+}
+
+/// The smallest and the largest value of a row, and of the sums of its pairs.
+#[derive(Clone, Copy)]
+pub(crate) struct RowRange {
     pub(crate) min: f32,
+    pub(crate) max: f32,
+    pub(crate) pair_min: f32,
+    pub(crate) pair_max: f32,
 }
 
 /// The largest code of a row.
 pub(crate) const CODE_MAX: f32 = 255.0;
+
+/// The largest sum of two codes that stand together: `258 · 127` is the last that 16 bits hold.
+pub(crate) const PAIR_MAX: f32 = 258.0;
 
 /// Sums of `255 · 127` stay in 32 bits up to this depth.
 const DEPTH_MAX: usize = 1 << 16;
@@ -31,6 +49,55 @@ pub struct Codes {
     factors: Vec<RowFactor>,
     width: usize,
     code_bytes: usize,
+}
+
+impl RowRange {
+    /// The range of these values, of which the first stands at an even place.
+    pub(crate) fn of(values: &[f32]) -> RowRange {
+        let mut range = RowRange {
+            min: f32::INFINITY,
+            max: f32::NEG_INFINITY,
+            pair_min: f32::INFINITY,
+            pair_max: f32::NEG_INFINITY,
+        };
+        for x in values {
+            (range.min, range.max) = (range.min.min(*x), range.max.max(*x));
+        }
+        for [x, y] in values.as_chunks().0 {
+            (range.pair_min, range.pair_max) = (range.pair_min.min(x + y), range.pair_max.max(x + y));
+        }
+        range
+    }
+
+    /// The range of both.
+    pub(crate) fn and(self, other: RowRange) -> RowRange {
+        RowRange {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            pair_min: self.pair_min.min(other.pair_min),
+            pair_max: self.pair_max.max(other.pair_max),
+        }
+    }
+
+    /// The finest factor that keeps codes and pairs of codes within their limits, but for what rounding adds to a pair.
+    pub(crate) fn factor(self) -> RowFactor {
+        let RowRange { min, max, pair_min, pair_max } = self;
+        let single = (max - min) / CODE_MAX;
+        let rising = (pair_max - (min + min)) / PAIR_MAX;
+        let falling = (max + max - pair_min) / PAIR_MAX;
+        if falling < rising {
+            RowFactor { scale: -single.max(falling), base: max }
+        } else {
+            RowFactor { scale: single.max(rising), base: min }
+        }
+    }
+}
+
+impl RowFactor {
+    /// What values less the base are multiplied by; zero for a row without spread.
+    pub(crate) fn inverse(self) -> f32 {
+        if self.scale.abs() >= f32::MIN_POSITIVE { 1.0 / self.scale } else { 0.0 }
+    }
 }
 
 impl Codes {

@@ -83,9 +83,12 @@ pub(crate) trait Int8Lanes: Lanes {
     unsafe fn load_weights(from: *const i8) -> Self::Weights;
     /// `UNIT * CODE_BYTES` bytes.
     unsafe fn load_codes(from: *const u8) -> Self::Codes;
-    /// `sums[column] + Σ codes · weights[column]`, exact.
+    /// `sums[column] + Σ codes · weights[column]`, exact when no two codes of a pair are more than
+    /// [`PAIR_MAX`](crate::int8::PAIR_MAX) and weights lie in -127..=127.
     unsafe fn multiply_add(codes: Self::Codes, weights: Self::Weights, sums: Self::Sums) -> Self::Sums;
     unsafe fn to_floats(sums: Self::Sums) -> Self;
+    /// Lanes `2k` and `2k + 1` change places.
+    unsafe fn swap_pairs(self) -> Self;
     /// Writes `WIDTH` codes; the lanes are integers of 0..=255.
     unsafe fn store_codes(self, to: *mut u8);
 }

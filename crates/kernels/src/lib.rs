@@ -88,7 +88,7 @@ pub struct Kernels {
     pub matmul: fn(Matmul<'_, f32>),
     /// The same with brain floats as weights, given as bits.
     pub matmul_bf16: fn(Matmul<'_, u16>),
-    /// Writes rows as codes of 0..=255, each row with its own scale and offset; see [`Codes`].
+    /// Writes rows as codes of 0..=255, each row with its own scale and base; see [`Codes`].
     ///
     /// Takes as many rows of `width` floats, every `stride`, as `to` has room for by [`Codes::fit`]. A row's codes do
     /// not depend on the other rows. Values must be finite.

@@ -124,6 +124,10 @@ impl Int8Lanes for F32x4 {
         unsafe { F32x4(vcvtq_f32_s32(sums)) }
     }
     #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        unsafe { F32x4(vrev64q_f32(self.0)) }
+    }
+    #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {
         unsafe { vst1_u16(to.cast(), vmovn_u32(vcvtq_u32_f32(self.0))) }
     }

@@ -23,7 +23,7 @@ use crate::{LoadError, Precision};
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
 /// Rises with every change to the layout of weights or to how they are quantised.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The weights start here; the header stands before them, filled up with spaces.
 const HEADER: usize = 4096;
