@@ -82,6 +82,7 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     type Sums = [i32; W];
     type Weights = [[i8; 4]; W];
     type Codes = [u8; 4];
+    const INT8_ROWS: usize = R;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 

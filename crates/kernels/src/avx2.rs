@@ -142,6 +142,7 @@ impl Int8Lanes for F32x8 {
     type Sums = __m256i;
     type Weights = __m256i;
     type Codes = __m256i;
+    const INT8_ROWS: usize = 5;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 

@@ -102,6 +102,7 @@ impl Int8Lanes for F32x16 {
     type Sums = __m512i;
     type Weights = __m512i;
     type Codes = __m512i;
+    const INT8_ROWS: usize = 14;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 

@@ -95,7 +95,7 @@ struct Side {
     bias: *const f32,
 }
 
-/// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
+/// All rows of one panel, in blocks of at most `V::INT8_ROWS` rows of nearly equal height.
 #[inline(always)]
 unsafe fn column<V: Int8Lanes, const C: usize>(
     a: &Codes,
@@ -105,7 +105,7 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
     out_stride: usize,
 ) {
     let rows = a.rows();
-    let blocks = rows.div_ceil(V::ROWS);
+    let blocks = rows.div_ceil(V::INT8_ROWS);
     let mut start = 0;
     for block in 0..blocks {
         let end = rows * (block + 1) / blocks;
@@ -117,7 +117,7 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
             macro_rules! by_height {
                 ($($height:literal)*) => {
                     match end - start {
-                        $($height if $height <= V::ROWS => {
+                        $($height if $height <= V::INT8_ROWS => {
                             let factors = &*factors.cast::<[RowFactor; $height]>();
                             tile::<V, $height, C>((codes, a.row_bytes()), factors, side, epilogue, out, out_stride)
                         })*

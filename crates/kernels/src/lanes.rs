@@ -73,6 +73,8 @@ pub(crate) trait Int8Lanes: Lanes {
     type Weights: Copy;
     /// `UNIT` codes of one row, for every column the same.
     type Codes: Copy;
+    /// Rows of the int8 product's tile.
+    const INT8_ROWS: usize;
     /// Products that are added to a sum at a time.
     const UNIT: usize;
     /// Bytes of a code in memory.

@@ -100,6 +100,7 @@ impl Int8Lanes for F32x4 {
     type Sums = int32x4_t;
     type Weights = int16x4_t;
     type Codes = int16x4_t;
+    const INT8_ROWS: usize = 6;
     const UNIT: usize = 1;
     const CODE_BYTES: usize = 2;
 
