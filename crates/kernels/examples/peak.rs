@@ -77,7 +77,7 @@ fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) ->
         sum: &weight.sum,
     };
     let mut a = Codes::new();
-    a.fit(rows, depth, kernels.code_bytes);
+    a.fit(rows, depth, group, kernels.code_bytes);
     (kernels.quantise)(&numbers(rows * depth), depth, &mut a);
     let mut out = AlignedVec::<f32>::zeroed(rows * columns);
     best((rows * depth * columns) as f64, |turns| {

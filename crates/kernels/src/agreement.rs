@@ -3,11 +3,13 @@
 //! The tile shapes of instruction sets that this machine lacks are run with an emulated register, so that only their
 //! one-line wrappers of intrinsics stay untested here; which sets were there is printed.
 
+mod int8;
+
 use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::AlignedVec;
 use crate::{
-    AttentionShape, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels, Plain,
-    QuantisedWeight,
+    AttentionShape, Codes, Epilogue, Group, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels,
+    Plain, QuantisedWeight,
 };
 
 /// A register of `W` floats in plain Rust, for tile shapes that this machine lacks.
@@ -251,178 +253,6 @@ fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
         for rows in 1..29 {
             let some = product(kernels, rows, 64, 48, Epilogue::Gelu);
             assert!(some.iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: {rows} rows");
-        }
-    }
-}
-
-/// The codes of all rows, without what fills the rows up.
-fn codes_of(kernels: &Kernels, a: &Codes) -> Vec<u16> {
-    let code = |row: usize, k: usize| {
-        let at = &a.bytes()[row * a.row_bytes() + k * kernels.code_bytes..];
-        if kernels.code_bytes == 1 { u16::from(at[0]) } else { u16::from_le_bytes([at[0], at[1]]) }
-    };
-    (0..a.rows()).flat_map(|row| (0..a.width()).map(move |k| (row, k))).map(|(row, k)| code(row, k)).collect()
-}
-
-/// The codes themselves, and the product.
-fn product_int8(
-    kernels: &Kernels,
-    rows: usize,
-    depth: usize,
-    columns: usize,
-    epilogue: Epilogue,
-) -> (Vec<u16>, Vec<f32>) {
-    let weight = QuantisedWeight::new(&numbers(22, columns * depth), depth);
-    let packing = kernels.packing_int8;
-    let data = packing.pack(&weight.codes, columns, depth);
-    let padded = |values: &[f32]| {
-        let mut values = values.to_vec();
-        values.resize(packing.padded_columns(columns), 0.0);
-        values
-    };
-    let (scale, sum, bias) = (padded(&weight.scale), padded(&weight.sum), padded(&numbers(23, columns)));
-    let b = Int8Matrix { panels: Panels { depth, columns, packing, data: &data }, scale: &scale, sum: &sum };
-    let (stride, out_stride) = (depth + 3, bias.len() + 5);
-    let mut a = Codes::new();
-    a.fit(2 * rows, depth + 9, 1); // larger than needed, with other contents
-    a.fit(rows, depth, kernels.code_bytes);
-    (kernels.quantise)(&numbers(21, rows * stride), stride, &mut a);
-    let codes = codes_of(kernels, &a);
-    let mut out = vec![0.0; rows * out_stride];
-    let start = numbers(24, rows * columns);
-    for row in 0..rows {
-        out[row * out_stride..][..columns].copy_from_slice(&start[row * columns..][..columns]);
-    }
-    (kernels.matmul_int8)(MatmulInt8 { a: &a, b, bias: &bias, epilogue, out: &mut out, out_stride });
-    (codes, (0..rows).flat_map(|row| out[row * out_stride..][..columns].to_vec()).collect())
-}
-
-#[test]
-fn every_int8_product_equals_the_reference_bit_for_bit() {
-    for (name, kernels) in tables() {
-        let fused = !name.ends_with("(emulated)"); // those round a multiply-add twice
-        for rows in (1..=15).chain([28, 29, 57]) {
-            for depth in [1, 2, 3, 7, 8, 31, 32, 65, 384] {
-                for columns in [1, 15, 16, 17, 31, 32, 33, 96] {
-                    for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
-                        let (codes, got) = product_int8(kernels, rows, depth, columns, epilogue);
-                        let (want_codes, want) =
-                            product_int8(Kernels::scalar(), rows, depth, columns, epilogue);
-                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
-                        assert_eq!(codes, want_codes, "{what}");
-                        let tolerance = match epilogue {
-                            _ if !fused => 1e-5,
-                            Epilogue::Gelu => 1e-6,
-                            Epilogue::Store | Epilogue::Add => 0.0,
-                        };
-                        assert_close(&what, &got, &want, tolerance);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn an_int8_product_is_near_the_float_product() {
-    let (depth, columns) = (384, 48);
-    for (name, kernels) in tables() {
-        let (_, got) = product_int8(kernels, 5, depth, columns, Epilogue::Store);
-        let (a, b, bias) = (numbers(21, 5 * (depth + 3)), numbers(22, columns * depth), numbers(23, columns));
-        for (i, got) in got.into_iter().enumerate() {
-            let (row, column) = (i / columns, i % columns);
-            let (x, w) = (&a[row * (depth + 3)..][..depth], &b[column * depth..][..depth]);
-            let want = (Kernels::scalar().dot)(x, w) + bias[column];
-            assert!((got - want).abs() < 0.15, "{name}: at {row}, {column} got {got}, want {want}");
-        }
-    }
-}
-
-#[test]
-fn pairs_of_codes_keep_their_limit_and_stay_near_the_values() {
-    let shapes: [fn(usize, f32) -> f32; 7] = [
-        |_, x| x,
-        |k, x| if k == 5 { -9.0 } else { x }, // one value far below: all others are high
-        |k, x| if k == 5 { 9.0 } else { x },  // and far above
-        |k, x| if k < 2 { 9.0 - 18.0 * k as f32 } else { x }, // far out on both sides, in one pair
-        |k, x| if k < 4 { 9.0 - 18.0 * (k / 2) as f32 } else { x }, // in two
-        |_, x| 1e4 + x / 64.0,                // little spread far from zero
-        |_, x| x.signum(),
-    ];
-    for (name, kernels) in tables() {
-        for width in (2..=37).chain([384]) {
-            for (shape, value) in shapes.iter().enumerate() {
-                let row: Vec<f32> =
-                    numbers(31, width).into_iter().enumerate().map(|(k, x)| value(k, x)).collect();
-                let mut a = Codes::new();
-                a.fit(1, width, kernels.code_bytes);
-                (kernels.quantise)(&row, width, &mut a);
-                let (codes, factor) = (codes_of(kernels, &a), a.factors()[0]);
-                let what = format!("{name} {width} shape {shape}: {codes:?}");
-                assert!(codes.iter().all(|code| *code <= 255), "{what}");
-                assert!(codes.chunks(2).all(|pair| pair.iter().sum::<u16>() <= 258), "{what}");
-                // at worst all pairs would be 510
-                let spread = row.iter().fold(0.0f32, |max, x| max.max((x - factor.base).abs()));
-                assert!(factor.scale.abs() <= spread / 129.0 * 1.01, "{what}");
-                for (x, code) in row.iter().zip(&codes) {
-                    let error = (factor.base + factor.scale * f32::from(*code) - x).abs();
-                    assert!(error <= 1.51 * factor.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn the_largest_sums_of_two_products_do_not_saturate() {
-    let pairs = [[255.0f32, 3.0], [3.0, 255.0], [129.0, 129.0], [0.0, 0.0]];
-    for (name, kernels) in tables() {
-        let (depth, columns) = (96, 33);
-        let row: Vec<f32> = (0..depth).map(|k| pairs[k / 2 % 4][k % 2]).collect();
-        let sign = |column: usize, k: usize| match column {
-            0 => 1.0,
-            1 => -1.0,
-            _ if (k / 2 + column).is_multiple_of(3) => -1.0,
-            _ => 1.0,
-        };
-        let weight: Vec<f32> =
-            (0..columns).flat_map(|column| (0..depth).map(move |k| sign(column, k))).collect();
-        let weight = QuantisedWeight::new(&weight, depth);
-        assert!(weight.codes.iter().all(|code| code.abs() == 127));
-        let packing = kernels.packing_int8;
-        let data = packing.pack(&weight.codes, columns, depth);
-        let padded = packing.padded_columns(columns);
-        let (scale, zero) = (vec![1.0; padded], vec![0.0; padded]);
-        let panels = Panels { depth, columns, packing, data: &data };
-        let mut a = Codes::new();
-        a.fit(1, depth, kernels.code_bytes);
-        (kernels.quantise)(&row, depth, &mut a);
-        assert!(codes_of(kernels, &a).iter().zip(&row).all(|(code, x)| f32::from(*code) == *x), "{name}");
-        let mut out = vec![0.0; padded];
-        (kernels.matmul_int8)(MatmulInt8 {
-            a: &a,
-            b: Int8Matrix { panels, scale: &scale, sum: &zero },
-            bias: &zero,
-            epilogue: Epilogue::Store,
-            out: &mut out,
-            out_stride: padded,
-        });
-        for (column, got) in out.iter().take(columns).enumerate() {
-            let want: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
-            assert_eq!(*got, want, "{name} column {column}");
-        }
-    }
-}
-
-#[test]
-fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
-    for (name, kernels) in tables() {
-        for row in [[0.0f32; 19], [-3.5; 19], [1e30; 19], [f32::MIN_POSITIVE; 19]] {
-            let mut a = Codes::new();
-            a.fit(1, row.len(), kernels.code_bytes);
-            (kernels.quantise)(&row, row.len(), &mut a);
-            let factor = a.factors()[0];
-            assert_eq!((factor.scale, factor.base), (0.0, row[0]), "{name}");
         }
     }
 }

@@ -133,8 +133,8 @@ impl Lanes for F32x8 {
     }
 }
 
-// `vpmaddubsw` multiplies bytes and adds two products in 16 bits, where it would saturate if codes were not limited in pairs
-// (see `int8.rs`); `vpmaddwd` by ones adds two of these sums in 32 bits.
+// `vpmaddubsw` multiplies bytes and adds two products in 16 bits, where it would saturate if codes were not limited in groups
+// (see `int8.rs`); `vpmaddwd` by ones adds two of these sums in 32 bits. Quads are added up in 16 bits before.
 //
 // SAFETY of every block: as above, under avx2.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
@@ -163,6 +163,16 @@ impl Int8Lanes for F32x8 {
         unsafe {
             let pairs = _mm256_maddubs_epi16(codes, weights);
             _mm256_add_epi32(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)), sums)
+        }
+    }
+    const ADDS_QUADS: bool = true;
+    const QUAD_ROWS: usize = 4;
+    #[inline(always)]
+    unsafe fn multiply_add_quads(codes: [__m256i; 2], weights: [__m256i; 2], sums: __m256i) -> __m256i {
+        unsafe {
+            let first = _mm256_maddubs_epi16(codes[0], weights[0]);
+            let quads = _mm256_add_epi16(first, _mm256_maddubs_epi16(codes[1], weights[1]));
+            _mm256_add_epi32(_mm256_madd_epi16(quads, _mm256_set1_epi16(1)), sums)
         }
     }
     #[inline(always)]

@@ -33,7 +33,7 @@ mod agreement;
 
 use std::sync::OnceLock;
 
-pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
+pub use int8::{Codes, Group, Int8Matrix, MatmulInt8, QUAD_WIDTH, QuantisedWeight};
 pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
 pub use prefetch::prefetch;
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};

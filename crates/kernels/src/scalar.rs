@@ -1,6 +1,6 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
-use crate::int8::{Codes, MatmulInt8, PAIR_MAX, RowRange};
+use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
 use crate::signs::{GROUP_TABLE, SIGN_ROWS, SignBlock};
@@ -60,19 +60,23 @@ fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
 }
 
 fn quantise(rows: &[f32], stride: usize, to: &mut Codes) {
-    let (width, row_bytes) = (to.width(), to.row_bytes());
+    let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let (bytes, factors) = to.check(rows, stride, 1);
     for (i, factor) in factors.iter_mut().enumerate() {
         let row = &rows[i * stride..][..width];
-        *factor = RowRange::of(row).factor();
+        *factor = RowRange::of(row, group).factor(group);
         let inverse = factor.inverse();
-        let code = |x: f32| ((x - factor.base) * inverse).round_ties_even();
-        for (codes, pair) in bytes[i * row_bytes..].chunks_mut(2).zip(row.chunks(2)) {
-            let first = code(pair[0]);
-            let second = pair.get(1).map_or(0.0, |x| code(*x));
-            // what rounding made of a pair at the limit
-            codes[0] = first.min(PAIR_MAX - second) as u8;
-            codes[1] = second.min(PAIR_MAX - first) as u8;
+        let code = |k: usize| row.get(k).map_or(0.0, |x| ((x - factor.base) * inverse).round_ties_even());
+        for (k, to) in bytes[i * row_bytes..][..width].iter_mut().enumerate() {
+            let others = match group {
+                Group::Pair => code(k ^ 1),
+                Group::Quad => {
+                    let far = (k + width / 2) % width;
+                    code(k ^ 1) + code(far) + code(far ^ 1)
+                }
+            };
+            // what rounding made of a group at the limit
+            *to = code(k).min(GROUP_MAX - others).max(0.0) as u8;
         }
     }
 }
