@@ -7,10 +7,7 @@ mod int8;
 
 use crate::lanes::{Int8Lanes, Lanes};
 use crate::layout::AlignedVec;
-use crate::{
-    AttentionShape, Codes, Epilogue, Group, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Packing, Panels,
-    Plain, QuantisedWeight,
-};
+use crate::{AttentionShape, Epilogue, Isa, Kernels, Matmul, Packing, Panels, Plain};
 
 /// A register of `W` floats in plain Rust, for tile shapes that this machine lacks.
 #[derive(Clone, Copy)]
