@@ -8,5 +8,6 @@ pub mod http;
 pub mod inference;
 pub mod ingest;
 mod logging;
+mod loopback;
 pub mod metrics;
 pub mod serve;

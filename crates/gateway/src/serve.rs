@@ -36,7 +36,7 @@ pub enum ServeError {
     Kernels(String),
     /// A model can't be loaded.
     #[error(transparent)]
-    Model(#[from] weir_encoder::LoadError),
+    Model(#[from] crate::inference::ModelError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -94,8 +94,8 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
-    let models = Models::load(&config, kernels)?;
     let metrics = Metrics::new(kernels.isa.name());
+    let models = Models::load(&config, kernels, &metrics)?;
     let scheduler = Scheduler::start(&config.inference, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
@@ -120,6 +120,8 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
 
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
+    let asking = models.clone();
+    background.spawn(async move { asking.ask_upstreams().await });
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let gateway =
