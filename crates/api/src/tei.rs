@@ -149,7 +149,9 @@ impl TeiErrorType {
     pub fn of(code: Code) -> (TeiErrorType, u16) {
         match (code, code.status()) {
             (Code::EmptyInput, _) => (TeiErrorType::Empty, 400),
-            (Code::Overloaded | Code::DeadlineExceeded | Code::UpstreamTimeout, _) => (TeiErrorType::Overloaded, 429),
+            (Code::Overloaded | Code::DeadlineExceeded | Code::UpstreamTimeout, _) => {
+                (TeiErrorType::Overloaded, 429)
+            }
             (_, 503) => (TeiErrorType::Unhealthy, 503),
             (_, 400) => (TeiErrorType::Validation, 422),
             (_, status @ 401..500) => (TeiErrorType::Validation, status),

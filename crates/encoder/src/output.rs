@@ -87,7 +87,12 @@ pub(crate) fn pool_all<'a>(
 }
 
 /// One vector of the `count` vectors `rows`, all of which are taken.
-pub(crate) fn pool<'a>(pooling: Pooling, rows: impl Iterator<Item = &'a [f32]>, count: usize, out: &mut [f32]) {
+pub(crate) fn pool<'a>(
+    pooling: Pooling,
+    rows: impl Iterator<Item = &'a [f32]>,
+    count: usize,
+    out: &mut [f32],
+) {
     match pooling {
         Pooling::Mean => {
             sum(rows, out);

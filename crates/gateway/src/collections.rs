@@ -87,7 +87,9 @@ pub enum CollectionError {
         model: String,
     },
     /// It is not known how long the embeddings of its model are.
-    #[error("collection `{collection}` needs to know how long the embeddings of its model are; set `dimension`, or see to the upstream")]
+    #[error(
+        "collection `{collection}` needs to know how long the embeddings of its model are; set `dimension`, or see to the upstream"
+    )]
     Inference {
         /// The collection.
         collection: String,
@@ -197,7 +199,7 @@ struct Inner {
 }
 
 impl Collections {
-    /// Opens every collection of the store, and makes the default one when it isn't there.
+    /// Opens every collection of the store, and makes the default one when it isn't there and its model is ready.
     ///
     /// # Errors
     /// The first collection that can't be opened: the gateway does not start half.
@@ -222,9 +224,19 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
             collections.open_stored(collection).await?;
         }
-        let settings = CollectionSettings::default();
-        collections.create(weir_api::DEFAULT_COLLECTION, &settings).await?;
+        // a start waits for no upstream
+        if collections.0.models.default_model().is_none_or(|model| model.dimension().is_some()) {
+            collections.create_default().await?;
+        }
         Ok(collections)
+    }
+
+    /// Opens the default collection, which is created when it isn't there.
+    ///
+    /// # Errors
+    /// [`CollectionError`].
+    pub async fn create_default(&self) -> Result<(), CollectionError> {
+        self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
     }
 
     /// The open collection called `name`, if `caller` sees it.

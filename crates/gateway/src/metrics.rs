@@ -100,7 +100,12 @@ pub const TABLE: [Row; 21] = [
     ),
     row("weir_embed_queue_wait_seconds", Kind::Histogram, &["lane"], "How long they waited."),
     row("weir_embed_batch_size", Kind::Histogram, &[], "Texts that were embedded together."),
-    row("weir_embed_batch_tokens", Kind::Histogram, &[], "Tokens of these texts; estimated where an upstream counts them."),
+    row(
+        "weir_embed_batch_tokens",
+        Kind::Histogram,
+        &[],
+        "Tokens of these texts; estimated where an upstream counts them.",
+    ),
     row(
         "weir_upstream_errors_total",
         Kind::Counter,
@@ -333,10 +338,12 @@ impl Metrics {
 
     /// Texts came into the queue of a lane; they count as waiting until the returned value is dropped.
     pub fn queued(&self, lane: &'static str, texts: usize) -> Queued {
-        let depth = self.queue_depth.get_or_create_owned(&InLane { lane: lane.into() });
+        let labels = InLane { lane: lane.into() };
+        let depth = self.queue_depth.get_or_create_owned(&labels);
+        let wait = self.queue_wait.get_or_create_owned(&labels);
         let texts = to_i64(texts as u64);
         depth.inc_by(texts);
-        Queued { metrics: self.clone(), lane, depth, texts, since: Instant::now() }
+        Queued { depth, wait, texts, since: Instant::now() }
     }
 
     /// Counts a request to an upstream that failed.
@@ -402,9 +409,8 @@ impl Metrics {
 
 /// Texts that wait in a queue.
 pub struct Queued {
-    metrics: Metrics,
-    lane: &'static str,
     depth: Gauge,
+    wait: Histogram,
     texts: i64,
     since: Instant,
 }
@@ -413,8 +419,7 @@ impl Queued {
     /// They are embedded now; says how long they waited.
     pub fn ends(self) -> Duration {
         let waited = self.since.elapsed();
-        let labels = InLane { lane: self.lane.into() };
-        self.metrics.queue_wait.get_or_create(&labels).observe(waited.as_secs_f64());
+        self.wait.observe(waited.as_secs_f64());
         waited
     }
 }

@@ -120,8 +120,7 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
 
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
-    let asking = models.clone();
-    background.spawn(async move { asking.ask_upstreams().await });
+    background.spawn(ask_upstreams(models.clone(), collections.clone()));
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let gateway =
@@ -133,6 +132,21 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     store.close().await;
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// Asks upstreams for what is not known of them, and makes the default collection if it waited for that. An upstream that can't be
+/// reached is asked again when it is first needed.
+async fn ask_upstreams(models: Models, collections: Collections) {
+    for model in models.iter() {
+        if let Err(error) = model.learn_dimension().await {
+            tracing::warn!(model = model.id, %error, "the length of its embeddings is not known yet");
+        }
+    }
+    if models.default_model().is_some_and(|model| model.dimension().is_some())
+        && let Err(error) = collections.create_default().await
+    {
+        tracing::warn!(%error, "the default collection could not be made yet");
+    }
 }
 
 /// Opening reads and may migrate: it belongs on a thread that may wait.

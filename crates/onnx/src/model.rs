@@ -156,7 +156,9 @@ impl OnnxModel {
     fn output(&self, session: &Session) -> Result<&'static str, OnnxError> {
         let has = |name: &&&str| session.outputs().iter().any(|output| output.name() == **name);
         OUTPUTS.iter().find(has).copied().ok_or_else(|| {
-            self.shape("it has no output `last_hidden_state`; export it for feature extraction, without pooling")
+            self.shape(
+                "it has no output `last_hidden_state`; export it for feature extraction, without pooling",
+            )
         })
     }
 

@@ -239,8 +239,7 @@ mod tests {
 
     #[test]
     fn waits_double_are_spread_and_keep_to_what_the_upstream_asks() {
-        let first =
-            FailedAttempt { retries: 0, retries_max: 9, retry_after: None, left: None, random: 0.0 };
+        let first = FailedAttempt { retries: 0, retries_max: 9, retry_after: None, left: None, random: 0.0 };
         let wait = |change: &dyn Fn(&mut FailedAttempt)| {
             let mut failed = first;
             change(&mut failed);

@@ -68,15 +68,10 @@ impl ModelConfig {
             network,
         })
     }
-
 }
 
 /// Refuses lower-casing that the tokenizer does not do by itself.
-pub(crate) fn check_case(
-    folder: &Path,
-    do_lower_case: bool,
-    tokenizer: &Tokenizer,
-) -> Result<(), LoadError> {
+pub(crate) fn check_case(folder: &Path, do_lower_case: bool, tokenizer: &Tokenizer) -> Result<(), LoadError> {
     if !do_lower_case || tokenizer.is_lowercase() {
         return Ok(());
     }

@@ -51,7 +51,8 @@ impl Config {
 
     fn check_library(&self) -> Option<Problem> {
         let is_onnx = |model: &ModelConfig| matches!(model.kind, ModelKind::Onnx { .. });
-        let model = self.models.iter().find(|model| is_onnx(model)).filter(|_| self.onnx.library.is_empty())?;
+        let model =
+            self.models.iter().find(|model| is_onnx(model)).filter(|_| self.onnx.library.is_empty())?;
         let message = format!("the model `{}` needs ONNX Runtime, and `onnx.library` is empty", model.id);
         Some(Problem::new(Place::Nowhere, message).hint(
             "name its shared library; `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION",

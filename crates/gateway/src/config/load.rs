@@ -362,7 +362,10 @@ mod tests {
         else {
             panic!("{:?}", loaded.config.models)
         };
-        assert_eq!((a.url.as_str(), a.timeout_ms, a.texts_per_request_max), ("https://api.example/v1", 7, 128));
+        assert_eq!(
+            (a.url.as_str(), a.timeout_ms, a.texts_per_request_max),
+            ("https://api.example/v1", 7, 128)
+        );
         assert_eq!(a.api_key.unwrap().secret().unwrap().reveal(), "sk-1");
         assert_eq!((b.timeout_ms, b.texts_per_request_max, b.concurrent_requests_max), (10_000, 32, 8));
         let unset = in_file(file, &[], Flags::default()).unwrap().config; // only serving needs the key

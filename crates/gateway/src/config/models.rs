@@ -96,7 +96,12 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 18] = [
         "`[]`",
         "Lengths that embeddings may be cut to, of a model trained for it; empty takes what its files say. Not for `pseudo`.",
     ),
-    ("url", "URL", "required for `openai` and `tei`", "Where the upstream is: `/embeddings` or `/embed` is put behind it."),
+    (
+        "url",
+        "URL",
+        "required for `openai` and `tei`",
+        "Where the upstream is: `/embeddings` or `/embed` is put behind it.",
+    ),
     (
         "model",
         "text",
@@ -256,10 +261,8 @@ impl TypedModel {
             ],
             "pseudo" => &["dimension"],
             _ => {
-                wrong.push((
-                    "kind",
-                    format!("must be one of local, onnx, openai, tei, pseudo, not {kind:?}"),
-                ));
+                wrong
+                    .push(("kind", format!("must be one of local, onnx, openai, tei, pseudo, not {kind:?}")));
                 return Err(wrong);
             }
         };

@@ -46,7 +46,8 @@ enum KeySource {
 }
 
 /// What a key may look like in the configuration. A message with it never repeats what was written, for that may be the key itself.
-const FORMS: &str = "must be \"env:NAME\" or \"file:PATH\": a key itself has no place in a configuration file";
+const FORMS: &str =
+    "must be \"env:NAME\" or \"file:PATH\": a key itself has no place in a configuration file";
 
 /// Bytes of a key, at most.
 const KEY_BYTES_MAX: usize = 8 << 10;
@@ -69,7 +70,9 @@ impl ApiKey {
     pub(super) fn read(&mut self, environment: &Environment) {
         let found = match &self.source {
             KeySource::Variable(name) => match environment.get(name) {
-                Some(value) => value.to_str().map(str::to_owned).ok_or(format!("the variable {name} is not UTF-8")),
+                Some(value) => {
+                    value.to_str().map(str::to_owned).ok_or(format!("the variable {name} is not UTF-8"))
+                }
                 None => Err(format!("the variable {name} is not set")),
             },
             KeySource::File(path) => std::fs::read_to_string(path)
@@ -77,8 +80,13 @@ impl ApiKey {
         };
         self.found = found.and_then(|text| {
             let key = text.trim();
-            let is_sound = !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.bytes().all(|b| b.is_ascii_graphic());
-            if is_sound { Ok(Secret::new(key)) } else { Err(format!("{self} holds no key: it must be one word of ASCII")) }
+            let is_sound =
+                !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.bytes().all(|b| b.is_ascii_graphic());
+            if is_sound {
+                Ok(Secret::new(key))
+            } else {
+                Err(format!("{self} holds no key: it must be one word of ASCII"))
+            }
         });
     }
 

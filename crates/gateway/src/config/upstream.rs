@@ -136,7 +136,12 @@ impl TypedUpstream {
             dimension,
             dimensions,
             normalize: self.normalize.unwrap_or(true),
-            texts_per_request_max: number("texts_per_request_max", self.texts_per_request_max, texts, 1..=100_000),
+            texts_per_request_max: number(
+                "texts_per_request_max",
+                self.texts_per_request_max,
+                texts,
+                1..=100_000,
+            ),
             bytes_per_request_max: number(
                 "bytes_per_request_max",
                 self.bytes_per_request_max,

@@ -209,7 +209,12 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
 }
 
 /// One embedding for each text: the mean of its parts, weighted by their tokens, and of length one where all embeddings are.
-fn joined(embeddings: Vec<Vec<f32>>, weights: &[usize], parts: &[usize], is_normalised: bool) -> Vec<Vec<f32>> {
+fn joined(
+    embeddings: Vec<Vec<f32>>,
+    weights: &[usize],
+    parts: &[usize],
+    is_normalised: bool,
+) -> Vec<Vec<f32>> {
     let mut weighted = embeddings.into_iter().zip(weights);
     let join = |count: &usize| {
         let mut parts = weighted.by_ref().take(*count);

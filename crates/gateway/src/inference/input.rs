@@ -49,7 +49,9 @@ impl Input {
         match &self.content {
             Content::Ids(ids) => Key::of_ids(fingerprint, ids),
             Content::Words(text, _) => Key::of_text(fingerprint, text),
-            Content::Remote(text) => Key::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text)),
+            Content::Remote(text) => {
+                Key::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
+            }
         }
     }
 

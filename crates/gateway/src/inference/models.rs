@@ -107,15 +107,6 @@ impl Models {
         }
     }
 
-    /// Asks upstreams for what is not known of them. One that can't be reached is asked again when it is first needed.
-    pub async fn ask_upstreams(&self) {
-        for model in self.iter() {
-            if let Err(error) = model.learn_dimension().await {
-                tracing::warn!(model = model.id, %error, "the length of its embeddings is not known yet");
-            }
-        }
-    }
-
     /// The model that is meant when none is named.
     pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
         self.0.first()
@@ -149,8 +140,9 @@ impl Loader<'_> {
         let (embedder, own) = match &model.kind {
             ModelKind::Local { folder, precision, dimensions } => {
                 let precision = precision.unwrap_or(self.config.inference.precision);
-                let mut loaded = Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
-                    .map_err(failed)?;
+                let mut loaded =
+                    Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
+                        .map_err(failed)?;
                 if !loaded.info().labels.is_empty() {
                     return Err(classifier(model, folder));
                 }

@@ -42,7 +42,12 @@ impl Engine {
         }
     }
 
-    fn embed(&self, sequences: &[&[u32]], lane: Lane, scratch: &mut Scratch) -> Result<Vec<Vec<f32>>, OnnxError> {
+    fn embed(
+        &self,
+        sequences: &[&[u32]],
+        lane: Lane,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vec<f32>>, OnnxError> {
         let (out, dimension) = match self {
             Engine::Local(model) => {
                 let dimension = model.info().dimension;

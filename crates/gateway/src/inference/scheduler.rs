@@ -125,10 +125,22 @@ impl Scheduler {
     pub fn start(settings: &Inference, metrics: Metrics) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
-        let interactive =
-            Pool::start(Settings { name: "embed", threads, standing: Standing::Soon, splits: true, lane: Lane::Interactive, metrics: metrics.clone() })?;
-        let bulk =
-            Pool::start(Settings { name: "bulk", threads, standing: Standing::WhenIdle, splits: false, lane: Lane::Bulk, metrics: metrics.clone() })?;
+        let interactive = Pool::start(Settings {
+            name: "embed",
+            threads,
+            standing: Standing::Soon,
+            splits: true,
+            lane: Lane::Interactive,
+            metrics: metrics.clone(),
+        })?;
+        let bulk = Pool::start(Settings {
+            name: "bulk",
+            threads,
+            standing: Standing::WhenIdle,
+            splits: false,
+            lane: Lane::Bulk,
+            metrics: metrics.clone(),
+        })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
         let cache = Cache::new(settings.cache_bytes_max);
@@ -163,8 +175,12 @@ impl Scheduler {
         let fingerprint = model.own_fingerprint();
         let keys: Vec<Key> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
         let known: Vec<Option<Vec<f32>>> = keys.iter().map(|key| cache.get(key)).collect();
-        let unknown: Vec<Input> =
-            inputs.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(input, _)| input).collect();
+        let unknown: Vec<Input> = inputs
+            .into_iter()
+            .zip(&known)
+            .filter(|(_, known)| known.is_none())
+            .map(|(input, _)| input)
+            .collect();
         metrics.embed_cache(known.len() - unknown.len(), unknown.len());
         let made = match unknown.is_empty() {
             true => Embedded::default(),

@@ -17,7 +17,9 @@ pub enum InfoError {
     #[error("no model folder is named or configured")]
     NoFolder,
     /// The default model is none that the encoder runs.
-    #[error("the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load")]
+    #[error(
+        "the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load"
+    )]
     NotLocal(String),
     /// The folder holds no model that can be run.
     #[error(transparent)]

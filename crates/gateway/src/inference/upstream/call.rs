@@ -107,11 +107,7 @@ impl Caller {
         })
     }
 
-    fn request(
-        &self,
-        texts: &[UpstreamText],
-        timeout: Duration,
-    ) -> Result<Vec<Vec<f32>>, UpstreamError> {
+    fn request(&self, texts: &[UpstreamText], timeout: Duration) -> Result<Vec<Vec<f32>>, UpstreamError> {
         let UpstreamConfig { protocol, url, normalize, .. } = &self.settings;
         let address = format!("{url}{}", wire::path(*protocol));
         let mut request = self
@@ -130,7 +126,9 @@ impl Caller {
         let mut embeddings = self.read(response, texts.len(), timeout)?;
         for embedding in &mut embeddings {
             if embedding.is_empty() || !embedding.iter().all(|x| x.is_finite()) {
-                return Err(self.reply("an embedding that is empty or holds something else than finite numbers"));
+                return Err(
+                    self.reply("an embedding that is empty or holds something else than finite numbers")
+                );
             }
             if *normalize {
                 scale_to_length_one(embedding);
@@ -169,18 +167,17 @@ impl Caller {
     }
 
     fn unreached(&self, error: &ureq::Error, timeout: Duration) -> UpstreamError {
-        match error {
-            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => UpstreamError::Connect {
-                upstream: self.shown.clone(),
-                reason: "connecting took too long".to_owned(),
-            },
-            ureq::Error::Timeout(_) => self.timeout(timeout),
-            ureq::Error::BodyExceedsLimit(_) => self.reply(format!("more than {REPLY_BYTES_MAX} bytes")),
-            other => UpstreamError::Connect {
-                upstream: self.shown.clone(),
-                reason: self.freed(&other.to_string()),
-            },
+        let connect = |reason| UpstreamError::Connect { upstream: self.shown.clone(), reason };
+        if let ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) = error {
+            return connect("connecting took too long".to_owned());
         }
+        if let ureq::Error::Timeout(_) = error {
+            return self.timeout(timeout);
+        }
+        if let ureq::Error::BodyExceedsLimit(_) = error {
+            return self.reply(format!("more than {REPLY_BYTES_MAX} bytes"));
+        }
+        connect(self.freed(&error.to_string()))
     }
 
     /// `text` without the key.

@@ -6,7 +6,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
     /// It can't be reached, or the connection broke.
-    #[error("the upstream of model {upstream} can't be reached: {reason}; see whether it runs and `url` is right")]
+    #[error(
+        "the upstream of model {upstream} can't be reached: {reason}; see whether it runs and `url` is right"
+    )]
     Connect {
         /// Who.
         upstream: String,
@@ -76,9 +78,9 @@ impl UpstreamError {
     /// Whether the same request can succeed in a moment.
     pub fn is_transient(&self) -> bool {
         match self {
-            UpstreamError::Connect { .. }
-            | UpstreamError::Timeout { .. }
-            | UpstreamError::Limited { .. } => true,
+            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Limited { .. } => {
+                true
+            }
             UpstreamError::Status { status, .. } => *status == 408 || (*status >= 500 && *status != 501),
             UpstreamError::Reply { .. } | UpstreamError::Open { .. } => false,
         }
@@ -96,9 +98,13 @@ impl UpstreamError {
     /// When it may be asked again, if that is known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            UpstreamError::Limited { retry_after, .. } | UpstreamError::Status { retry_after, .. } => *retry_after,
+            UpstreamError::Limited { retry_after, .. } | UpstreamError::Status { retry_after, .. } => {
+                *retry_after
+            }
             UpstreamError::Open { retry_after, .. } => Some(*retry_after),
-            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Reply { .. } => None,
+            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Reply { .. } => {
+                None
+            }
         }
     }
 

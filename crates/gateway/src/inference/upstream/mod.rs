@@ -340,10 +340,8 @@ mod tests {
             truncation: Truncation::End,
         };
         let requests = cut(lengths.iter().map(text).collect(), &settings);
-        let lengths: Vec<Vec<usize>> = requests
-            .iter()
-            .map(|request| request.iter().map(|text| text.text.len()).collect())
-            .collect();
+        let lengths: Vec<Vec<usize>> =
+            requests.iter().map(|request| request.iter().map(|text| text.text.len()).collect()).collect();
         assert_eq!(lengths, expected);
     }
 

@@ -170,7 +170,12 @@ mod tests {
     fn replies_are_put_in_order_whether_numbers_or_base64() {
         let both = r#"{"data":[{"index":1,"embedding":[3,-0.5]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{}}"#;
         check(Protocol::OpenAi, both, 2, Ok(&[&[1.0, 2.0], &[3.0, -0.5]]));
-        check(Protocol::OpenAi, r#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#, 2, Ok(&[&[1.0], &[2.0]]));
+        check(
+            Protocol::OpenAi,
+            r#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#,
+            2,
+            Ok(&[&[1.0], &[2.0]]),
+        );
         check(Protocol::Tei, "[[1,2],[3,4]]", 2, Ok(&[&[1.0, 2.0], &[3.0, 4.0]]));
     }
 
@@ -182,7 +187,9 @@ mod tests {
         check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
         let odd = embeddings(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1).unwrap_err();
         assert!(odd.contains("no whole number of floats"), "{odd}");
-        assert!(embeddings(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: "));
+        assert!(
+            embeddings(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: ")
+        );
     }
 
     #[test]
@@ -204,7 +211,11 @@ mod tests {
     fn every_form_of_retry_after_is_read() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         let check = |ms, seconds, expected: Option<u64>| {
-            assert_eq!(retry_after(ms, seconds, now), expected.map(Duration::from_millis), "{ms:?} {seconds:?}");
+            assert_eq!(
+                retry_after(ms, seconds, now),
+                expected.map(Duration::from_millis),
+                "{ms:?} {seconds:?}"
+            );
         };
         check(None, None, None);
         check(Some("250"), Some("9"), Some(250));
