@@ -47,7 +47,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
-    drop(metrics.queued("bulk", 3).ends());
+    metrics.queued("bulk", 3).ends();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
     let _connection = metrics.connection();

@@ -98,9 +98,13 @@ impl Caller {
             return Err(self.open(retry_after));
         }
         let made = self.request(texts, timeout);
-        let is_failure = made.as_ref().is_err_and(UpstreamError::is_failure);
-        let outcome = if is_failure { Outcome::Failed } else { Outcome::Answered };
-        self.breaker().record(Instant::now(), outcome);
+        // a caller in a hurry says nothing about the upstream's health
+        let is_cut_short = timeout < own && matches!(made, Err(UpstreamError::Timeout { .. }));
+        if !is_cut_short {
+            let is_failure = made.as_ref().is_err_and(UpstreamError::is_failure);
+            let outcome = if is_failure { Outcome::Failed } else { Outcome::Answered };
+            self.breaker().record(Instant::now(), outcome);
+        }
         made.inspect_err(|error| {
             self.metrics.upstream_failed(&self.id, &error.label());
             tracing::warn!(model = self.id, %error, "a request to an upstream failed");
