@@ -127,7 +127,7 @@ mod tests {
         let result = SearchResult {
             id: "a/b.md".into(),
             score: 0.5,
-            relevance: 0.5,
+            relevance: Some(0.5),
             text,
             title: Some("Wind".into()),
             metadata: Metadata::empty(),

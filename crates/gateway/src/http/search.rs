@@ -14,7 +14,7 @@ use super::body::{self, CallerOf, Json};
 use super::error::ApiError;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
-use crate::inference::{Caching, Lane, Truncation};
+use crate::inference::{Lane, Terms, Truncation};
 
 /// Searches one collection.
 pub(super) async fn search(
@@ -22,7 +22,7 @@ pub(super) async fn search(
     CallerOf(caller): CallerOf,
     request: Request,
 ) -> Result<Json<SearchReply>, ApiError> {
-    let caching = body::caching(request.headers());
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let started = Instant::now();
     let request: SearchRequest = weir_api::parse(&bytes)?;
@@ -35,7 +35,8 @@ pub(super) async fn search(
     let _room = gateway.room_for_search()?;
     let parsed = started.elapsed();
 
-    let embedding = embed_query(&gateway, &collection, &request, mode, caching).await?;
+    let terms = Terms { lane: Lane::Interactive, caching, until };
+    let embedding = embed_query(&gateway, &collection, &request, mode, terms).await?;
     let embedded = started.elapsed();
 
     let mode = match mode {
@@ -97,13 +98,12 @@ async fn embed_query(
     collection: &OpenCollection,
     request: &SearchRequest,
     mode: Mode,
-    caching: Caching,
+    terms: Terms,
 ) -> Result<Option<Vec<f32>>, ApiError> {
     let Some(model) = collection.model().filter(|_| mode != Mode::Lexical) else { return Ok(None) };
     let text = format!("{}{}", model.query_prompt, request.query);
     let input = model.input(&text, Truncation::End);
-    let mut embeddings = gateway.scheduler.embed(model, vec![input], Lane::Interactive, caching).await?;
-    Ok(embeddings.pop())
+    Ok(gateway.scheduler.embed(model, vec![input], terms).await?.embeddings.pop())
 }
 
 /// What the request says, and the settings for the rest.
