@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The documents, vectors and queries of bench/search: real passages, embedded by our own encoder, and blends beyond them.
+"""The documents, vectors and queries of bench/search: real passages, embedded by our own encoder, and blends.
 
     python bench/search/corpus.py --cache .cache/bench-search --binaries target/release/examples [--data FOLDER]
 
@@ -7,14 +7,14 @@ In the cache folder `corpus/`, each made once and kept; a run that was interrupt
 
 | file | what |
 |---|---|
-| `documents.jsonl` | a document a line: `id`, `title`, `text`, `n` (0..999, uniform), `group` (the source, or `blend`) |
+| `documents.jsonl` | a document a line: `id`, `title`, `text`, `n` (0..999, uniform), `group` (the source or `blend`) |
 | `documents.f32` | their embeddings, rows of 384 little-endian f32; the real ones come first |
 | `queries.jsonl`, `queries.f32` | a query a line as a JSON string, and its embedding |
 | `corpus.json` | how many of each, where they are from, and how long embedding took |
 
-A query is one to four content words of the title of a passage that is held out, or the three to eight first words of its
-text. A blend is a mix of two real embeddings with noise, and the first half of the sentences of the one passage with the
-second half of those of the other.
+A query is one to four content words of the title of a passage that is held out, or the first three to eight words of
+its text. A blend is a mix of two real embeddings with noise, and the first half of the sentences of the one passage with
+the second half of those of the other.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ DIMENSION = 384
 REAL_MAX = 220_000
 DOCUMENTS = 1_000_000
 QUERIES = 2_000
-# Tokens that are embedded at most, the model's own limit: with the title before the text, as the gateway embeds a document of
-# one chunk, so that a collection that is filled over HTTP has the very same vectors.
+# Tokens that are embedded at most, the model's own limit: with the title before the text, as the gateway embeds a
+# document of one chunk, so that a collection that is filled over HTTP has the very same vectors.
 TOKENS_MAX = 256
 # Passages that begin with the same letters, so many of them, are one.
 SAME_BEGINNING = 120

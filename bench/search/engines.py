@@ -72,7 +72,10 @@ class Engine:
 
 def ours() -> list[Engine]:
     """The index in process, and the same without vectors."""
-    setup = "in process, from Rust: `crates/index/examples/bench_search`; each leg gives 100 to the fusion (convex), 10 hits with texts"
+    setup = (
+        "in process, from Rust: `crates/index/examples/bench_search`; each leg gives 100 to the fusion (convex), 10 hits "
+        "with texts"
+    )
     return [Engine(OURS, setup), Engine(TEXT_ONLY, "the same without vectors", modes=("lexical",))]
 
 
@@ -119,7 +122,9 @@ def build(setup: Setup, engine: Engine, documents: int, cores: Iterable[int]) ->
         raise EngineError(f"{engine.name} reads what {name} has built, which is not there")
     shutil.rmtree(folder, ignore_errors=True)
     command = [*engine.command(setup, "build", folder), "--documents", str(documents)]
-    done = subprocess.run(pinned(command, cores), capture_output=True, text=True, cwd=ROOT, check=False, env=environment(setup))
+    done = subprocess.run(
+        pinned(command, cores), capture_output=True, text=True, cwd=ROOT, check=False, env=environment(setup)
+    )
     if done.returncode != 0:
         raise EngineError(f"{engine.name} could not be built:\n{done.stderr[-1500:]}")
     facts = json.loads(done.stdout.splitlines()[-1])

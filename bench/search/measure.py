@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Measures search beside its peers in one run, and writes a page, plots and all figures.
 
-    bench/search.sh                                  # everything; the first run embeds the corpus and builds every index
+    bench/search.sh                                  # everything; the first run embeds the corpus and builds all
     bench/search.sh --sizes 10000 50000 --out FOLDER # a quick look
     python bench/search/measure.py --tiny --binaries target/checked/examples --out FOLDER   # 1,000 documents, seconds
 
-At each size every engine lives in a process of its own, and they take turns of some queries at each kind of search, in a random
-order; whatever else the machine does meets all of them.
+At each size every engine lives in a process of its own, and they take turns of some queries at each kind of search, in a
+random order; whatever else the machine does meets all of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Run:
 
 @contextmanager
 def alive(run: Run, documents: int, chosen: list[Engine]) -> Iterator[list[Process]]:
-    """The processes of all engines that can be built and start. A peer that does not is named in the page; ours must."""
+    """The processes of all engines that can be built and start. The page names a peer that does not; ours must."""
     with ExitStack() as stack:
         processes: list[Process] = []
         for engine in chosen:
@@ -80,7 +80,8 @@ def alive(run: Run, documents: int, chosen: list[Engine]) -> Iterator[list[Proce
             stack.callback(process.close)
             processes.append(process)
             run.found.add_engine(documents, engine, process.detail, built, process.opened)
-            say(f"{documents:,}: {engine.name}: built in {built.total_seconds:.0f} s, opened in {process.opened.seconds:.2f} s")
+            times = f"built in {built.total_seconds:.0f} s, opened in {process.opened.seconds:.2f} s"
+            say(f"{documents:,}: {engine.name}: {times}")
         yield processes
 
 
@@ -103,7 +104,9 @@ def tune(run: Run, processes: list[Process], documents: int) -> None:
     for process in processes:
         tried = {}
         for effort in process.engine.efforts if "dense" in process.engine.modes else ():
-            reply = process.call(command="search", mode="dense", below=None, first=0, count=TUNING_QUERIES, effort=effort)
+            reply = process.call(
+                command="search", mode="dense", below=None, first=0, count=TUNING_QUERIES, effort=effort
+            )
             tried[effort] = exact.recall(0, reply["hits"])
             if tried[effort] >= RECALL_WANTED:
                 break
@@ -192,7 +195,9 @@ def measure_throughput(run: Run, processes: list[Process], documents: int, secon
             for process in processes:
                 if mode in process.engine.modes:
                     effort = run.found.efforts.get((documents, process.engine.name), 0)
-                    reply = process.call(command="throughput", mode=mode, threads=threads, seconds=seconds, effort=effort)
+                    reply = process.call(
+                        command="throughput", mode=mode, threads=threads, seconds=seconds, effort=effort
+                    )
                     rate = reply["searches"] / reply["seconds"]
                     run.found.rates[process.engine.name, documents, mode, threads] = rate
 
@@ -245,7 +250,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     root = engines.ROOT
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="1,000 made-up documents, and only the peers that are installed")
+    parser.add_argument(
+        "--tiny", action="store_true", help="1,000 made-up documents, and only the peers that are installed"
+    )
     parser.add_argument("--binaries", type=Path, default=root / "target" / "release" / "examples")
     parser.add_argument("--model", type=Path, default=root / "models" / "all-MiniLM-L6-v2")
     parser.add_argument("--data", type=Path, help="a folder with evaluation sets, more real passages")

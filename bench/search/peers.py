@@ -1,7 +1,7 @@
 """The peers: other people's search engines behind one small interface, each in its best form for a hybrid search.
 
-Every search gives the ten best documents with their titles and texts, as ours does. What each is set up with stands in its
-`setup`, which the page quotes.
+Every search gives the ten best documents with their titles and texts, as ours does. What each is set up with stands in
+its `setup`, which the page quotes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
 import postgres
 
 HITS = 10
@@ -72,14 +72,14 @@ def reciprocal_rank(*rankings: list[int]) -> list[int]:
     return sorted(scores, key=lambda found: -scores[found])[:HITS]
 
 
-class LanceDb:
+class LanceDb(Peer):
     """lancedb: one table with a full-text, a vector and a scalar index."""
 
     setup = (
-        "table with an FTS index (stemming, stop words, no positions), IVF_HNSW_SQ (one partition, m 20, ef_construction "
-        "150, dot product) and a BTREE on `n`; hybrid by its own `query_type='hybrid'` with RRF; effort is `ef`"
+        "table with an FTS index (stemming, stop words, no positions), IVF_HNSW_SQ (one partition, m 20, "
+        "ef_construction 150, dot product), a BTREE on `n`; hybrid by `query_type='hybrid'` with RRF; effort is `ef`"
     )
-    modes = ("hybrid", "lexical", "dense")
+    modes: ClassVar[tuple[str, ...]] = ("hybrid", "lexical", "dense")
     efforts = (100, 200, 400, 800, 1600)
     filters = True
     columns: ClassVar[list[str]] = ["id", "title", "text"]
@@ -94,7 +94,7 @@ class LanceDb:
 
     def build(self, documents: list[Document], vectors: Vectors) -> None:
         """Adds in batches, then makes the indexes."""
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped]
 
         kind = pa.list_(pa.float32(), DIMENSION)
         texts = [(name, pa.string()) for name in ("title", "text", "both")]
@@ -144,7 +144,7 @@ class LanceDbByHand(LanceDb):
     """lancedb again, with two searches for ids that are merged in Python."""
 
     setup = "the same table; hybrid by two searches for 100 ids each, RRF in Python, then ten rows by id"
-    modes = ("hybrid",)
+    modes: ClassVar[tuple[str, ...]] = ("hybrid",)
 
     def search(self, mode: str, text: str, vector: Vectors, below: int | None, effort: int) -> list[int]:
         """Row ids of both legs, merged, and the rows of the best."""
@@ -156,20 +156,25 @@ class LanceDbByHand(LanceDb):
                 query.where(f"n < {below}", prefilter=True)
             rankings.append(query.select(["id"]).with_row_id(True).limit(DEPTH).to_arrow())
         rows = [ranking["_rowid"].to_pylist() for ranking in rankings]
-        ids = {row: found for ranking, rows_ in zip(rankings, rows, strict=True) for row, found in zip(rows_, ranking["id"].to_pylist(), strict=True)}
+        ids = {
+            row: found
+            for ranking, rows_ in zip(rankings, rows, strict=True)
+            for row, found in zip(rows_, ranking["id"].to_pylist(), strict=True)
+        }
         best = reciprocal_rank(*rows)
         self._table.take_row_ids(best).select(self.columns).to_arrow()
         return [ids[row] for row in best]
 
 
-class Qdrant:
+class Qdrant(Peer):
     """qdrant-edge: a shard with a BM25 text index and HNSW."""
 
     setup = (
-        "shard with a BM25 text index (Snowball English, stop words), HNSW m 16, ef_construct 100, full_scan_threshold 10,000 KB, "
-        "dot product, an integer index on `n`; one query with two prefetches of 100 and RRF; `optimize` until nothing is left to do, `flush`"
+        "shard with a BM25 text index (Snowball English, stop words), HNSW m 16, ef_construct 100, full_scan_threshold "
+        "10,000 KB, dot product, an integer index on `n`; one query with two prefetches of 100 and RRF; `optimize` until "
+        "nothing is left to do, `flush`; effort is `hnsw_ef`"
     )
-    modes = ("hybrid", "lexical", "dense")
+    modes: ClassVar[tuple[str, ...]] = ("hybrid", "lexical", "dense")
     efforts = (64, 128, 256, 512, 1024)
     filters = True
 
@@ -190,12 +195,16 @@ class Qdrant:
             part = documents[start : start + BATCH]
             rows = vectors[start : start + BATCH].tolist()
             points = [
-                q.Point(number(document), row, {key: document[key] for key in ("title", "text", "n")} | {"both": both(document)})
+                q.Point(
+                    number(document),
+                    row,
+                    {key: document[key] for key in ("title", "text", "n")} | {"both": both(document)},
+                )
                 for document, row in zip(part, rows, strict=True)
             ]
             shard.update(q.UpdateOperation.upsert_points(points))
         stemmer = q.SnowballParams(q.SnowballLanguage.English)
-        # nothing is filtered by words: without this the graph gets links for every frequent word, which takes ten times as long
+        # nothing is filtered by words: without this the graph gets links for every frequent word, in six times the time
         text = q.TextIndexParams(
             lowercase=True, stopwords=q.Language.English, stemmer=stemmer, scoring=True, enable_hnsw=False
         )
@@ -231,18 +240,22 @@ class Qdrant:
         return [point.id for point in self._shard.query(request)]
 
 
-class Chroma:
+class Chroma(Peer):
     """chromadb: a local collection; it has no ranking by words."""
 
-    setup = "PersistentClient, HNSW of inner product with its defaults (max_neighbors 16, ef_construction 100); no BM25, so no hybrid"
-    modes = ("dense",)
+    setup = (
+        "PersistentClient, HNSW of inner product with its defaults (max_neighbors 16, ef_construction 100), effort is "
+        "`ef_search`; no BM25, so no hybrid"
+    )
+    modes: ClassVar[tuple[str, ...]] = ("dense",)
     efforts = (100, 200, 400, 800)
     filters = True
 
     def __init__(self, folder: Path) -> None:
         import chromadb
+        from chromadb.config import Settings
 
-        settings = chromadb.Settings(anonymized_telemetry=False)
+        settings = Settings(anonymized_telemetry=False)
         self._client = chromadb.PersistentClient(str(folder), settings=settings)
         self._effort = 0
         self._collection: Any = None
@@ -276,12 +289,15 @@ class Chroma:
         return [int(id_[1:]) for id_ in found["ids"][0]]
 
 
-class Bm25s:
+class Bm25s(Peer):
     """bm25s beside an exact comparison by numpy, merged in Python."""
 
-    setup = "bm25s (PyStemmer, English stop words) and exact f32 by numpy on one thread, both in memory; RRF in Python; filters as masks"
-    modes = ("hybrid", "lexical", "dense")
-    efforts = ()
+    setup = (
+        "bm25s (PyStemmer, English stop words) and exact f32 by numpy on one thread, both in memory; RRF in Python; "
+        "filters as masks"
+    )
+    modes: ClassVar[tuple[str, ...]] = ("hybrid", "lexical", "dense")
+    efforts: ClassVar[tuple[int, ...]] = ()
     filters = True
 
     def __init__(self, folder: Path) -> None:
@@ -289,7 +305,7 @@ class Bm25s:
 
     def build(self, documents: list[Document], vectors: Vectors) -> None:
         """Indexes the tokens, saves both."""
-        import bm25s
+        import bm25s  # type: ignore[import-untyped]
 
         tokens = self._tokens([both(document) for document in documents])
         retriever = bm25s.BM25()
@@ -338,20 +354,20 @@ class Bm25s:
 
     def _tokens(self, texts: list[str]) -> Any:
         import bm25s
-        import Stemmer
+        import Stemmer  # type: ignore[import-not-found]
 
         return bm25s.tokenize(texts, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False)
 
 
-class Postgres:
+class Postgres(Peer):
     """PostgreSQL's full text over a GIN index; the server is started by `postgres.py`."""
 
     setup = (
         "GIN index over an English `tsvector`, any word may match, `ts_rank`; index on `n`; prepared statement; "
         "shared_buffers 2 GB, no parallel workers, fsync on"
     )
-    modes = ("lexical",)
-    efforts = ()
+    modes: ClassVar[tuple[str, ...]] = ("lexical",)
+    efforts: ClassVar[tuple[int, ...]] = ()
     filters = True
 
     def __init__(self, folder: Path) -> None:
@@ -362,8 +378,8 @@ class Postgres:
         """Copies, then indexes."""
         connection = self._server.connect()
         connection.execute(
-            "CREATE TABLE documents (id int PRIMARY KEY, title text, body text, n int, words tsvector GENERATED ALWAYS AS "
-            "(to_tsvector('english', title || ' ' || body)) STORED)"
+            "CREATE TABLE documents (id int PRIMARY KEY, title text, body text, n int, "
+            "words tsvector GENERATED ALWAYS AS (to_tsvector('english', title || ' ' || body)) STORED)"
         )
         with connection.cursor().copy("COPY documents (id, title, body, n) FROM STDIN") as copy:
             for document in documents:
@@ -397,7 +413,7 @@ class Postgres:
         return [row[0] for row in rows]
 
 
-PEERS: dict[str, Callable[[Path], Peer]] = {
+PEERS: dict[str, type[Peer]] = {
     "LanceDB": LanceDb,
     "LanceDB, by hand": LanceDbByHand,
     "Qdrant Edge": Qdrant,

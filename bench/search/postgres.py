@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own: on loopback, on a free port, in a folder of the cache, as long as a process needs it."""
+"""A PostgreSQL server of our own: on loopback, a free port, a folder of the cache, as long as a process needs it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,13 @@ class Server:
             self._folder.mkdir(parents=True, exist_ok=True)
             if self._user is not None:
                 shutil.chown(self._folder, self._user)
-            command = [str(programs / "initdb"), "--username=bench", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8"]
+            command = [
+                str(programs / "initdb"),
+                "--username=bench",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C.UTF-8",
+            ]
             subprocess.run([*command, "-D", str(data)], check=True, stdout=subprocess.DEVNULL, **self._as_user())
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

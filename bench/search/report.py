@@ -130,7 +130,11 @@ def figures(report: Report) -> dict[str, Any]:
         | {"engine": name, "searches": len(samples.wall_ns)}
         | {f"p{round(part * 100)}_ms": round(samples.ms(part), 4) for part in (0.5, 0.95, 0.99)}
         | {"mean_ms": round(sum(samples.wall_ns) / len(samples.wall_ns) / 1e6, 4)}
-        | {"recall": rounded(samples.recall), "recall_real": rounded(samples.recall_real), "full": rounded(samples.full)}
+        | {
+            "recall": rounded(samples.recall),
+            "recall_real": rounded(samples.recall_real),
+            "full": rounded(samples.full),
+        }
         for (name, place), samples in report.samples.items()
         if samples.wall_ns
     ]
@@ -179,7 +183,9 @@ def machine() -> str:
     system = f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}"
     name = facts.get("model name", platform.machine())
     family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
-    return f"{os.cpu_count()} cores of {name} ({family}; {', '.join(sets)}), {system}, Python {platform.python_version()}"
+    return (
+        f"{os.cpu_count()} cores of {name} ({family}; {', '.join(sets)}), {system}, Python {platform.python_version()}"
+    )
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:
@@ -287,11 +293,13 @@ def setup_table(report: Report) -> str:
 def corpus_paragraph(report: Report) -> str:
     """What was searched."""
     facts = report.corpus
-    sources = ", ".join(f"{count:,} {name}" for name, count in sorted(facts.sources.items(), key=lambda entry: -entry[1]))
+    sources = ", ".join(
+        f"{count:,} {name}" for name, count in sorted(facts.sources.items(), key=lambda entry: -entry[1])
+    )
     return (
-        f"Corpus `{facts.hash}`: {facts.documents:,} documents of {facts.characters_mean:.0f} characters on average, the first "
-        f"{facts.real:,} of them real and distinct ({sources}), the others blends; {facts.queries:,} queries. Embedding: "
-        f"{facts.embedding}.\n"
+        f"Corpus `{facts.hash}`: {facts.documents:,} documents of {facts.characters_mean:.0f} characters on average, the "
+        f"first {facts.real:,} of them real and distinct ({sources}), the others blends; {facts.queries:,} queries. "
+        f"Embedding: {facts.embedding}.\n"
     )
 
 
@@ -302,7 +310,9 @@ def page(report: Report) -> str:
     parts = [TOP, f"Machine: {machine()}.\n", corpus_paragraph(report), "## Against the targets\n"]
     parts.append(targets.target_table(report))
     if report.unsupported:
-        parts.append("Not there yet: " + "; ".join(f"{name}: {what}" for name, what in sorted(report.unsupported)) + ".\n")
+        parts.append(
+            "Not there yet: " + "; ".join(f"{name}: {what}" for name, what in sorted(report.unsupported)) + ".\n"
+        )
     if report.failures:
         parts.append(f"Left out, because they did not run here: {'; '.join(report.failures)}.\n")
     parts += [
@@ -322,9 +332,11 @@ def summary(report: Report) -> str:
     """What a terminal shows: all rows, then the targets."""
     import targets
 
-    head = f"{'documents':>9} {'cores':>5} {'search':<20} {'engine':<18} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'recall':>7}"
-    lines = [head]
-    order = sorted(report.samples.items(), key=lambda entry: (entry[0][1].documents, entry[0][1].cores, entry[0][1].what))
+    head = f"{'documents':>9} {'cores':>5} {'search':<20} {'engine':<18}"
+    lines = [f"{head} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'recall':>7}"]
+    order = sorted(
+        report.samples.items(), key=lambda entry: (entry[0][1].documents, entry[0][1].cores, entry[0][1].what)
+    )
     for (name, place), samples in order:
         if samples.wall_ns:
             recall = "" if samples.recall is None else f"{samples.recall:.4f}"

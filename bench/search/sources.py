@@ -2,8 +2,8 @@
 
 | source | what | licence |
 |---|---|---|
-| debian | long descriptions of all packages, by `apt-get update` into the cache folder | those of the packages, free software all |
-| crates | doc comments of the crates that cargo has unpacked to build this project | those of the crates, see `deny.toml` |
+| debian | long descriptions of all packages, by `apt-get update` into the cache | those of the packages, all free |
+| crates | doc comments of the crates that cargo has unpacked to build this | those of the crates, see `deny.toml` |
 | manuals | manual pages of the system | those of the packages |
 | python | docstrings of the standard library and of the peers' environment | PSF, and those of the packages |
 | go | comments of Go's standard library, where Go is installed | BSD |
@@ -35,8 +35,8 @@ FILE_BYTES_MAX = 2_000_000
 PROSE_SHARE_MIN = 0.93
 STOP_WORDS_MIN = 4
 STOP_WORDS = frozenset(
-    "a an and are as at be been but by can for from has have if in into is it its may must no not of on only or should so "
-    "such than that the their then there these they this to was when where which will with you your".split()
+    "a an and are as at be been but by can for from has have if in into is it its may must no not of on only or should "
+    "so such than that the their then there these they this to was when where which will with you your".split()
 )
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 LETTERS = re.compile(r"[A-Za-z ,.;:'\"()!?-]")
@@ -155,9 +155,7 @@ def markdown(lines: Iterable[str]) -> list[str]:
     for line in lines:
         if line.lstrip().startswith("```"):
             is_program = not is_program
-        elif is_program or line.startswith(("#", "|", "<")):
-            paragraphs.append("")
-        elif not line.strip():
+        elif is_program or line.startswith(("#", "|", "<")) or not line.strip():
             paragraphs.append("")
         else:
             paragraphs[-1] += " " + LINKS.sub(lambda match: match[1] or match[2], line).replace("`", "")
@@ -194,7 +192,9 @@ def roff(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 def plain(line: str) -> str:
     """A line without the escapes of roff."""
     line = re.sub(r"\\f(\[[^\]]*\]|\(..|.)|\\s[+-]?\d|\\[&|^%/,]", "", line)
-    return re.sub(r"\\\(..|\\\*\(..|\\\[[^\]]*\]", "'", line).replace("\\-", "-").replace("\\e", "\\").replace("\\ ", " ")
+    return (
+        re.sub(r"\\\(..|\\\*\(..|\\\[[^\]]*\]", "'", line).replace("\\-", "-").replace("\\e", "\\").replace("\\ ", " ")
+    )
 
 
 def docstrings() -> Iterator[tuple[str, list[str]]]:

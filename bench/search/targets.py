@@ -10,7 +10,7 @@ from report import Place, Report, number, percentile, share_of, table
 COMPARED = 50_000
 LARGE = 1_000_000
 BOUNDS = (1, 10, 100, 500)
-# Published of the Tantivy engine, elsewhere and not run by us: searches a second, documents a second, bytes per document.
+# Published of the Tantivy engine, elsewhere and not run by us: searches/s, documents/s, bytes per document.
 PUBLISHED_RATE, PUBLISHED_INDEXING, PUBLISHED_RESIDENT = 27_287, 21_000, 766
 
 
@@ -47,7 +47,7 @@ def all_targets(report: Report) -> list[Target]:
 def ms(report: Report, name: str, place: Place, part: float) -> float | None:
     """A percentile of what was measured, if it was."""
     samples = report.found(name, place)
-    return samples and samples.ms(part)
+    return None if samples is None else samples.ms(part)
 
 
 def recall(report: Report, place: Place, of_real: bool = False) -> float | None:
@@ -79,14 +79,23 @@ def large_size(report: Report) -> list[Target]:
         Target("1,000,000, four cores: hybrid p99", ms(report, OURS, hybrid, 0.99), 8.0, "ms"),
         Target("1,000,000: recall@10 of the dense leg", recall(report, dense), 0.98, "", at_least=True),
         Target("1,000,000: the same of the real neighbours", recall(report, dense, True), 0.98, "", at_least=True),
-        Target("1,000,000: resident bytes per chunk, warm", facts and facts.resident(LARGE)[1], 1_100, "bytes"),
+        Target(
+            "1,000,000: resident bytes per chunk, warm",
+            None if facts is None else facts.resident(LARGE)[1],
+            1_100,
+            "bytes",
+        ),
     ]
     for below in BOUNDS:
         place = Place(LARGE, "dense", below, 4)
         samples = report.found(OURS, place)
         what = f"1,000,000, {share_of(below)} match"
         found.append(Target(f"{what}: recall@10", recall(report, place), 0.98, "", at_least=True))
-        found.append(Target(f"{what}: searches with all ten hits", samples and samples.full, 1.0, "", at_least=True))
+        found.append(
+            Target(
+                f"{what}: searches with all ten hits", None if samples is None else samples.full, 1.0, "", at_least=True
+            )
+        )
         filtered = ms(report, OURS, Place(LARGE, "hybrid", below, 4), 0.99)
         plain = ms(report, OURS, hybrid, 0.99)
         ratio = filtered / plain if filtered and plain else None
@@ -100,8 +109,8 @@ def lexical(report: Report) -> list[Target]:
     rate = report.rates.get((TEXT_ONLY, COMPARED, "lexical", 4))
     p99 = ms(report, TEXT_ONLY, Place(COMPARED, "lexical", None, 1), 0.99)
     fused = percentile(report.fusion_ns, 0.5) / 1e3 if report.fusion_ns else None
-    indexing = facts and COMPARED / facts.built.seconds
-    resident = facts and facts.resident(COMPARED)[1]
+    indexing = None if facts is None else COMPARED / facts.built.seconds
+    resident = None if facts is None else facts.resident(COMPARED)[1]
     return [
         Target("50,000, lexical: searches/s, four threads", rate, PUBLISHED_RATE, "/s", True, 60_000),
         Target("50,000, lexical: p99 at concurrency 1 in process", p99, 1.0, "ms"),
@@ -115,7 +124,10 @@ def against_peers(report: Report) -> list[Target]:
     """Ours over HTTP from Python against the peers from Python, one thread, at the mean of single searches."""
     found = []
     ours = mean_ms(report, OURS_HTTP)
-    for peer, names, bound in (("LanceDB", ("LanceDB", "LanceDB, by hand"), 10.0), ("Qdrant Edge", ("Qdrant Edge",), 2.0)):
+    for peer, names, bound in (
+        ("LanceDB", ("LanceDB", "LanceDB, by hand"), 10.0),
+        ("Qdrant Edge", ("Qdrant Edge",), 2.0),
+    ):
         theirs = [mean for name in names if (mean := mean_ms(report, name)) is not None]
         ratio = min(theirs) / ours if theirs and ours else None
         what = f"50,000, hybrid searches/s of ours over HTTP against {peer}'s best, both from Python"
@@ -126,7 +138,7 @@ def against_peers(report: Report) -> list[Target]:
 def mean_ms(report: Report, name: str) -> float | None:
     """Of a hybrid search on four cores: an engine over HTTP has two processes, a peer threads of its own."""
     samples = report.found(name, Place(COMPARED, "hybrid", None, 4))
-    return samples and sum(samples.wall_ns) / len(samples.wall_ns) / 1e6
+    return None if samples is None else sum(samples.wall_ns) / len(samples.wall_ns) / 1e6
 
 
 def target_table(report: Report) -> str:
@@ -145,4 +157,3 @@ def plain(target: Target) -> str:
     """A share has more places than a time."""
     assert target.value is not None, "only for what was measured"
     return number(target.value) if target.unit else f"{target.value:.4f}"
-

@@ -1,11 +1,11 @@
-"""What an exact comparison finds: the ten documents nearest to each query, in f32, at a size and below a bound of `n`."""
+"""What an exact comparison finds: the ten documents nearest to each query, in f32, at a size and below a bound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corpus import DIMENSION, Corpus
 
@@ -140,7 +140,7 @@ def plain_truth(corpus: Corpus, documents: int, below: int | None) -> Truth:
     return Truth(ids, scores, corpus.facts.real, near)
 
 
-def plain_rows(file: Path) -> list[memoryview]:
+def plain_rows(file: Path) -> list[Any]:
     """The rows of a file."""
     values = memoryview(file.read_bytes()).cast("f")
     return [values[start : start + DIMENSION] for start in range(0, len(values), DIMENSION)]

@@ -1,7 +1,7 @@
-"""Our own gateway through Python's standard HTTP client, so that ours and theirs are compared through the same language.
+"""Our own gateway through Python's own HTTP client, so that ours and theirs are compared through the same language.
 
-The gateway embeds the documents itself. They have one chunk each and are embedded as the corpus is, title first, so that their
-vectors are those of the corpus.
+The gateway embeds the documents itself. They have one chunk each and are embedded as the corpus is, title first, so that
+their vectors are those of the corpus.
 """
 
 from __future__ import annotations
@@ -122,7 +122,16 @@ class WeirHttp:
         model = os.environ.get("WEIR_TEST_MODEL", str(ROOT / "models" / "all-MiniLM-L6-v2"))
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / "weir.log"
-        command = [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(self._folder / "data"), "--model", model]
+        command = [
+            binary,
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            str(self._folder / "data"),
+            "--model",
+            model,
+        ]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stderr=output, stdout=subprocess.DEVNULL)
         atexit.register(self.stop)

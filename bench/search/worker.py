@@ -3,8 +3,8 @@
     python bench/search/worker.py build LanceDB --corpus FOLDER --index FOLDER --documents 10000
     python bench/search/worker.py serve LanceDB --corpus FOLDER --index FOLDER
 
-See the table of requests at the top of `crates/index/examples/bench_search/main.rs`; a `search` of a peer has an `effort`
-too. `open` answers with the server's process where the peer is one.
+See the table of requests at the top of `crates/index/examples/bench_search/main.rs`; a `search` of a peer has an
+`effort` too. `open` answers with the server's process where the peer is one.
 """
 
 from __future__ import annotations
