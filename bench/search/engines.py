@@ -142,13 +142,14 @@ def build_key(setup: Setup, engine: Engine) -> str:
     else:
         import peers
 
-        hashed.update(f"{peers.detail(engine.name)} {engine.setup}".encode())
+        name = BUILT_BY.get(engine.name, engine.name)
+        hashed.update(f"{peers.detail(name)} {peers.PEERS[name].setup}".encode())
     return f"{setup.hash} {hashed.hexdigest()}"
 
 
 def environment(setup: Setup) -> dict[str, str]:
     """One thread for the products of numpy: more of them wait for each other on a busy machine."""
-    return os.environ | {"OPENBLAS_NUM_THREADS": "1", "WEIR_BINARY": str(setup.binaries.parent / "weir")}
+    return os.environ | {"OPENBLAS_NUM_THREADS": "1", "BENCH_GATEWAY": str(setup.binaries.parent / "weir")}
 
 
 def pinned(command: list[str], cores: Iterable[int]) -> list[str]:

@@ -22,7 +22,7 @@ def measure(setup: Setup, corpus: Corpus, index: Path) -> dict[str, Any]:
 
     from weir_http import COLLECTION, HITS, WeirHttp
 
-    os.environ["WEIR_BINARY"] = environment(setup)["WEIR_BINARY"]
+    os.environ["BENCH_GATEWAY"] = environment(setup)["BENCH_GATEWAY"]
     gateway = WeirHttp(index)
     gateway.open()
     try:

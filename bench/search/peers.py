@@ -244,11 +244,11 @@ class Chroma(Peer):
     """chromadb: a local collection; it has no ranking by words."""
 
     setup = (
-        "PersistentClient, HNSW of inner product with its defaults (max_neighbors 16, ef_construction 100), effort is "
-        "`ef_search`; no BM25, so no hybrid"
+        "PersistentClient, HNSW of inner product, max_neighbors 16, ef_construction 100, ef_search 400; no BM25, so no "
+        "hybrid"
     )
     modes: ClassVar[tuple[str, ...]] = ("dense",)
-    efforts = (100, 200, 400, 800)
+    efforts: ClassVar[tuple[int, ...]] = ()
     filters = True
 
     def __init__(self, folder: Path) -> None:
@@ -257,12 +257,12 @@ class Chroma(Peer):
 
         settings = Settings(anonymized_telemetry=False)
         self._client = chromadb.PersistentClient(str(folder), settings=settings)
-        self._effort = 0
         self._collection: Any = None
 
     def build(self, documents: list[Document], vectors: Vectors) -> None:
         """Adds in batches."""
-        configuration: Any = {"hnsw": {"space": "ip"}, "embedding_function": None}
+        # changing `ef_search` of a collection that is there had no effect, so it's no effort that could be tried
+        configuration: Any = {"hnsw": {"space": "ip", "ef_search": 400}, "embedding_function": None}
         collection = self._client.create_collection("documents", configuration=configuration)
         for start in range(0, len(documents), BATCH):
             part = documents[start : start + BATCH]
@@ -278,11 +278,7 @@ class Chroma(Peer):
         self._collection = self._client.get_collection("documents", embedding_function=None)
 
     def search(self, mode: str, text: str, vector: Vectors, below: int | None, effort: int) -> list[int]:
-        """The effort is a setting of the collection, changed when it's another."""
-        if effort != self._effort:
-            self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
-            self.open()
-            self._effort = effort
+        """One query."""
         condition: Any = None if below is None else {"n": {"$lt": below}}
         include: Any = ["documents", "metadatas"]
         found = self._collection.query(query_embeddings=[vector], n_results=HITS, where=condition, include=include)

@@ -95,7 +95,7 @@ class WeirHttp:
         status, reply = self._call("POST", "/v1/search", self._body(mode, text, vector, below))
         if status != 200:
             raise RuntimeError(f"the gateway answered {status}: {reply}")
-        return [int(hit["document_id"][1:]) for hit in reply["results"]]
+        return [int(hit["citation"]["document_id"][1:]) for hit in reply["results"]]
 
     def _body(self, mode: str, text: str, vector: Vectors, below: int | None) -> dict[str, Any]:
         body: dict[str, Any] = {"query": text, "top_k": HITS, "collection": COLLECTION, "mode": mode}
@@ -118,7 +118,7 @@ class WeirHttp:
         return reply.status, json.loads(content) if content else None
 
     def _start(self) -> None:
-        binary = os.environ.get("WEIR_BINARY", str(ROOT / "target" / "release" / "weir"))
+        binary = os.environ.get("BENCH_GATEWAY", str(ROOT / "target" / "release" / "weir"))
         model = os.environ.get("WEIR_TEST_MODEL", str(ROOT / "models" / "all-MiniLM-L6-v2"))
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / "weir.log"
@@ -132,8 +132,10 @@ class WeirHttp:
             "--model",
             model,
         ]
+        # the gateway refuses settings that it doesn't know, and those of tests and measurements are such
+        known = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
         with log.open("wb") as output:
-            self._process = subprocess.Popen(command, stderr=output, stdout=subprocess.DEVNULL)
+            self._process = subprocess.Popen(command, stderr=output, stdout=subprocess.DEVNULL, env=known)
         atexit.register(self.stop)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._address or self._call("GET", "/readyz")[0] != 200:
