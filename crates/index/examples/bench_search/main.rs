@@ -1,6 +1,7 @@
 //! The index as one of the engines of `bench/search`, in process.
 //!
-//! `cargo run --release -p weir-index --example bench_search -- build --corpus FOLDER --index FOLDER --documents N [--text-only]`
+//! `cargo run --release -p weir-index --example bench_search -- build --corpus FOLDER --index FOLDER --documents N
+//! [--batch 1000] [--text-only]`
 //! fills an index and prints `{"seconds":…,"settle_seconds":…,"disk_bytes":…}`; `serve --corpus FOLDER --index FOLDER
 //! [--text-only]` reads a request a line from standard input and writes a reply a line:
 //!
@@ -33,7 +34,7 @@ use weir_text::Language;
 
 use corpus::{DIMENSION, Documents, Queries};
 
-/// Documents per batch while building, as the gateway applies them.
+/// Documents per batch while building, unless `--batch` says otherwise.
 const BATCH: usize = 1000;
 /// What each leg hands to the fusion, and how many hits come back.
 const DEPTH: usize = 100;
@@ -76,6 +77,7 @@ struct Options {
     corpus: PathBuf,
     index: PathBuf,
     documents: usize,
+    batch: usize,
     text_only: bool,
 }
 
@@ -91,8 +93,13 @@ fn main() -> Outcome<()> {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Outcome<Options> {
-    let mut options =
-        Options { corpus: PathBuf::new(), index: PathBuf::new(), documents: usize::MAX, text_only: false };
+    let mut options = Options {
+        corpus: PathBuf::new(),
+        index: PathBuf::new(),
+        documents: usize::MAX,
+        batch: BATCH,
+        text_only: false,
+    };
     while let Some(name) = arguments.next() {
         if name == "--text-only" {
             options.text_only = true;
@@ -103,6 +110,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Outcome<Options> {
             "--corpus" => options.corpus = value.into(),
             "--index" => options.index = value.into(),
             "--documents" => options.documents = value.parse()?,
+            "--batch" => options.batch = value.parse::<usize>()?.max(1),
             _ => return Err(format!("no option is called `{name}`").into()),
         }
     }
@@ -128,7 +136,7 @@ fn build(options: &Options) -> Outcome<Reply> {
     loop {
         let batch: Vec<Change> = documents
             .by_ref()
-            .take(BATCH)
+            .take(options.batch)
             .map(|document| document.map(Change::Put))
             .collect::<Outcome<_>>()?;
         if batch.is_empty() {
