@@ -35,6 +35,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
+pub(crate) use ranking::spread;
 
 use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
