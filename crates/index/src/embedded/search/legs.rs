@@ -10,6 +10,9 @@ use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 /// With so many chunks or more the legs run side by side; handing one to another thread takes some 10 µs.
 const PARALLEL_FROM_CHUNKS: u32 = 50_000;
 
+/// The first of so many parts of the dense leg is ranked exactly.
+const EXACT_SHARE: usize = 5;
+
 /// Both legs' rankings, each as deep as was asked for or as there are matches.
 #[derive(Default)]
 pub(super) struct Legs {
@@ -62,10 +65,8 @@ impl Search<'_> {
         let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
             return Ok(Vec::new());
         };
-        // pages must follow each other, and thinning may reach for any of the window
-        let request = self.request;
-        let is_whole = request.hold || request.offset > 0 || request.is_thinned();
-        let exact = if is_whole { depth } else { request.limit };
+        // the same for every page of a window, so that they follow each other; thinning may reach for any of it
+        let exact = if self.request.is_thinned() { depth } else { depth.div_ceil(EXACT_SHARE) };
         let search = |chunks: usize| {
             let signs = &self.snapshot.signs;
             let found = dense::search(vectors, signs, embedding, self.visible(), chunks, exact.min(chunks));
