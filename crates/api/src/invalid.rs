@@ -58,14 +58,24 @@ impl Invalid {
     }
 
     /// The same refusal, seen from the request that holds this document as `documents[index]`.
-    pub fn in_document(mut self, index: usize) -> Invalid {
+    pub fn in_document(self, index: usize) -> Invalid {
+        self.in_item("documents", index)
+    }
+
+    /// The same refusal, seen from what holds the refused thing as the item `index` of its list `key`.
+    pub fn in_item(mut self, key: &str, index: usize) -> Invalid {
         self.param = Some(match self.param {
-            Some(inner) => format!("documents[{index}].{inner}"),
-            None => format!("documents[{index}]"),
+            Some(inner) => format!("{key}[{index}].{inner}"),
+            None => format!("{key}[{index}]"),
         });
         let inner = self.pointer.as_deref().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or("");
-        self.pointer = Some(format!("#/documents/{index}{inner}"));
+        self.pointer = Some(format!("#/{key}/{index}{inner}"));
         self
+    }
+
+    /// A refusal of what lies under `key` at `pointer`, a JSON pointer from there.
+    pub fn at_pointer(code: Code, key: &str, pointer: &str, message: impl Into<String>) -> Invalid {
+        Invalid { pointer: Some(format!("#/{key}{pointer}")), ..Invalid::at(code, &[key], message) }
     }
 }
 
@@ -179,7 +189,6 @@ mod tests {
         check(b"[]", "invalid_parameter - -");
         check(b"[\"a\"]", "invalid_parameter - -");
         check(b"{\"query\":\"a\",\"fusion\":[\"rrf\"]}", "invalid_parameter fusion #/fusion");
-        check(b"{}", "invalid_parameter query #/query");
         check(b"{\"query\":1}", "invalid_parameter query #/query");
         check(b"{\"query\":\"a\",\"top_k\":-1}", "invalid_parameter top_k #/top_k");
         check(b"{\"query\":\"a\",\"top_k\":\"5\"}", "invalid_parameter top_k #/top_k");
@@ -197,7 +206,9 @@ mod tests {
         let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
         assert_eq!(
             message,
-            "unknown field `topk`, expected one of `query`, `top_k`, `collection`, `mode`, `fusion` at line 1 column 19"
+            "unknown field `topk`, expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
+             `mode`, `fusion`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
+             `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
     }
 

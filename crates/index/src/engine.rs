@@ -120,6 +120,13 @@ impl Engine {
         }
     }
 
+    /// Whether a query can name this field: a document has had it in its metadata, or it is `title`.
+    pub fn has_field(&self, name: &str) -> bool {
+        match self {
+            Engine::Embedded(embedded) => embedded.has_field(name),
+        }
+    }
+
     /// The last operation whose effect is visible and on disk; 0 in an empty engine.
     pub fn reached(&self) -> u64 {
         match self {

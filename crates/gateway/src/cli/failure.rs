@@ -42,6 +42,9 @@ pub enum Failure {
     /// Some jobs failed; they were shown before.
     #[error("the job `{0}` failed")]
     Job(String),
+    /// `--filter` is no JSON.
+    #[error("the filter is not JSON: {0}")]
+    Filter(serde_json::Error),
     /// A model could not be fetched.
     #[error(transparent)]
     Pull(#[from] PullError),
@@ -98,6 +101,7 @@ impl Failure {
             | Failure::Documents { .. }
             | Failure::NothingFound(_)
             | Failure::Job(_)
+            | Failure::Filter(_)
             | Failure::Pull(_)
             | Failure::Info(_)
             | Failure::Serve(_)
@@ -133,6 +137,9 @@ impl Failure {
             }
             Failure::Pull(error) => error.hint().into_iter().collect(),
             Failure::Info(error) => error.hint().into_iter().collect(),
+            Failure::Filter(_) => {
+                vec!["quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned()]
+            }
             Failure::Documents { .. } | Failure::Job(_) | Failure::Serve(_) | Failure::Output(_) => {
                 Vec::new()
             }

@@ -6,9 +6,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, EmbedRequest, EmbeddingsReply,
-    EmbeddingsRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    OpenAiErrorBody, Problem, ReadyReply, SearchReply, SearchRequest, TeiError,
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
+    DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, HealthReply, InfoReply,
+    IngestRequest, JobReply, List, ModelReply, ModelsReply, OpenAiErrorBody, Problem, ReadyReply,
+    SearchAnswer, SearchRequest, TeiError,
 };
 
 use super::dialect::Dialect;
@@ -53,11 +54,42 @@ const SEARCH: &[Code] = &[
     Code::InvalidUtf8,
     Code::InvalidParameter,
     Code::UnknownField,
+    Code::InvalidQuery,
+    Code::InvalidFilter,
+    Code::InvalidCursor,
+    Code::CursorExpired,
+    Code::BatchTooLarge,
     Code::UnsupportedMediaType,
     Code::PayloadTooLarge,
     Code::CollectionNotFound,
     Code::CollectionNotReady,
     Code::Overloaded,
+];
+const DOCUMENTS: &[Code] = &[
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::BatchTooLarge,
+    Code::InvalidFilter,
+    Code::InvalidCursor,
+    Code::CursorExpired,
+    Code::CollectionNotFound,
+    Code::CollectionNotReady,
+    Code::Overloaded,
+    Code::StoreUnavailable,
+];
+const DELETE_DOCUMENTS: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::InvalidFilter,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::CollectionNotFound,
+    Code::CollectionNotReady,
+    Code::Overloaded,
+    Code::InsufficientStorage,
+    Code::StoreUnavailable,
 ];
 const EMBED: &[Code] = &[
     Code::InvalidJson,
@@ -119,7 +151,12 @@ pub const ROUTES: &[Route] = &[
     Route {
         request: Some(schema::<SearchRequest>()),
         codes: SEARCH,
-        ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
+        ..route(
+            "post",
+            "/v1/search",
+            "Search a collection, or ask several searches at once.",
+            schema::<SearchAnswer>(),
+        )
     },
     Route {
         request: Some(schema::<EmbeddingsRequest>()),
@@ -199,6 +236,34 @@ pub const ROUTES: &[Route] = &[
             "/v1/collections/{name}",
             "Delete a collection with everything in it.",
             schema::<DeletedReply>(),
+        )
+    },
+    Route {
+        query: &[
+            ("filter", "conditions on metadata, as JSON"),
+            (
+                "sort",
+                "metadata fields to sort by, with commas between them and `-` before those from the largest value",
+            ),
+            ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
+            ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
+        ],
+        codes: DOCUMENTS,
+        ..route(
+            "get",
+            "/v1/collections/{name}/documents",
+            "The searchable documents of a collection, those that pass a filter, in the order of fields.",
+            schema::<List<DocumentReply>>(),
+        )
+    },
+    Route {
+        request: Some(schema::<DocumentsDeleteRequest>()),
+        codes: DELETE_DOCUMENTS,
+        ..route(
+            "post",
+            "/v1/collections/{name}/documents/delete",
+            "Delete the documents that pass a filter; they are gone from search when this answers.",
+            schema::<DocumentsDeleteReply>(),
         )
     },
     Route {

@@ -38,6 +38,14 @@ impl Input {
     }
 
     /// The token ids; none of a pseudo model.
+    pub(super) fn ids(&self) -> &[u32] {
+        match &self.content {
+            Content::Ids(ids) => ids,
+            Content::Words(..) => &[],
+        }
+    }
+
+    /// The token ids; none of a pseudo model.
     pub(super) fn into_ids(self) -> Vec<u32> {
         match self.content {
             Content::Ids(ids) => ids,

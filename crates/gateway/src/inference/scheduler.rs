@@ -205,6 +205,14 @@ impl Scheduler {
         Ok(embeddings)
     }
 
+    /// Whether the cache has the embedding of `input`, which must be of this model.
+    pub fn knows(&self, model: &LoadedModel, input: &Input) -> bool {
+        match &model.embedder {
+            Embedder::Pseudo(_) => false,
+            Embedder::Local(model) => self.0.cache.has(&Key::new(&model.info().fingerprint, input.ids())),
+        }
+    }
+
     /// Tokens that wait in the interactive lane.
     pub fn queued_tokens(&self) -> usize {
         self.0.interactive.load().waiting

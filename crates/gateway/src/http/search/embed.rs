@@ -1,0 +1,78 @@
+//! The query's embedding, or the decision to do without.
+
+use tokio::time::{Instant, timeout_at};
+use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
+
+use super::super::Gateway;
+use super::super::error::ApiError;
+use super::plan::Plan;
+use crate::inference::{Caching, InferenceError, Lane, Truncation};
+
+/// What the dense leg searches by.
+pub(super) struct Embedding {
+    /// The legs that rank after all.
+    pub(super) mode: Option<Mode>,
+    pub(super) vector: Option<Vec<f32>>,
+    pub(super) source: EmbeddingSource,
+    /// Why a hybrid search goes on without its dense leg.
+    pub(super) degraded: Option<DegradedReason>,
+}
+
+impl Embedding {
+    fn given(mode: Option<Mode>, vector: Option<Vec<f32>>, source: EmbeddingSource) -> Embedding {
+        Embedding { mode, vector, source, degraded: None }
+    }
+
+    fn degraded(reason: DegradedReason) -> Embedding {
+        Embedding {
+            degraded: Some(reason),
+            ..Embedding::given(Some(Mode::Lexical), None, EmbeddingSource::None)
+        }
+    }
+}
+
+/// Embeds the query of a plan, if its legs need that, until `deadline`.
+///
+/// A hybrid search whose embedding can't be had in time goes on with the lexical leg; a dense one fails. A page of a
+/// search that has gone on without goes on without as well: its results are in another order than those of both legs.
+pub(super) async fn embed(
+    gateway: &Gateway,
+    plan: &mut Plan,
+    caching: Caching,
+    deadline: Instant,
+) -> Result<Embedding, ApiError> {
+    let (mode, model) = match (plan.mode, plan.collection.model()) {
+        (None | Some(Mode::Lexical), _) | (_, None) => {
+            return Ok(Embedding::given(plan.mode, None, EmbeddingSource::None));
+        }
+        (Some(mode @ (Mode::Hybrid | Mode::Dense)), Some(model)) => (mode, model),
+    };
+    if let Some(vector) = plan.vector.take() {
+        return Ok(Embedding::given(Some(mode), Some(vector), EmbeddingSource::Given));
+    }
+    if let Some(page) = &plan.page
+        && page.is_degraded
+        && mode == Mode::Hybrid
+    {
+        return Ok(Embedding::degraded(DegradedReason::EmbeddingOverloaded));
+    }
+    let text = format!("{}{}", model.query_prompt, plan.text);
+    let input = model.input(&text, Truncation::End);
+    let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
+    let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
+    let embedding = gateway.scheduler.embed(model, vec![input], Lane::Interactive, caching);
+    match timeout_at(deadline, embedding).await {
+        Ok(Ok(mut embeddings)) => Ok(Embedding::given(Some(mode), embeddings.pop(), source)),
+        Ok(Err(error)) if mode == Mode::Dense || error == InferenceError::Stopping => Err(error.into()),
+        Ok(Err(InferenceError::Failed)) => {
+            tracing::error!("a query could not be embedded: words alone are searched");
+            Ok(Embedding::degraded(DegradedReason::EmbeddingFailed))
+        }
+        Ok(Err(_)) => Ok(Embedding::degraded(DegradedReason::EmbeddingOverloaded)),
+        Err(_) if mode == Mode::Dense => {
+            let message = "the query's embedding was not ready in time";
+            Err(ApiError::new(Code::DeadlineExceeded, message))
+        }
+        Err(_) => Ok(Embedding::degraded(DegradedReason::EmbeddingDeadline)),
+    }
+}
