@@ -41,7 +41,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 18] = [
+pub const TABLE: [Row; 19] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -103,6 +103,12 @@ pub const TABLE: [Row; 18] = [
         "Acknowledged operations that are not searchable yet.",
     ),
     row("weir_index_bytes", Kind::Gauge, &["collection"], "Bytes of the index on disk."),
+    row(
+        "weir_query_log_entries_total",
+        Kind::Counter,
+        &["result"],
+        "Queries for the query log: written, failed (the store refused) or dropped (too many waited).",
+    ),
     row("weir_connections", Kind::Gauge, &[], "Open connections."),
     row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
 ];
@@ -189,6 +195,7 @@ pub struct Metrics {
     chunks: Family<InCollection, Gauge>,
     pending: Family<InCollection, Gauge>,
     index_bytes: Family<InCollection, Gauge>,
+    logged: Family<Outcome, Counter>,
     connections: Gauge,
 }
 
@@ -234,6 +241,7 @@ impl Metrics {
             chunks: Family::default(),
             pending: Family::default(),
             index_bytes: Family::default(),
+            logged: Family::default(),
             connections: Gauge::default(),
         };
         let build: Family<Build, Gauge> = Family::default();
@@ -261,8 +269,9 @@ impl Metrics {
         registry.register("weir_chunks", help(13), metrics.chunks.clone());
         registry.register("weir_pending_operations", help(14), metrics.pending.clone());
         registry.register_with_unit("weir_index", help(15), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_connections", help(16), metrics.connections.clone());
-        registry.register("weir_build_info", help(17), build);
+        registry.register("weir_query_log_entries", help(16), metrics.logged.clone());
+        registry.register("weir_connections", help(17), metrics.connections.clone());
+        registry.register("weir_build_info", help(18), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -326,6 +335,11 @@ impl Metrics {
 
     fn count_documents(&self, result: &str, count: u64) {
         self.ingested.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+    }
+
+    /// Counts queries that were written to the query log, or were not.
+    pub fn queries_logged(&self, result: &str, count: u64) {
+        self.logged.get_or_create(&Outcome { result: result.into() }).inc_by(count);
     }
 
     /// A connection came; it counts until the returned value is dropped.

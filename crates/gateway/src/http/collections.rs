@@ -7,6 +7,7 @@ use weir_api::{
     Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, Invalid, List, Metadata,
     check_collection_name,
 };
+use weir_store::StoredDocument;
 use weir_text::Language;
 
 use super::Gateway;
@@ -94,15 +95,20 @@ pub(super) async fn get_document(
     let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
     let document =
         gateway.store.document(collection.id, &id).await?.ok_or_else(|| no_document(&name, &id))?;
+    document_reply(document).map(Json)
+}
+
+/// A document as the API shows it.
+pub(super) fn document_reply(document: StoredDocument) -> Result<DocumentReply, ApiError> {
     let metadata = Metadata::from_json(document.metadata).map_err(|error| ApiError::internal(&error))?;
-    Ok(Json(DocumentReply {
+    Ok(DocumentReply {
         id: document.id,
         title: document.title,
         text: document.text,
         metadata,
         version: document.version,
         chunks: document.chunks.len() as u64,
-    }))
+    })
 }
 
 /// Deletes a document: when this answers, it is gone from the disk and from both legs of search.
@@ -123,7 +129,7 @@ pub(super) async fn delete_document(
     .await
 }
 
-fn no_document(collection: &str, id: &str) -> ApiError {
+pub(super) fn no_document(collection: &str, id: &str) -> ApiError {
     let message = format!("there is no document `{}` in collection `{collection}`", id.escape_debug());
     ApiError::new(Code::DocumentNotFound, message)
 }

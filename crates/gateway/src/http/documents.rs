@@ -1,21 +1,21 @@
-//! Documents by filter: `GET /v1/collections/{name}/documents` and `POST /v1/collections/{name}/documents/delete`.
+//! Many documents: `GET /v1/collections/{name}/documents` and `POST /v1/collections/{name}/documents/delete`.
 //!
-//! Both see what is searchable, as a search with the same filter does.
+//! By filter or in an order of fields they see what is searchable, as a search with the same filter does. A list without both
+//! is that of the store.
 
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
 use weir_api::{
     Code, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, Invalid,
-    Json as RawJson, List, Metadata, Sort,
+    Json as RawJson, List, Sort,
 };
 use weir_index::filter::Filter;
 use weir_index::{IndexError, Mode, SearchReply, SearchRequest, Total};
 use weir_policy::Caller;
-use weir_store::StoredDocument;
 
 use super::Gateway;
-use super::body::{self, CallerOf, Json, Segments, query_pairs, unknown_parameter};
+use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
 use super::collections;
 use super::cursor::{Binding, Cursor, RequestHash};
 use super::error::ApiError;
@@ -31,7 +31,7 @@ const PAGE_TEXT_BYTES_MAX: usize = 8 << 20;
 /// A document may be called as the route is.
 const DELETE: &str = "delete";
 
-/// The documents that pass a filter, in the order of fields.
+/// The documents of a collection in the order of their ids, or those that pass a filter in the order of fields.
 pub(super) async fn list(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
@@ -39,6 +39,9 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<DocumentReply>>, ApiError> {
     let wanted = Wanted::read(&gateway, query.as_deref())?;
+    if wanted.filter.is_none() && wanted.sort.is_empty() {
+        return stored(&gateway, &caller, &name, wanted).await;
+    }
     let collection = searchable(&gateway, &caller, &name)?;
     let binding = Binding {
         collection: collection.id,
@@ -72,6 +75,22 @@ pub(super) async fn list(
     let next = Cursor { reached: found.reached, offset: end, is_degraded: false };
     let next_cursor = (end < count(found.total)).then(|| gateway.cursors.close(&binding, next));
     Ok(Json(List { data: documents.into_iter().flatten().collect(), next_cursor }))
+}
+
+/// The documents as they are stored, in the order of their ids. The cursor of such a page is its last id.
+async fn stored(
+    gateway: &Gateway,
+    caller: &Caller,
+    name: &str,
+    wanted: Wanted,
+) -> Result<Json<List<DocumentReply>>, ApiError> {
+    let collection = gateway.collections.get(caller, name).ok_or_else(|| ApiError::no_collection(name))?;
+    let after = wanted.cursor.unwrap_or_default();
+    let (page, is_more) =
+        gateway.store.documents_after(collection.id, &after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
+    let next_cursor = page.last().filter(|_| is_more).map(|document| document.id.clone());
+    let data = page.into_iter().map(collections::document_reply).collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(List { data, next_cursor }))
 }
 
 /// Deletes the documents that pass a filter: when this answers, they are gone from the disk and from search.
@@ -164,9 +183,9 @@ impl Wanted {
                     wanted.filter_text = value;
                 }
                 "sort" => wanted.sort = read_sort(&value, limits.sort_fields_max)?,
-                "limit" => wanted.limit = read_limit(&value)?,
-                "cursor" => wanted.cursor = Some(value),
-                _ => return Err(unknown_parameter(&key, "`filter`, `sort`, `limit` or `cursor`")),
+                "limit" => wanted.limit = page_limit(&value, PAGE.1)?,
+                "cursor" | "after" => wanted.cursor = Some(value),
+                _ => return Err(unknown_parameter(&key, "`filter`, `sort`, `limit`, `cursor` or `after`")),
             }
         }
         Ok(wanted)
@@ -187,14 +206,6 @@ fn read_sort(text: &str, most: usize) -> Result<Vec<Sort>, Invalid> {
         return Err(Invalid::at(Code::BatchTooLarge, &["sort"], message));
     }
     Ok(sort)
-}
-
-fn read_limit(text: &str) -> Result<usize, Invalid> {
-    let (_, most) = PAGE;
-    text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
-        let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
-        Invalid::at(Code::InvalidParameter, &["limit"], message)
-    })
 }
 
 fn check_depth(gateway: &Gateway, end: u64) -> Result<(), Invalid> {
@@ -247,21 +258,9 @@ async fn read_documents(
         }
         let document = gateway.store.document(collection.id, &hit.document_id).await?;
         bytes += document.as_ref().map_or(0, |document| document.text.len() + document.metadata.len());
-        documents.push(document.map(reply).transpose()?);
+        documents.push(document.map(collections::document_reply).transpose()?);
     }
     Ok(documents)
-}
-
-fn reply(document: StoredDocument) -> Result<DocumentReply, ApiError> {
-    let metadata = Metadata::from_json(document.metadata).map_err(|error| ApiError::internal(&error))?;
-    Ok(DocumentReply {
-        id: document.id,
-        title: document.title,
-        text: document.text,
-        metadata,
-        version: document.version,
-        chunks: document.chunks.len() as u64,
-    })
 }
 
 /// Deletes a document if it is still the one that passed the filter; says whether it did.

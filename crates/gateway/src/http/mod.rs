@@ -7,6 +7,7 @@ mod dialect;
 mod documents;
 mod embeddings;
 mod error;
+mod feedback;
 mod health;
 mod ingest;
 mod jobs;
@@ -33,6 +34,7 @@ use crate::collections::Collections;
 use crate::config::Config;
 use crate::inference::{Models, Scheduler};
 use crate::metrics::Metrics;
+use crate::query_log::QueryLog;
 use error::ApiError;
 pub use error::chain;
 pub use openapi::{ROUTES, Route, document as openapi_document};
@@ -56,6 +58,8 @@ pub struct Parts {
     /// The counters.
     pub metrics: Metrics,
     cursors: cursor::Seal,
+    /// What was searched.
+    pub query_log: QueryLog,
     searches: Arc<Semaphore>,
     ingest_kib: Arc<Semaphore>,
 }
@@ -76,6 +80,7 @@ impl Gateway {
         scheduler: Scheduler,
         collections: Collections,
         metrics: Metrics,
+        query_log: QueryLog,
     ) -> Gateway {
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
@@ -89,6 +94,7 @@ impl Gateway {
             collections,
             metrics,
             cursors,
+            query_log,
             searches,
             ingest_kib,
         }))
@@ -141,6 +147,7 @@ pub fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/v1/ingest", post(ingest::ingest))
         .route("/v1/search", post(search::search))
+        .route("/v1/feedback", get(feedback::list).post(feedback::post))
         .route("/v1/embeddings", post(embeddings::openai))
         .route("/embeddings", post(embeddings::openai))
         .route("/embed", post(tei::embed))
@@ -161,6 +168,7 @@ pub fn router(gateway: Gateway) -> Router {
             "/v1/collections/{name}/documents/delete",
             post(documents::delete).get(documents::get_delete).delete(documents::delete_delete),
         )
+        .route("/v1/collections/{name}/queries", get(feedback::queries))
         .route(
             "/v1/collections/{name}/documents/{id}",
             get(collections::get_document).delete(collections::delete_document),

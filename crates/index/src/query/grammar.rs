@@ -26,10 +26,11 @@ pub(super) fn with_fields(query: Query, is_known: &impl Fn(&str) -> bool) -> Par
         Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
         Query::Boolean { must, should, must_not } => {
             for query in must {
-                match query {
-                    // a field that is none narrows nothing down
-                    Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
-                    query => parts.need(with_fields(query, is_known)),
+                // a field that is none narrows nothing down
+                if matches!(&query, Query::Field { name, .. } if !is_known(name)) {
+                    parts.join(with_fields(query, is_known));
+                } else {
+                    parts.need(with_fields(query, is_known));
                 }
             }
             should.into_iter().for_each(|query| parts.join(with_fields(query, is_known)));

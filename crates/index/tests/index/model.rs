@@ -95,7 +95,7 @@ fn condition(dice: &mut Dice) -> Json {
 }
 
 fn filter(dice: &mut Dice, depth: usize) -> Json {
-    let mut some = |dice: &mut Dice| -> Vec<Json> {
+    let some = |dice: &mut Dice| -> Vec<Json> {
         (0..1 + dice.below(3)).map(|_| filter(dice, depth.saturating_sub(1))).collect()
     };
     match (depth, dice.below(5)) {

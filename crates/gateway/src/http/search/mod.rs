@@ -131,6 +131,9 @@ impl Call {
         if let Some(reason) = embedding.degraded {
             gateway.metrics.search_degraded(reason.as_str());
         }
+        if let Some(query) = &plan.request.query {
+            gateway.query_log.note(plan.collection.id, query, found.hits.len(), None);
+        }
         let answered = reply::Answered {
             mode: embedding.mode,
             source: embedding.source,
