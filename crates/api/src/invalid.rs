@@ -1,5 +1,7 @@
 //! A request that is refused, and the reading of JSON bodies into one.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
@@ -132,27 +134,42 @@ fn steps_of(path: &Path) -> Vec<Step> {
     path.iter()
         .filter_map(|segment| match segment {
             Segment::Seq { index } => Some(Step::Index(*index)),
-            Segment::Map { key } => Some(Step::Key(key.clone())),
+            Segment::Map { key } => Some(Step::Key(shortened(key).into_owned())),
             Segment::Enum { .. } | Segment::Unknown => None,
         })
         .collect()
 }
 
+/// Bytes of a name or a message of the caller's that are repeated to it; what is left out of the middle is `…`.
+const REPEATED_BYTES_MAX: usize = 1_000;
+
+/// The text without its middle when it is long: a reply must not grow with a bad request.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= REPEATED_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let start = &text[..text.floor_char_boundary(REPEATED_BYTES_MAX / 2)];
+    let end = &text[text.ceil_char_boundary(text.len() - REPEATED_BYTES_MAX / 2)..];
+    Cow::Owned(format!("{start}…{end}"))
+}
+
 fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
-    let message = error.to_string();
+    let whole = error.to_string();
+    let message = shortened(&whole);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
             Invalid::whole(Code::InvalidJson, format!("the body is not valid JSON: {message}"))
         }
-        Category::Data => match named_after(&message, "unknown field `") {
+        Category::Data => match named_after(&whole, "unknown field `") {
             Some(field) => {
+                let field = shortened(&field).into_owned();
                 if steps.last() != Some(&Step::Key(field.clone())) {
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(Code::UnknownField, &steps, message)
             }
             None => {
-                if let Some(field) = named_after(&message, "missing field `") {
+                if let Some(field) = named_after(&whole, "missing field `") {
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(Code::InvalidParameter, &steps, message)
@@ -209,6 +226,25 @@ mod tests {
             "unknown field `topk`, expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
              `mode`, `fusion`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
              `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
+        );
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_a_long_name() {
+        let body = format!("{{\"query\":\"a\",\"{}\":5}}", "é".repeat(100_000));
+        let invalid = parse::<SearchRequest>(body.as_bytes()).unwrap_err();
+        let name = invalid.param.unwrap();
+        assert_eq!(invalid.code, Code::UnknownField);
+        assert!(
+            name.len() < 1_100 && invalid.message.len() < 1_100,
+            "{} {}",
+            name.len(),
+            invalid.message.len()
+        );
+        assert!(
+            name.starts_with("éé") && invalid.message.contains("unknown field `éé"),
+            "{}",
+            invalid.message
         );
     }
 

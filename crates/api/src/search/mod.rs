@@ -239,6 +239,13 @@ impl SearchRequest {
         check_count("facets", facets.len(), limits.facets_per_request_max, "facets_per_request_max")?;
         let sorts = self.sort.as_deref().unwrap_or_default();
         check_count("sort", sorts.len(), limits.sort_fields_max, "sort_fields_max")?;
+        let group = match &self.group_by {
+            Some(GroupBy::Field(field)) => Some(field),
+            Some(GroupBy::Document | GroupBy::Chunk) | None => None,
+        };
+        check_names("facets", facets.iter().map(|facet| &facet.field), limits)?;
+        check_names("sort", sorts.iter().map(|sort| &sort.field), limits)?;
+        check_names("group_by", group.into_iter(), limits)?;
         for (index, facet) in facets.iter().enumerate() {
             let (values, most) = (facet.limit.unwrap_or(DEFAULT_FACET_VALUES), limits.facet_values_max);
             if !(1..=most).contains(&values) {
@@ -289,6 +296,17 @@ fn check_top_k(top_k: u64, top_k_max: u64) -> Result<(), Invalid> {
     let message =
         format!("top_k is {top_k}; it must be from 1 to {top_k_max} (the limit `limits.top_k_max`)");
     Err(Invalid::at(Code::InvalidParameter, &["top_k"], message))
+}
+
+/// No path of metadata is longer than all of it.
+fn check_names<'a>(
+    field: &str,
+    mut names: impl Iterator<Item = &'a String>,
+    limits: &Limits,
+) -> Result<(), Invalid> {
+    names.try_for_each(|name| {
+        check_bytes(&[field], "the field's name", name.len(), limits.metadata_bytes_max, "metadata_bytes_max")
+    })
 }
 
 fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<(), Invalid> {

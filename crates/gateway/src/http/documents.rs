@@ -50,7 +50,7 @@ pub(super) async fn list(
     };
     let page = wanted.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
     let offset = page.map_or(0, |page| page.offset);
-    check_depth(&gateway, offset + wanted.limit as u64)?;
+    check_depth(&gateway, offset, wanted.limit)?;
     let search = SearchRequest {
         filter: wanted.filter,
         sort: sort_keys(&wanted.sort),
@@ -208,9 +208,9 @@ fn read_sort(text: &str, most: usize) -> Result<Vec<Sort>, Invalid> {
     Ok(sort)
 }
 
-fn check_depth(gateway: &Gateway, end: u64) -> Result<(), Invalid> {
-    let most = gateway.config.limits.list_depth_max;
-    if end <= most {
+fn check_depth(gateway: &Gateway, offset: u64, limit: usize) -> Result<(), Invalid> {
+    let (end, most) = (offset.saturating_add(limit as u64), gateway.config.limits.list_depth_max);
+    if offset == 0 || end <= most {
         return Ok(());
     }
     let message = format!(

@@ -72,7 +72,7 @@ mod tests {
         check("lang:en", "", "lang:en");
         check("+solar wind -water", "solar wind", "all of (solar); better with (wind); none of (water)");
         check("solar -\"wind power\"", "solar", "any of (solar); none of (\"wind power\")");
-        check("lang:en solar AND roof", "solar roof", "all of (any of (lang:en), (solar)), (roof)");
+        check("lang:en solar AND roof", "solar roof", "all of (all of (lang:en); better with (solar)), (roof)");
         check(
             "(a OR \"b c\") AND NOT (d e)",
             "a b c",

@@ -15,6 +15,9 @@ use super::super::error::ApiError;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
 
+/// A vector whose length differs less from one is taken as it is, so that an embedding of ours keeps its bits.
+const AS_GOOD_AS_ONE: f64 = 1e-4;
+
 /// A search that is ready to be run but for its embedding.
 pub(super) struct Plan {
     /// As it came.
@@ -144,7 +147,9 @@ fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, In
         if length == 0.0 {
             return refuse("every value of `vector` is 0, so that it points nowhere".to_owned());
         }
-        vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+        if (length - 1.0).abs() > AS_GOOD_AS_ONE {
+            vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+        }
     }
     Ok(vector)
 }
