@@ -66,6 +66,10 @@ pub struct SearchRequest {
     /// How the two rankings of a hybrid search are fused; the gateway's setting when absent.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub fusion: Option<Fusion>,
+    /// Results that are less relevant are left out, 0 to 1; all are returned when absent. No result then says that nothing
+    /// relevant was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_relevance: Option<f32>,
     /// Which documents may be found: conditions on metadata, in either form of the filter language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
@@ -177,6 +181,7 @@ impl SearchRequest {
         check_top_k(self.top_k(), limits.top_k_max)?;
         self.check_depth(self.offset.unwrap_or(0), limits, "offset")?;
         check_collection_name(self.collection())?;
+        check_min_relevance(self.min_relevance)?;
         self.fusion.as_ref().map_or(Ok(()), Fusion::check)?;
         self.check_lists(limits)?;
         self.check_extras(limits)
@@ -298,6 +303,16 @@ fn check_top_k(top_k: u64, top_k_max: u64) -> Result<(), Invalid> {
     Err(Invalid::at(Code::InvalidParameter, &["top_k"], message))
 }
 
+fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
+    match min_relevance {
+        Some(least) if !(0.0..=1.0).contains(&least) => {
+            let message = format!("min_relevance is {least}; it must be a number from 0 to 1");
+            Err(Invalid::at(Code::InvalidParameter, &["min_relevance"], message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// No path of metadata is longer than all of it.
 fn check_names<'a>(
     field: &str,
@@ -340,6 +355,11 @@ mod tests {
         check(r#"{"query":"0123456789"}"#, "ok");
         check(r#"{"query":"0123456789a"}"#, "payload_too_large query");
         check(r#"{"query":"a","top_k":0}"#, "invalid_parameter top_k");
+        check(r#"{"query":"a","min_relevance":0}"#, "ok");
+        check(r#"{"query":"a","min_relevance":1}"#, "ok");
+        check(r#"{"query":"a","min_relevance":-0.1}"#, "invalid_parameter min_relevance");
+        check(r#"{"query":"a","min_relevance":1.1}"#, "invalid_parameter min_relevance");
+        check(r#"{"query":"a","min_relevance":1e300}"#, "invalid_parameter min_relevance");
         check(r#"{"query":"a","top_k":1000}"#, "ok");
         check(r#"{"query":"a","top_k":1001}"#, "invalid_parameter top_k");
         check(r#"{"query":"a","collection":"a b"}"#, "invalid_parameter collection");

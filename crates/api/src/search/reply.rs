@@ -243,6 +243,8 @@ pub struct SearchResult {
     pub id: String,
     /// Its rank score; comparable within this reply only.
     pub score: f32,
+    /// The probability, 0 to 1, that it answers the query; comparable across queries. Null where nothing was searched for.
+    pub relevance: Option<f32>,
     /// The text of its best chunk.
     pub text: String,
     /// The document's title, when it has one.

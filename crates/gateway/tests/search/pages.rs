@@ -11,7 +11,7 @@ use crate::{Gateway, ask, ids, refused, send};
 
 /// Documents that all match `weir`, of different lengths so that they rank differently.
 fn many(prefix: &str, count: usize) -> Vec<Value> {
-    let document = |i: usize| json!({"id": format!("{prefix}{i:04}"), "text": format!("a weir {}", "of stone ".repeat(i % 7)), "metadata": {"n": i, "even": i % 2 == 0}});
+    let document = |i: usize| json!({"id": format!("{prefix}{i:04}"), "text": format!("a weir {}", "of stone ".repeat(i % 7)), "metadata": {"n": i, "even": i.is_multiple_of(2)}});
     (0..count).map(document).collect()
 }
 

@@ -6,7 +6,7 @@ use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
 use super::super::Gateway;
 use super::super::error::ApiError;
 use super::plan::Plan;
-use crate::inference::{Caching, InferenceError, Lane, Truncation};
+use crate::inference::{Caching, InferenceError, Lane, Terms, Truncation, UpstreamError};
 
 /// What the dense leg searches by.
 pub(super) struct Embedding {
@@ -60,19 +60,33 @@ pub(super) async fn embed(
     let input = model.input(&text, Truncation::End);
     let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
     let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
-    let embedding = gateway.scheduler.embed(model, vec![input], Lane::Interactive, caching);
-    match timeout_at(deadline, embedding).await {
-        Ok(Ok(mut embeddings)) => Ok(Embedding::given(Some(mode), embeddings.pop(), source)),
-        Ok(Err(error)) if mode == Mode::Dense || error == InferenceError::Stopping => Err(error.into()),
-        Ok(Err(InferenceError::Failed)) => {
-            tracing::error!("a query could not be embedded: words alone are searched");
-            Ok(Embedding::degraded(DegradedReason::EmbeddingFailed))
+    let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
+    let error = match timeout_at(deadline, gateway.scheduler.embed(model, vec![input], terms)).await {
+        Ok(Ok(mut made)) => return Ok(Embedding::given(Some(mode), made.embeddings.pop(), source)),
+        Ok(Err(error)) => Some(error),
+        Err(_) => None,
+    };
+    match error {
+        Some(InferenceError::Stopping) => Err(InferenceError::Stopping.into()),
+        Some(error) if mode == Mode::Dense => Err(error.into()),
+        None if mode == Mode::Dense => {
+            Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
         }
-        Ok(Err(_)) => Ok(Embedding::degraded(DegradedReason::EmbeddingOverloaded)),
-        Err(_) if mode == Mode::Dense => {
-            let message = "the query's embedding was not ready in time";
-            Err(ApiError::new(Code::DeadlineExceeded, message))
+        Some(error) => Ok(Embedding::degraded(reason(&error))),
+        None => Ok(Embedding::degraded(DegradedReason::EmbeddingDeadline)),
+    }
+}
+
+/// What the caller of a degraded search hears of an error; the log has it all.
+fn reason(error: &InferenceError) -> DegradedReason {
+    tracing::warn!(%error, "a query was not embedded: words alone are searched");
+    match error {
+        InferenceError::TooMany { .. }
+        | InferenceError::TooLong { .. }
+        | InferenceError::Upstream(UpstreamError::Limited { .. }) => DegradedReason::EmbeddingOverloaded,
+        InferenceError::Upstream(UpstreamError::Timeout { .. }) => DegradedReason::EmbeddingDeadline,
+        InferenceError::Upstream(_) | InferenceError::Stopping | InferenceError::Failed => {
+            DegradedReason::EmbeddingFailed
         }
-        Err(_) => Ok(Embedding::degraded(DegradedReason::EmbeddingDeadline)),
     }
 }

@@ -131,9 +131,6 @@ impl Call {
         if let Some(reason) = embedding.degraded {
             gateway.metrics.search_degraded(reason.as_str());
         }
-        if let Some(query) = &plan.request.query {
-            gateway.query_log.note(plan.collection.id, query, found.hits.len(), None);
-        }
         let answered = reply::Answered {
             mode: embedding.mode,
             source: embedding.source,
@@ -141,7 +138,12 @@ impl Call {
             timings,
         };
         let is_long = plan.request.highlight == Some(true) && found.hits.len() > reply::MARKED_AT_ONCE_MAX;
+        let (collection, query) = (plan.collection.id, plan.request.query.clone());
         let mut reply = in_time(is_long, move || reply::render(&plan, &search, found, answered)).await??;
+        if let Some(query) = query {
+            let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
+            gateway.query_log.note(collection, &query, reply.results.len(), best);
+        }
         reply.next_cursor = next;
         reply.took_ms = ms(started.elapsed());
         Ok(reply)

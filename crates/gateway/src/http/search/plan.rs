@@ -134,7 +134,9 @@ fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, In
         let message = format!("collection `{}` has no embeddings; search it by words", collection.name);
         return refuse(message);
     };
-    let (has, needs) = (vector.len(), model.dimension());
+    // where an upstream has not told its own yet, the index checks
+    let has = vector.len();
+    let needs = model.dimension().unwrap_or(has);
     if has != needs {
         let message = format!(
             "`vector` has {has} values; embeddings of the collection's model `{}` have {needs}",

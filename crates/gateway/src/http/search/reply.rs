@@ -41,8 +41,10 @@ pub(super) fn render(
     let explain = search.explain.then(|| explain(plan, search, &found, &answered));
     let marker = Marker::of(plan, &found);
     let extras = Extras { marker, collapse: search.collapse, context: search.context > 0 };
-    let results =
-        found.hits.into_iter().map(|hit| result(hit, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
+    let least = plan.request.min_relevance.unwrap_or(0.0);
+    let relevant =
+        found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
+    let results = relevant.map(|hit| result(hit, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
     let why_not = search.why_not.as_ref().zip(found.why_not).map(|(id, why)| why_not(id, why, plan));
     Ok(SearchReply {
         results,
@@ -140,6 +142,7 @@ fn result(hit: Hit, extras: &Extras) -> Result<SearchResult, ApiError> {
     Ok(SearchResult {
         id: hit.document_id.clone(),
         score: hit.score,
+        relevance: hit.relevance,
         title: hit.title,
         metadata,
         citation: Citation {
