@@ -11,7 +11,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use weir_api::{Code, Invalid};
+use weir_api::{Code, DegradedReason, Invalid};
 use weir_store::{CollectionId, GenerationId};
 
 /// The file that holds the key, in the data directory.
@@ -23,7 +23,9 @@ const FORMAT: u8 = 1;
 const CONTENT_BYTES: usize = 2 + 4 * 8 + HASH_BYTES;
 const HASH_BYTES: usize = 16;
 const SEAL_BYTES: usize = 32;
-const DEGRADED: u8 = 1;
+/// What the flags say, each by its place from 1.
+const REASONS: [DegradedReason; 3] =
+    [DegradedReason::EmbeddingOverloaded, DegradedReason::EmbeddingDeadline, DegradedReason::EmbeddingFailed];
 
 /// What a cursor is bound to: it leads nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +47,8 @@ pub(super) struct Cursor {
     pub(super) reached: u64,
     /// Results that lie before the page.
     pub(super) offset: u64,
-    /// Whether the first page was ranked by words alone although more was asked for.
-    pub(super) is_degraded: bool,
+    /// Why the first page was ranked by words alone, if it was although more was asked for.
+    pub(super) degraded: Option<DegradedReason>,
 }
 
 /// Seals cursors and opens them.
@@ -80,7 +82,8 @@ impl Seal {
     /// The text of a cursor.
     pub(super) fn close(&self, binding: &Binding, cursor: Cursor) -> String {
         let mut bytes = Vec::with_capacity(CONTENT_BYTES + SEAL_BYTES);
-        bytes.extend([FORMAT, if cursor.is_degraded { DEGRADED } else { 0 }]);
+        let place = cursor.degraded.and_then(|reason| REASONS.iter().position(|known| *known == reason));
+        bytes.extend([FORMAT, place.map_or(0, |place| place as u8 + 1)]);
         bytes.extend(binding.collection.0.to_le_bytes());
         bytes.extend(binding.generation.0.to_le_bytes());
         bytes.extend(cursor.reached.to_le_bytes());
@@ -117,7 +120,8 @@ impl Seal {
             let message = "the collection was embedded anew since the first page";
             return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
         }
-        Ok(Cursor { reached: number(2), offset: number(3), is_degraded: bytes[1] & DEGRADED != 0 })
+        let degraded = usize::from(bytes[1]).checked_sub(1).and_then(|place| REASONS.get(place).copied());
+        Ok(Cursor { reached: number(2), offset: number(3), degraded })
     }
 
     /// The content of a cursor with a good seal.
@@ -167,7 +171,7 @@ mod tests {
     }
 
     fn cursor() -> Cursor {
-        Cursor { reached: 7, offset: 20, is_degraded: true }
+        Cursor { reached: 7, offset: 20, degraded: Some(DegradedReason::EmbeddingFailed) }
     }
 
     /// `expected`: the code, and a word of the message.
@@ -182,6 +186,8 @@ mod tests {
         let made_for = binding(1, 2, "a");
         let text = seal.close(&made_for, cursor());
         assert_eq!(seal.open(&made_for, &text), Ok(cursor()));
+        let whole = Cursor { degraded: None, ..cursor() };
+        assert_eq!(seal.open(&made_for, &seal.close(&made_for, whole)), Ok(whole));
         check(&seal, &binding(3, 2, "a"), &text, (Code::InvalidCursor, "another collection"));
         check(&seal, &binding(1, 2, "b"), &text, (Code::InvalidCursor, "another request"));
         check(&seal, &binding(1, 3, "a"), &text, (Code::CursorExpired, "embedded anew"));

@@ -72,7 +72,7 @@ pub(super) async fn list(
         documents.truncate(shown.hits.len());
         end = offset + limit as u64;
     }
-    let next = Cursor { reached: found.reached, offset: end, is_degraded: false };
+    let next = Cursor { reached: found.reached, offset: end, degraded: None };
     let next_cursor = (end < count(found.total)).then(|| gateway.cursors.close(&binding, next));
     Ok(Json(List { data: documents.into_iter().flatten().collect(), next_cursor }))
 }

@@ -50,11 +50,8 @@ pub(super) async fn embed(
     if let Some(vector) = plan.vector.take() {
         return Ok(Embedding::given(Some(mode), Some(vector), EmbeddingSource::Given));
     }
-    if let Some(page) = &plan.page
-        && page.is_degraded
-        && mode == Mode::Hybrid
-    {
-        return Ok(Embedding::degraded(DegradedReason::EmbeddingOverloaded));
+    if let Some(reason) = plan.page.and_then(|page| page.degraded) {
+        return Ok(Embedding::degraded(reason));
     }
     let text = format!("{}{}", model.query_prompt, plan.text);
     let input = model.input(&text, Truncation::End);

@@ -15,7 +15,8 @@ use axum::extract::{Request, State};
 use futures_util::StreamExt;
 use tokio::time::Instant;
 use weir_api::{
-    BatchItem, BatchReply, Code, Json as RawJson, Mode, SearchAnswer, SearchReply, SearchRequest, Timings,
+    BatchItem, BatchReply, Code, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
+    SearchRequest, Timings,
 };
 use weir_policy::Caller;
 
@@ -101,52 +102,43 @@ impl Call {
         let embedding = embed::embed(gateway, &mut plan, self.caching, deadline).await?;
         let embedded = started.elapsed();
 
-        let mut search = std::mem::replace(
-            &mut plan.search,
-            weir_index::SearchRequest::new(weir_index::Mode::Lexical, None, None, 0),
-        );
-        search.mode = match embedding.mode {
+        plan.search.mode = match embedding.mode {
             Some(Mode::Hybrid) => weir_index::Mode::Hybrid,
             Some(Mode::Dense) => weir_index::Mode::Dense,
             Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
         };
-        search.count = plan.request.count.unwrap_or(true);
-        search.embedding = embedding.vector;
-        let found = plan.collection.engine.search(&self.caller, search.clone()).await;
+        plan.search.embedding = embedding.vector;
+        let found = plan.collection.engine.search(&self.caller, plan.search.clone()).await;
         let found = found.map_err(|error| refusal(error, &plan.request))?;
 
-        let next = next_page(&plan, &search, &found, embedding.degraded.is_some());
-        let next = next.map(|cursor| gateway.cursors.close(&plan.binding, cursor));
-        let timings = Timings {
-            parse: ms(parsed),
-            embed: ms(embedded - parsed),
-            select: ms(found.timings.select),
-            lexical: ms(found.timings.lexical),
-            dense: ms(found.timings.dense),
-            fuse: ms(found.timings.fuse),
-            fetch: ms(found.timings.fetch),
-        };
-        gateway.metrics.search(&timings);
-        gateway.metrics.search_corrected(found.corrections.len());
-        if let Some(reason) = embedding.degraded {
-            gateway.metrics.search_degraded(reason.as_str());
-        }
-        let answered = reply::Answered {
+        let timings = timings(parsed, embedded - parsed, &found.timings);
+        self.count(&timings, &found, embedding.degraded);
+        let how = reply::How {
             mode: embedding.mode,
             source: embedding.source,
             degraded: embedding.degraded,
+            next_cursor: next_page(&plan, &found, embedding.degraded)
+                .map(|cursor| gateway.cursors.close(&plan.binding, cursor)),
             timings,
         };
         let is_long = plan.request.highlight == Some(true) && found.hits.len() > reply::MARKED_AT_ONCE_MAX;
         let (collection, query) = (plan.collection.id, plan.request.query.clone());
-        let mut reply = in_time(is_long, move || reply::render(&plan, &search, found, answered)).await??;
+        let mut reply = in_time(is_long, move || reply::render(&plan, found, how)).await??;
         if let Some(query) = query {
             let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
             gateway.query_log.note(collection, &query, reply.results.len(), best);
         }
-        reply.next_cursor = next;
         reply.took_ms = ms(started.elapsed());
         Ok(reply)
+    }
+
+    fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: Option<DegradedReason>) {
+        let metrics = &self.gateway.metrics;
+        metrics.search(timings);
+        metrics.search_corrected(found.corrections.len());
+        if let Some(reason) = degraded {
+            metrics.search_degraded(reason.as_str());
+        }
     }
 
     async fn plan(&self, request: SearchRequest) -> Result<Plan, ApiError> {
@@ -170,26 +162,32 @@ impl Call {
 /// The cursor to the page after this one, if there is one.
 fn next_page(
     plan: &Plan,
-    search: &weir_index::SearchRequest,
     found: &weir_index::SearchReply,
-    is_degraded: bool,
+    degraded: Option<DegradedReason>,
 ) -> Option<Cursor> {
+    let search = &plan.search;
     let end = search.offset.saturating_add(search.limit) as u64;
     let is_more = match found.total {
-        weir_index::Total::Exact(total) => end < total,
-        // a lexical ranking goes on behind what was looked at
-        weir_index::Total::Window(_)
-            if search.mode == weir_index::Mode::Lexical && search.query.is_some() =>
-        {
-            found.hits.len() == search.limit
-        }
-        weir_index::Total::Window(total) => end < total,
+        // a lexical ranking that is not counted may go on behind what was looked at
+        weir_index::Total::Window(total) if search.mode == weir_index::Mode::Lexical => end <= total,
+        weir_index::Total::Window(total) | weir_index::Total::Exact(total) => end < total,
     };
-    let is_degraded = is_degraded || plan.page.is_some_and(|page| page.is_degraded);
-    is_more.then_some(Cursor { reached: found.reached, offset: end, is_degraded })
+    is_more.then_some(Cursor { reached: found.reached, offset: end, degraded })
 }
 
-pub(super) fn ms(duration: Duration) -> f64 {
+fn timings(parse: Duration, embed: Duration, index: &weir_index::Timings) -> Timings {
+    Timings {
+        parse: ms(parse),
+        embed: ms(embed),
+        select: ms(index.select),
+        lexical: ms(index.lexical),
+        dense: ms(index.dense),
+        fuse: ms(index.fuse),
+        fetch: ms(index.fetch),
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
     // whole microseconds: more digits would say nothing
     duration.as_micros() as f64 / 1e3
 }

@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) text: String,
     /// The embedding that the request has.
     pub(super) vector: Option<Vec<f32>>,
-    /// What the index is asked, without embedding.
+    /// What the index is asked; mode and embedding come when the query is embedded.
     pub(super) search: weir_index::SearchRequest,
     /// What cursors to the pages of this request are bound to.
     pub(super) binding: Binding,
@@ -77,6 +77,7 @@ impl Plan {
             },
             sort: sort_keys(request.sort.as_deref().unwrap_or_default()),
             facets: facets(request.facets.as_deref().unwrap_or_default()),
+            count: request.count.unwrap_or(true),
             diversity: request.diversity.unwrap_or(0.0),
             collapse: request.collapse == Some(true),
             context: u32::try_from(request.context.unwrap_or(0)).unwrap_or(u32::MAX),

@@ -23,22 +23,19 @@ const SNIPPET_CHARS: usize = 300;
 /// Documents that a result names among those that it stands for.
 const COLLAPSED_NAMED_MAX: usize = 100;
 
-/// How a search was run.
-pub(super) struct Answered {
+/// How a search was run, and what follows it.
+pub(super) struct How {
     pub(super) mode: Option<Mode>,
     pub(super) source: EmbeddingSource,
     pub(super) degraded: Option<DegradedReason>,
+    pub(super) next_cursor: Option<String>,
     pub(super) timings: Timings,
 }
 
-/// Writes the reply; the cursor and the whole time come later.
-pub(super) fn render(
-    plan: &Plan,
-    search: &weir_index::SearchRequest,
-    found: weir_index::SearchReply,
-    answered: Answered,
-) -> Result<SearchReply, ApiError> {
-    let explain = search.explain.then(|| explain(plan, search, &found, &answered));
+/// Writes the reply; the whole time comes later.
+pub(super) fn render(plan: &Plan, found: weir_index::SearchReply, how: How) -> Result<SearchReply, ApiError> {
+    let search = &plan.search;
+    let explain = search.explain.then(|| explain(plan, &found, &how));
     let marker = Marker::of(plan, &found);
     let extras = Extras { marker, collapse: search.collapse, context: search.context > 0 };
     let least = plan.request.min_relevance.unwrap_or(0.0);
@@ -49,23 +46,23 @@ pub(super) fn render(
     Ok(SearchReply {
         results,
         total: total(found.total),
-        next_cursor: None,
+        next_cursor: how.next_cursor,
         facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
         corrections: found
             .corrections
             .into_iter()
             .map(|correction| Correction { term: correction.term, instead: correction.instead })
             .collect(),
-        degraded: answered.degraded.is_some(),
-        degraded_reason: answered.degraded,
+        degraded: how.degraded.is_some(),
+        degraded_reason: how.degraded,
         explain,
         why_not,
         took_ms: 0.0,
-        timings_ms: answered.timings,
+        timings_ms: how.timings,
     })
 }
 
-pub(in super::super) fn total(total: weir_index::Total) -> Total {
+fn total(total: weir_index::Total) -> Total {
     match total {
         weir_index::Total::Exact(value) => Total { value, exact: true, relation: TotalRelation::Exact },
         weir_index::Total::Window(value) => Total { value, exact: false, relation: TotalRelation::Window },
@@ -182,12 +179,8 @@ fn explanation(explanation: weir_index::Explanation) -> Explanation {
     }
 }
 
-fn explain(
-    plan: &Plan,
-    search: &weir_index::SearchRequest,
-    found: &weir_index::SearchReply,
-    answered: &Answered,
-) -> Explain {
+fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
+    let search = &plan.search;
     let chunks = plan.collection.engine.counts().chunks;
     let fusion = match search.fusion {
         Fusion::ReciprocalRank { k, lexical, dense } => {
@@ -199,9 +192,9 @@ fn explain(
     };
     Explain {
         query: search.query.as_ref().map(ToString::to_string),
-        mode: answered.mode,
-        fusion: (answered.mode == Some(Mode::Hybrid)).then_some(fusion),
-        embedding: answered.source,
+        mode: how.mode,
+        fusion: (how.mode == Some(Mode::Hybrid)).then_some(fusion),
+        embedding: how.source,
         chunks,
         selected_chunks: found.selected,
         selectivity: found.selected.map(|selected| selected as f64 / chunks.max(1) as f64),
