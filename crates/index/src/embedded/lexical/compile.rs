@@ -26,7 +26,7 @@ pub(crate) struct LexicalQuery {
     pub(super) ranking: Option<Box<dyn Matcher>>,
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Box<dyn Matcher>>,
-    /// The terms that rank, for explaining.
+    /// The terms that rank, and those that would if a document held them.
     pub(super) terms: Vec<String>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
@@ -86,11 +86,12 @@ impl Compiler<'_> {
                 searched.push(term);
                 continue;
             }
-            if self.corrections.len() == CORRECTIONS_MAX {
-                continue;
-            }
-            let instead = similar::misspelt(searcher, field, &term)?;
-            if !instead.is_empty() {
+            let may_correct = self.corrections.len() < CORRECTIONS_MAX;
+            let instead =
+                if may_correct { similar::misspelt(searcher, field, &term)? } else { Vec::new() };
+            if instead.is_empty() {
+                self.terms.push(term);
+            } else {
                 searched.extend(instead.iter().cloned());
                 self.corrections.push(Correction { term, instead });
             }
