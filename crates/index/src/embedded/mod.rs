@@ -211,7 +211,7 @@ impl Embedded {
             (self.snapshot(), writer.head.files.clone())
         };
         let mut report = snapshot.verify();
-        verify::verify_files(&snapshot.files, &states, &mut report);
+        verify::verify_files(self.folder(), &states, &mut report);
         Ok(report)
     }
 
