@@ -54,6 +54,11 @@ impl Embedded {
         search.run().and_then(|found| found.ok_or_else(damaged))
     }
 
+    /// See [`crate::Engine::has_field`].
+    pub fn has_field(&self, name: &str) -> bool {
+        name == TITLE || self.snapshot().fields.is_known(name)
+    }
+
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
     fn snapshot_of(
         &self,
