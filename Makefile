@@ -12,7 +12,7 @@ SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
 PYTHON := .venv/bin/python
 # Where `make quality` finds its sets; also a setting of the tests that measure with them.
 DATA ?= $(WEIR_EVAL_DATA)
-SETS ?= scifact
+SETS ?=
 
 .PHONY: help
 help: ## print this list
@@ -54,10 +54,10 @@ bench: ## measure at real size: every script of bench/, or BENCH=name
 	@scripts/bench.sh $(BENCH)
 
 .PHONY: quality
-quality: ## retrieval quality and STS-B against their targets; DATA=folder, SETS="scifact cranfield"
+quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=folder, SETS="scifact cacm", EVAL="--fusion rrf"
 	@scripts/setup.sh
 	cargo build --release --locked -p weir-gateway
-	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS)
+	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS) -- $(EVAL)
 	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
 
 .PHONY: deny

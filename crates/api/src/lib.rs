@@ -9,6 +9,7 @@ mod code;
 mod collections;
 mod documents;
 mod embeddings;
+mod feedback;
 mod health;
 mod ingest;
 mod invalid;
@@ -31,6 +32,7 @@ pub use embeddings::{
     EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding, EncodingFormat,
     ListObject, TextRole, Truncate, Usage,
 };
+pub use feedback::{FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, parse};

@@ -9,4 +9,5 @@ pub mod inference;
 pub mod ingest;
 mod logging;
 pub mod metrics;
+pub mod query_log;
 pub mod serve;

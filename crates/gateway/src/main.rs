@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use weir_gateway::cli::{Arguments, Command, Failure, config, ingest, jobs, model, search, serve};
+use weir_gateway::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
 use weir_gateway::config::Environment;
 
 fn main() -> ExitCode {
@@ -27,6 +27,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Ingest(ingest) => ingest::run(&ingest, file, environment, out),
         Command::Search(search) => search::run(&search, file, environment, out),
         Command::Jobs(jobs) => jobs::run(&jobs, file, environment, out),
+        Command::Eval(eval) => eval::run(&eval, file, environment, out),
         Command::Config(config) => config::run(&config, file, environment, out),
         Command::Model(model) => model::run(&model, file, environment, out),
     }

@@ -41,7 +41,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 16] = [
+pub const TABLE: [Row; 17] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -91,6 +91,12 @@ pub const TABLE: [Row; 16] = [
         "Acknowledged operations that are not searchable yet.",
     ),
     row("weir_index_bytes", Kind::Gauge, &["collection"], "Bytes of the index on disk."),
+    row(
+        "weir_query_log_entries_total",
+        Kind::Counter,
+        &["result"],
+        "Queries for the query log: written, failed (the store refused) or dropped (too many waited).",
+    ),
     row("weir_connections", Kind::Gauge, &[], "Open connections."),
     row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
 ];
@@ -170,6 +176,7 @@ pub struct Metrics {
     chunks: Family<InCollection, Gauge>,
     pending: Family<InCollection, Gauge>,
     index_bytes: Family<InCollection, Gauge>,
+    logged: Family<Outcome, Counter>,
     connections: Gauge,
 }
 
@@ -213,6 +220,7 @@ impl Metrics {
             chunks: Family::default(),
             pending: Family::default(),
             index_bytes: Family::default(),
+            logged: Family::default(),
             connections: Gauge::default(),
         };
         let build: Family<Build, Gauge> = Family::default();
@@ -238,8 +246,9 @@ impl Metrics {
         registry.register("weir_chunks", help(11), metrics.chunks.clone());
         registry.register("weir_pending_operations", help(12), metrics.pending.clone());
         registry.register_with_unit("weir_index", help(13), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_connections", help(14), metrics.connections.clone());
-        registry.register("weir_build_info", help(15), build);
+        registry.register("weir_query_log_entries", help(14), metrics.logged.clone());
+        registry.register("weir_connections", help(15), metrics.connections.clone());
+        registry.register("weir_build_info", help(16), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -292,6 +301,11 @@ impl Metrics {
 
     fn count_documents(&self, result: &str, count: u64) {
         self.ingested.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+    }
+
+    /// Counts queries that were written to the query log, or were not.
+    pub fn queries_logged(&self, result: &str, count: u64) {
+        self.logged.get_or_create(&Outcome { result: result.into() }).inc_by(count);
     }
 
     /// A connection came; it counts until the returned value is dropped.

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::http::{self, Gateway};
 use crate::inference::{Models, Scheduler, stand_back};
 use crate::metrics::Metrics;
+use crate::query_log::QueryLog;
 
 /// A caller has this long to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -122,10 +123,20 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     background.spawn_blocking(move || warming.warm_up());
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
-    let gateway =
-        Gateway::new(config, store.clone(), models, scheduler.clone(), collections.clone(), metrics.clone());
-    accept_until_stopped(listener, http::router(gateway), connections_max, &metrics, grace).await?;
+    let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
+    let gateway = Gateway::new(
+        config,
+        store.clone(),
+        models,
+        scheduler.clone(),
+        collections.clone(),
+        metrics.clone(),
+        query_log,
+    );
+    let router = http::router(gateway.clone());
+    accept_until_stopped(listener, router, connections_max, &metrics, grace).await?;
 
+    gateway.query_log.close().await;
     collections.close().await;
     scheduler.stop();
     store.close().await;

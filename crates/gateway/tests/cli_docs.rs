@@ -10,16 +10,17 @@ const INTRO: &str = "\
 
 Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir-gateway --test cli_docs` rewrites this page).
 
-One binary, `weir`. `weir serve` runs the gateway; `ingest`, `search` and `jobs` talk to a running one over HTTP.
+One binary, `weir`. `weir serve` runs the gateway; `ingest`, `search`, `jobs` and `eval` talk to a running one over HTTP.
 
 ```sh
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
 weir ingest docs/ notes.jsonl                 # folders and files
 weir search \"how do I rotate the keys\" --top-k 3
 weir jobs
+weir eval sets/scifact --min-ndcg 0.7         # how well it searches: quality.md
 ```
 
-**Exit codes**: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
+**Exit codes**: 0 done, 1 failed, 2 wrong usage, 3 `weir eval` measured and found it below what was asked for, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
 that say what to do. `--json` prints JSON on the output and nothing else.
 
 ## What `weir ingest` sends

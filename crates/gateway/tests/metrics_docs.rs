@@ -47,6 +47,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
+    metrics.queries_logged("written", 3);
     let _connection = metrics.connection();
     let gauges =
         CollectionGauges { name: "c".to_owned(), documents: 1, chunks: 2, pending: 3, index_bytes: 4 };

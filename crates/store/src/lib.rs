@@ -1,4 +1,4 @@
-//! The truth: collections, documents, numbered operations, jobs, embeddings.
+//! The truth: collections, documents, numbered operations, jobs, embeddings, feedback, the query log.
 //!
 //! Everything else that Weir keeps (the index folders) can be rebuilt from here. Three ideas carry the crate:
 //!
@@ -17,8 +17,10 @@ mod checksum;
 mod collection;
 mod document;
 mod error;
+mod feedback;
 mod job;
 mod operation;
+mod query_log;
 mod sqlite;
 mod store;
 mod verify;
@@ -26,8 +28,10 @@ mod verify;
 pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId};
 pub use document::{ChunkSpan, Deleted, NewDocument, Prepared, StoredDocument, TextHash};
 pub use error::{Error, Result};
+pub use feedback::{Feedback, NewFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};
 pub use operation::{Operation, OperationKind};
+pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;

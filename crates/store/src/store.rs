@@ -5,11 +5,13 @@ use std::path::Path;
 use weir_policy::Caller;
 
 use crate::sqlite::{
-    accept, chunks, collections, documents, embeddings, generations, jobs, operations, verify,
+    accept, chunks, collections, documents, embeddings, feedback, generations, jobs, operations, query_log,
+    verify,
 };
 use crate::{
-    Collection, CollectionId, Counts, Deleted, GenerationId, Job, Now, Operation, Prepared, Result, Sqlite,
-    StoredDocument, Submission, TextHash, VerifyReport,
+    Collection, CollectionId, Counts, Deleted, Feedback, GenerationId, Job, LoggedQuery, NewFeedback, Now,
+    Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument, Submission, TextHash,
+    VerifyReport,
 };
 
 /// The truth, behind one of the databases that Weir can keep it in. Cheap to clone; all clones are one store.
@@ -170,6 +172,23 @@ impl Store {
         }
     }
 
+    /// The documents whose ids come after `after`, in the order of their bytes; and whether there are more. At most
+    /// `limit`, and no further document once texts and metadata have `bytes_max` bytes. `limit` 0 gives none.
+    pub async fn documents_after(
+        &self,
+        id: CollectionId,
+        after: &str,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<StoredDocument>, bool)> {
+        let after = after.to_owned();
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| documents::after(c, id, &after, limit, bytes_max)).await
+            }
+        }
+    }
+
     /// The operations with numbers above `after`, in order, at most `limit`. A missing number is damage.
     pub async fn operations_after(
         &self,
@@ -245,6 +264,60 @@ impl Store {
             Store::Sqlite(sqlite) => {
                 sqlite.read(move |c| jobs::list(c, &caller, limit, cursor.as_deref())).await
             }
+        }
+    }
+
+    /// Stores a judgment; the oldest go so that the collection has at most `entries_max`. `None` when the collection or
+    /// the document is not there.
+    pub async fn add_feedback(
+        &self,
+        id: CollectionId,
+        feedback: NewFeedback,
+        entries_max: u64,
+        now: Now,
+    ) -> Result<Option<Feedback>> {
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.write(move |c| feedback::add(c, id, &feedback, entries_max, now)).await
+            }
+        }
+    }
+
+    /// The judgments of a collection, newest first, at most `limit`; and the cursor to go on from when there are more.
+    ///
+    /// # Errors
+    /// `UnknownCursor` when `cursor` is none that this list returns.
+    pub async fn feedback(
+        &self,
+        id: CollectionId,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<Feedback>, Option<String>)> {
+        let cursor = cursor.map(str::to_owned);
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| feedback::list(c, id, limit, cursor.as_deref())).await
+            }
+        }
+    }
+
+    /// Adds to the query log, in one commit; the oldest go so that each collection has at most `entries_max`. Entries of
+    /// collections that are gone are left out.
+    pub async fn log_queries(&self, queries: Vec<LoggedQuery>, entries_max: u64) -> Result<()> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| query_log::add(c, &queries, entries_max)).await,
+        }
+    }
+
+    /// What the query log of a collection says, at most `limit` queries. Reads all its entries.
+    pub async fn query_report(
+        &self,
+        id: CollectionId,
+        report: QueryReport,
+        limit: usize,
+    ) -> Result<Vec<QueryCount>> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| query_log::report(c, id, report, limit)).await,
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use contract::{accept, close_sound, collection, document, everyone, hash, span};
 use rusqlite::Connection;
-use weir_store::{Collection, Error, Prepared, Store};
+use weir_store::{Collection, Error, NewFeedback, Prepared, Store};
 
 contract!(Store::open_sqlite);
 
@@ -70,7 +70,18 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 1 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 2 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_format_is_brought_to_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = "DROP TABLE feedback; DROP TABLE queries; PRAGMA user_version = 1;";
+    let (store, made) = altered(folder.path(), first).await;
+    let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
+    assert_eq!(store.add_feedback(made.id, judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
+    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().text, "the second text");
+    close_sound(store).await;
 }
 
 #[tokio::test]

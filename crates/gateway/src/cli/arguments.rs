@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::eval::{FusionArgument, Minimum};
 use crate::config::Flags;
 
 /// A retrieval gateway: ingest documents, embed them on the CPU, search them and cite.
@@ -32,6 +33,12 @@ pub enum Command {
     Search(SearchArguments),
     /// Show the jobs of a running gateway.
     Jobs(JobsArguments),
+    /// Measure how well a running gateway searches, or draft a set to measure with.
+    ///
+    /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv
+    /// (query, document, grade). Its documents go into a collection of their own, which is removed afterwards. Exits
+    /// with 3 when everything was measured, and is below --min-ndcg or worse than the baseline.
+    Eval(EvalArguments),
     /// Show or check the configuration.
     Config(ConfigArguments),
     /// Get a model, or describe one.
@@ -122,6 +129,10 @@ pub enum SearchMode {
     Dense,
 }
 
+impl SearchMode {
+    const ALL: [SearchMode; 3] = [SearchMode::Hybrid, SearchMode::Lexical, SearchMode::Dense];
+}
+
 /// The arguments of `weir jobs`.
 #[derive(Debug, Args)]
 pub struct JobsArguments {
@@ -134,6 +145,58 @@ pub struct JobsArguments {
     #[arg(long)]
     pub url: Option<String>,
     /// Print the gateway's reply as it is.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir eval`.
+#[derive(Debug, Args)]
+pub struct EvalArguments {
+    /// The folders of the sets; with --draft the one to make. Several sets give their mean as well.
+    #[arg(required = true, value_name = "FOLDER")]
+    pub folders: Vec<PathBuf>,
+    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Which legs rank, as the gateway is set; several with commas between.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = SearchMode::ALL)]
+    pub mode: Vec<SearchMode>,
+    /// Also a hybrid search that fuses in this way, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
+    #[arg(long, value_name = "METHOD[:LEXICAL,DENSE][,k=K]")]
+    pub fusion: Vec<FusionArgument>,
+    /// How many results each search asks for; recall is taken at this number.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..))]
+    pub top_k: u64,
+    /// Which judgments of a qrels folder.
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    pub split: String,
+    /// A run file to compare with, by --out; worse than it (the interval of 95 % is below 0) exits with 3.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Compare with this configuration of the same run instead, such as `hybrid`; for the reader alone.
+    #[arg(long, value_name = "CONFIGURATION", conflicts_with = "baseline")]
+    pub against: Option<String>,
+    /// The nDCG@10 that must be reached, else the exit code is 3; by the mean of the sets and the first configuration,
+    /// or those that are named; may be repeated.
+    #[arg(long, value_name = "[SET][/CONFIGURATION]=X")]
+    pub min_ndcg: Vec<Minimum>,
+    /// Write the scores of every query to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A collection to ask as it stands; when it isn't there, the set's documents go into one of this name. With
+    /// --draft the collection whose documents are taken.
+    #[arg(long, value_name = "NAME", required_if_eq("draft", "true"))]
+    pub collection: Option<String>,
+    /// Leave the collection that was made.
+    #[arg(long)]
+    pub keep: bool,
+    /// Draft a set from the documents of a collection and the feedback to it, into a new folder.
+    #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion"])]
+    pub draft: bool,
+    /// How many queries to draft, those from feedback aside.
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]
+    pub queries: usize,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -134,6 +134,31 @@ impl Client {
         })
     }
 
+    /// `PUT`s JSON to `path`.
+    pub(super) fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &str,
+        patience: Patience,
+    ) -> Result<T, ClientError> {
+        let address = format!("{}{path}", self.url);
+        let text = self.call(patience, &|_| {}, &|| {
+            self.agent.put(&address).header("content-type", "application/json").send(body)
+        })?;
+        self.read(&text)
+    }
+
+    /// `DELETE`s `path`.
+    pub(super) fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        patience: Patience,
+    ) -> Result<T, ClientError> {
+        let address = format!("{}{path}", self.url);
+        let text = self.call(patience, &|_| {}, &|| self.agent.delete(&address).call())?;
+        self.read(&text)
+    }
+
     /// Reads a reply.
     pub(super) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, ClientError> {
         let not_a_gateway = |_| ClientError::NotAGateway { url: self.url.clone(), status: 200 };

@@ -3,11 +3,14 @@
 use std::io::Write;
 
 use super::client::ClientError;
+use super::eval::EvalError;
 use super::model::{InfoError, PullError};
 use crate::config::Problems;
 
 /// Exit code of a command that failed. (Wrong usage is 2, by clap.)
 const EXIT_FAILED: u8 = 1;
+/// Exit code of a measurement that was made and is below what was asked for.
+const EXIT_BELOW: u8 = 3;
 /// Exit code after Ctrl-C: 128 and the signal's number, as shells do.
 const EXIT_INTERRUPTED: u8 = 130;
 
@@ -42,6 +45,12 @@ pub enum Failure {
     /// Some jobs failed; they were shown before.
     #[error("the job `{0}` failed")]
     Job(String),
+    /// A set could not be measured or drafted.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// Everything was measured, and is below what was asked for.
+    #[error("the quality is below what was asked for: {0}")]
+    Quality(String),
     /// A model could not be fetched.
     #[error(transparent)]
     Pull(#[from] PullError),
@@ -51,7 +60,7 @@ pub enum Failure {
     /// The server could not start, or stopped.
     #[error("{}", with_causes(.0))]
     Serve(#[from] crate::serve::ServeError),
-    /// Ctrl-C.
+    /// Ctrl-C; the text says what was done, empty when nothing of it stays.
     #[error("interrupted{0}")]
     Interrupted(String),
     /// The output could not be written.
@@ -91,6 +100,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Interrupted(_) => EXIT_INTERRUPTED,
+            Failure::Quality(_) => EXIT_BELOW,
             failure if failure.is_closed_pipe() => 0,
             Failure::Config(_)
             | Failure::Client(_)
@@ -98,6 +108,7 @@ impl Failure {
             | Failure::Documents { .. }
             | Failure::NothingFound(_)
             | Failure::Job(_)
+            | Failure::Eval(_)
             | Failure::Pull(_)
             | Failure::Info(_)
             | Failure::Serve(_)
@@ -125,17 +136,21 @@ impl Failure {
                     ["run the same command again to continue: unchanged documents cost nothing".to_owned()],
                 )
                 .collect(),
+            Failure::Interrupted(done) if done.is_empty() => Vec::new(),
             Failure::Interrupted(_) => {
                 vec!["run the same command again to continue: unchanged documents cost nothing".to_owned()]
             }
             Failure::NothingFound(_) => {
                 vec!["accepted are .txt, .md, .html, .htm and .jsonl files".to_owned()]
             }
+            Failure::Eval(error) => error.hint().into_iter().collect(),
             Failure::Pull(error) => error.hint().into_iter().collect(),
             Failure::Info(error) => error.hint().into_iter().collect(),
-            Failure::Documents { .. } | Failure::Job(_) | Failure::Serve(_) | Failure::Output(_) => {
-                Vec::new()
-            }
+            Failure::Documents { .. }
+            | Failure::Job(_)
+            | Failure::Quality(_)
+            | Failure::Serve(_)
+            | Failure::Output(_) => Vec::new(),
         }
     }
 }

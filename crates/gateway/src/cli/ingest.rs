@@ -17,7 +17,7 @@ use super::client::{Client, ClientError, Patience};
 use super::failure::Failure;
 use super::interrupt;
 use super::progress::Progress;
-use super::sources::{Documents, Inputs, Outcome, Rejected};
+use super::sources::{Documents, Inputs, Outcome, Rejected, Step};
 use crate::config::{Environment, Flags, load};
 
 /// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
@@ -50,35 +50,31 @@ pub fn run(
     interrupt::listen();
     let bytes = inputs.bytes();
     let files = std::mem::take(&mut inputs.files);
-    let mut ingest = Ingest {
-        client: &client,
-        collection: &arguments.collection,
-        progress: Progress::begin("", "documents", bytes),
-        on_the_way: VecDeque::new(),
-        report: Report { rejected: inputs.rejected, ..Report::default() },
-    };
+    let mut ingest = Ingest::begin(&client, &arguments.collection, bytes, inputs.rejected);
     let sent = ingest.send_all(Documents::of(files), arguments.batch as usize);
-    ingest.progress.finish();
-    let seconds = ingest.progress.elapsed().as_secs_f64();
-    let on_the_way: u64 = ingest.on_the_way.iter().map(|sent| sent.documents).sum();
-    let report = ingest.report;
-    report.print_rejected();
-    match sent {
-        Err(ClientError::Interrupted) => {
-            let done = report.done;
-            let message =
-                format!(": {done} documents are searchable, {on_the_way} more are accepted and will be");
-            return Err(Failure::Interrupted(message));
-        }
-        Err(source) => return Err(Failure::Ingest { source, done: report.done }),
-        Ok(()) => {}
-    }
+    let (report, seconds) = ingest.finish(sent)?;
     report.print(arguments, inputs.other_files, seconds, out)?;
     out.flush()?;
-    match report.rejected.len() as u64 {
-        0 => Ok(()),
-        failed => Err(Failure::Documents { failed, total: failed + report.done }),
-    }
+    report.verdict()
+}
+
+/// Sends `documents`, in requests of `batch_documents_max`, and waits until they are searchable; says how many they are
+/// and how many seconds it took. `bytes` is how much will be read.
+///
+/// # Errors
+/// When the gateway can't be asked or refuses, and when some documents did not go in.
+pub(super) fn send(
+    client: &Client,
+    collection: &str,
+    documents: impl Iterator<Item = Step>,
+    batch_documents_max: usize,
+    bytes: u64,
+) -> Result<(u64, f64), Failure> {
+    let mut ingest = Ingest::begin(client, collection, bytes, Vec::new());
+    let sent = ingest.send_all(documents, batch_documents_max);
+    let (report, seconds) = ingest.finish(sent)?;
+    report.verdict()?;
+    Ok((report.done, seconds))
 }
 
 /// A batch that is being put together.
@@ -118,8 +114,41 @@ struct Ingest<'a> {
     report: Report,
 }
 
-impl Ingest<'_> {
-    fn send_all(&mut self, documents: Documents, batch_documents_max: usize) -> Result<(), ClientError> {
+impl<'a> Ingest<'a> {
+    fn begin(client: &'a Client, collection: &'a str, bytes: u64, rejected: Vec<Rejected>) -> Ingest<'a> {
+        Ingest {
+            client,
+            collection,
+            progress: Progress::begin("", "documents", bytes),
+            on_the_way: VecDeque::new(),
+            report: Report { rejected, ..Report::default() },
+        }
+    }
+
+    /// Names what was rejected; returns the report and the seconds that it took.
+    fn finish(self, sent: Result<(), ClientError>) -> Result<(Report, f64), Failure> {
+        self.progress.finish();
+        let seconds = self.progress.elapsed().as_secs_f64();
+        let on_the_way: u64 = self.on_the_way.iter().map(|sent| sent.documents).sum();
+        let report = self.report;
+        report.print_rejected();
+        match sent {
+            Err(ClientError::Interrupted) => {
+                let done = report.done;
+                let message =
+                    format!(": {done} documents are searchable, {on_the_way} more are accepted and will be");
+                Err(Failure::Interrupted(message))
+            }
+            Err(source) => Err(Failure::Ingest { source, done: report.done }),
+            Ok(()) => Ok((report, seconds)),
+        }
+    }
+
+    fn send_all(
+        &mut self,
+        documents: impl Iterator<Item = Step>,
+        batch_documents_max: usize,
+    ) -> Result<(), ClientError> {
         let mut batch = Batch::default();
         for step in documents {
             if interrupt::is_asked() {
@@ -242,6 +271,14 @@ impl Report {
             let message = job.error.clone().unwrap_or_else(|| "the job did not finish".to_owned());
             self.done += job.processed_documents;
             self.rejected.push(Rejected { name: format!("job {}", job.job_id), message });
+        }
+    }
+
+    /// An error when something was rejected.
+    fn verdict(&self) -> Result<(), Failure> {
+        match self.rejected.len() as u64 {
+            0 => Ok(()),
+            failed => Err(Failure::Documents { failed, total: failed + self.done }),
         }
     }
 

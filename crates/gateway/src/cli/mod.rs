@@ -1,6 +1,6 @@
 //! The command line: what was typed ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process; `ingest`, `search` and `jobs` are clients of a running one and
+//! `weir serve` runs the gateway in this process; `ingest`, `search`, `jobs` and `eval` are clients of a running one and
 //! go through its HTTP API like anybody else. Only this module prints to the standard output.
 
 mod arguments;
@@ -13,6 +13,7 @@ mod sources;
 mod terminal;
 
 pub mod config;
+pub mod eval;
 pub mod ingest;
 pub mod jobs;
 pub mod model;
@@ -20,8 +21,8 @@ pub mod search;
 pub mod serve;
 
 pub use arguments::{
-    Arguments, Command, ConfigArguments, ConfigCommand, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, ServeArguments,
+    Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, IngestArguments, JobsArguments,
+    ModelArguments, ModelCommand, SearchArguments, SearchMode, ServeArguments,
 };
 pub use client::ClientError;
 pub use failure::Failure;

@@ -202,7 +202,7 @@ settings! {
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }
-    /// How searches rank when the request doesn't say.
+    /// How searches rank when the request doesn't say, and what is kept of them.
     search: Search {
         /// How the lexical and the dense ranking are fused.
         fusion_method: FusionMethod = FusionMethod::Convex, "convex or rrf", ANY;
@@ -214,6 +214,12 @@ settings! {
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
         /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
         depth: usize = 100, "hits", 1.0..=100_000.0;
+        /// Whether queries are logged, as they were typed, to be counted by `GET /v1/collections/{name}/queries`.
+        query_log: bool = false, "true or false", ANY;
+        /// Logged queries of one collection; the oldest go.
+        query_log_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
+        /// Feedback to one collection; the oldest goes.
+        feedback_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
     }
     /// The worker that makes accepted documents searchable.
     ingest: Ingest {
@@ -239,7 +245,7 @@ settings! {
         /// The language of its texts, which chooses the stemmer.
         language: Language = Language::English, "language", ANY;
     }
-    /// The commands that talk to a running gateway: `ingest`, `search`, `jobs`.
+    /// The commands that talk to a running gateway: `ingest`, `search`, `jobs`, `eval`.
     client: Client {
         /// Where that gateway is; empty takes the address of `server.listen`.
         url: String = String::new(), "URL", ANY;

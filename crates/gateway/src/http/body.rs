@@ -125,6 +125,17 @@ pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
     Invalid::at(Code::UnknownField, &[key], message).into()
 }
 
+/// The query parameter `limit`: from 1 to `most`.
+///
+/// # Errors
+/// `invalid_parameter`.
+pub(super) fn page_limit(text: &str, most: usize) -> Result<usize, ApiError> {
+    text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
+        let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
+        Invalid::at(Code::InvalidParameter, &["limit"], message).into()
+    })
+}
+
 /// The pairs of a query string, decoded.
 pub(super) fn query_pairs(query: Option<&str>) -> Vec<(String, String)> {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()

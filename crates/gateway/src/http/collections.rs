@@ -1,17 +1,23 @@
 //! `/v1/collections` and the documents in them.
 
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{
     Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, Invalid, List, Metadata,
     check_collection_name,
 };
+use weir_store::StoredDocument;
 use weir_text::Language;
 
 use super::Gateway;
-use super::body::{self, CallerOf, Json, Segments};
+use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
 use super::error::{ApiError, no_model};
+
+/// Documents on a page when the caller doesn't say, and at most.
+const DOCUMENTS_PAGE: (usize, usize) = (100, 1_000);
+/// Bytes of texts after which a page of documents ends.
+const DOCUMENTS_PAGE_BYTES: usize = 8 << 20;
 
 /// All collections, by name.
 pub(super) async fn list(
@@ -94,15 +100,43 @@ pub(super) async fn get_document(
     let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
     let document =
         gateway.store.document(collection.id, &id).await?.ok_or_else(|| no_document(&name, &id))?;
+    document_reply(document).map(Json)
+}
+
+/// The documents of a collection as they are stored, in the order of their ids.
+pub(super) async fn list_documents(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+    Segments([name]): Segments<1>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<DocumentReply>>, ApiError> {
+    let (mut limit, mut after) = (DOCUMENTS_PAGE.0, String::new());
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            // a page's `next_cursor` is its last id
+            "after" | "cursor" => after = value,
+            "limit" => limit = page_limit(&value, DOCUMENTS_PAGE.1)?,
+            _ => return Err(unknown_parameter(&key, "`limit`, `after` or `cursor`")),
+        }
+    }
+    let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
+    let (page, is_more) =
+        gateway.store.documents_after(collection.id, &after, limit, DOCUMENTS_PAGE_BYTES).await?;
+    let next_cursor = page.last().filter(|_| is_more).map(|document| document.id.clone());
+    let data = page.into_iter().map(document_reply).collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(List { data, next_cursor }))
+}
+
+fn document_reply(document: StoredDocument) -> Result<DocumentReply, ApiError> {
     let metadata = Metadata::from_json(document.metadata).map_err(|error| ApiError::internal(&error))?;
-    Ok(Json(DocumentReply {
+    Ok(DocumentReply {
         id: document.id,
         title: document.title,
         text: document.text,
         metadata,
         version: document.version,
         chunks: document.chunks.len() as u64,
-    }))
+    })
 }
 
 /// Deletes a document: when this answers, it is gone from the disk and from both legs of search.
@@ -123,7 +157,7 @@ pub(super) async fn delete_document(
     .await
 }
 
-fn no_document(collection: &str, id: &str) -> ApiError {
+pub(super) fn no_document(collection: &str, id: &str) -> ApiError {
     let message = format!("there is no document `{}` in collection `{collection}`", id.escape_debug());
     ApiError::new(Code::DocumentNotFound, message)
 }

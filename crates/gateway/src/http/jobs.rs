@@ -1,11 +1,11 @@
 //! `GET /v1/jobs` and `GET /v1/jobs/{id}`.
 
 use axum::extract::{RawQuery, State};
-use weir_api::{Code, Invalid, JobDocumentError, JobReply, JobStatus, List};
+use weir_api::{Code, JobDocumentError, JobReply, JobStatus, List};
 use weir_store::Job;
 
 use super::Gateway;
-use super::body::{CallerOf, Json, Segments, query_pairs, unknown_parameter};
+use super::body::{CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
 use super::error::ApiError;
 
 /// Jobs on a page when the caller doesn't say, and at most.
@@ -32,20 +32,12 @@ pub(super) async fn list(
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
             "cursor" => cursor = Some(value),
-            "limit" => limit = page_limit(&value)?,
+            "limit" => limit = page_limit(&value, PAGE.1)?,
             _ => return Err(unknown_parameter(&key, "`limit` or `cursor`")),
         }
     }
     let (jobs, next_cursor) = gateway.store.jobs(&caller, limit, cursor.as_deref()).await?;
     Ok(Json(List { data: jobs.into_iter().map(reply).collect(), next_cursor }))
-}
-
-fn page_limit(text: &str) -> Result<usize, ApiError> {
-    let (_, most) = PAGE;
-    text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
-        let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
-        Invalid::at(Code::InvalidParameter, &["limit"], message).into()
-    })
 }
 
 /// A job as the API shows it.

@@ -5,6 +5,7 @@ mod collections;
 mod dialect;
 mod embeddings;
 mod error;
+mod feedback;
 mod health;
 mod ingest;
 mod jobs;
@@ -31,6 +32,7 @@ use crate::collections::Collections;
 use crate::config::Config;
 use crate::inference::{Models, Scheduler};
 use crate::metrics::Metrics;
+use crate::query_log::QueryLog;
 use error::ApiError;
 pub use error::chain;
 pub use openapi::{ROUTES, Route, document as openapi_document};
@@ -53,6 +55,8 @@ pub struct Parts {
     pub collections: Collections,
     /// The counters.
     pub metrics: Metrics,
+    /// What was searched.
+    pub query_log: QueryLog,
     searches: Arc<Semaphore>,
     ingest_kib: Arc<Semaphore>,
 }
@@ -73,6 +77,7 @@ impl Gateway {
         scheduler: Scheduler,
         collections: Collections,
         metrics: Metrics,
+        query_log: QueryLog,
     ) -> Gateway {
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
@@ -84,6 +89,7 @@ impl Gateway {
             scheduler,
             collections,
             metrics,
+            query_log,
             searches,
             ingest_kib,
         }))
@@ -136,6 +142,7 @@ pub fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/v1/ingest", post(ingest::ingest))
         .route("/v1/search", post(search::search))
+        .route("/v1/feedback", get(feedback::list).post(feedback::post))
         .route("/v1/embeddings", post(embeddings::openai))
         .route("/embeddings", post(embeddings::openai))
         .route("/embed", post(tei::embed))
@@ -151,6 +158,8 @@ pub fn router(gateway: Gateway) -> Router {
             "/v1/collections/{name}",
             get(collections::get).put(collections::put).delete(collections::delete),
         )
+        .route("/v1/collections/{name}/queries", get(feedback::queries))
+        .route("/v1/collections/{name}/documents", get(collections::list_documents))
         .route(
             "/v1/collections/{name}/documents/{id}",
             get(collections::get_document).delete(collections::delete_document),

@@ -7,8 +7,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
     Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, EmbedRequest, EmbeddingsReply,
-    EmbeddingsRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    OpenAiErrorBody, Problem, ReadyReply, SearchReply, SearchRequest, TeiError,
+    EmbeddingsRequest, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List,
+    ModelReply, ModelsReply, OpenAiErrorBody, Problem, QueryReply, ReadyReply, SearchReply, SearchRequest,
+    TeiError,
 };
 
 use super::dialect::Dialect;
@@ -100,6 +101,22 @@ const ONE_COLLECTION: &[Code] = &[Code::CollectionNotFound];
 const ONE_DOCUMENT: &[Code] =
     &[Code::InvalidUtf8, Code::CollectionNotFound, Code::DocumentNotFound, Code::StoreUnavailable];
 
+const FEEDBACK: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::CollectionNotFound,
+    Code::DocumentNotFound,
+    Code::InsufficientStorage,
+    Code::StoreUnavailable,
+];
+/// A list in a collection, asked for by query parameters.
+const PAGE_OF_COLLECTION: &[Code] =
+    &[Code::InvalidParameter, Code::UnknownField, Code::CollectionNotFound, Code::StoreUnavailable];
+
 const NO_MODEL: &[Code] = &[Code::ModelNotFound];
 
 /// Every documented route, in the order of [`super::router`].
@@ -120,6 +137,30 @@ pub const ROUTES: &[Route] = &[
         request: Some(schema::<SearchRequest>()),
         codes: SEARCH,
         ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
+    },
+    Route {
+        request: Some(schema::<FeedbackRequest>()),
+        codes: FEEDBACK,
+        ..route(
+            "post",
+            "/v1/feedback",
+            "Say how well a document answers a query; it is on disk when this answers.",
+            schema::<FeedbackReply>(),
+        )
+    },
+    Route {
+        query: &[
+            ("collection", "the collection (`default`)"),
+            ("limit", "entries on a page, 1 to 1000 (100)"),
+            ("cursor", "the page's start, from `next_cursor`"),
+        ],
+        codes: PAGE_OF_COLLECTION,
+        ..route(
+            "get",
+            "/v1/feedback",
+            "The feedback to a collection, newest first.",
+            schema::<List<FeedbackReply>>(),
+        )
     },
     Route {
         request: Some(schema::<EmbeddingsRequest>()),
@@ -199,6 +240,33 @@ pub const ROUTES: &[Route] = &[
             "/v1/collections/{name}",
             "Delete a collection with everything in it.",
             schema::<DeletedReply>(),
+        )
+    },
+    Route {
+        query: &[
+            ("report", "`popular` (the default), `zero_results` or `low_relevance`"),
+            ("limit", "queries, 1 to 1000 (100)"),
+            ("below", "what relevance is low, 0 to 1 (0.5)"),
+        ],
+        codes: PAGE_OF_COLLECTION,
+        ..route(
+            "get",
+            "/v1/collections/{name}/queries",
+            "What was searched, by what became of it; needs `search.query_log`.",
+            schema::<List<QueryReply>>(),
+        )
+    },
+    Route {
+        query: &[
+            ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
+            ("after", "the id after which the page starts: `next_cursor` of the page before; also `cursor`"),
+        ],
+        codes: PAGE_OF_COLLECTION,
+        ..route(
+            "get",
+            "/v1/collections/{name}/documents",
+            "The documents of a collection, in the order of their ids.",
+            schema::<List<DocumentReply>>(),
         )
     },
     Route {

@@ -61,6 +61,7 @@ pub(super) async fn search(
     };
     let results = found.hits.into_iter().map(result).collect::<Result<Vec<_>, _>>()?;
     gateway.metrics.search(&timings);
+    gateway.query_log.note(collection.id, &request.query, results.len(), None);
     Ok(Json(SearchReply { results, took_ms: ms(started.elapsed()), timings_ms: timings }))
 }
 

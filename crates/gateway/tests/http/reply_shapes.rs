@@ -166,6 +166,33 @@ fn a_document_is_shown_and_deleted() {
 }
 
 #[test]
+fn feedback_documents_and_logged_queries_are_lists() {
+    let gateway = Gateway::start_with(&[("WEIR_SEARCH_QUERY_LOG", "true")]);
+    gateway
+        .ingest(&[json!({"id": "a/1", "title": "Weirs", "text": "a low dam", "metadata": {"year": 1884}})]);
+    let list = |item: &Value| json!({"data": [item], "next_cursor": "null"});
+    let feedback = json!({
+        "number": "int", "query": "string", "document_id": "string", "collection": "string", "chunk": "null",
+        "grade": "int", "relevant": "bool", "created_at": "float",
+    });
+    let body = json!({"query": "dam", "document_id": "a/1", "relevant": true});
+    check(&gateway, ("POST", "/v1/feedback", Some(body)), 200, &feedback);
+    check(&gateway, ("GET", "/v1/feedback", None), 200, &list(&feedback));
+    let document = json!({
+        "id": "string", "title": "string", "text": "string", "metadata": {"year": "int"}, "version": "int",
+        "chunks": "int",
+    });
+    check(&gateway, ("GET", "/v1/collections/default/documents", None), 200, &list(&document));
+    gateway.search("zebra", "lexical");
+    let queries = "/v1/collections/default/queries";
+    gateway.wait("the log", || gateway.get(queries).1["data"] != json!([]));
+    let query = json!({
+        "query": "string", "count": "int", "zero_results": "int", "relevance": "null", "last_asked_at": "float",
+    });
+    check(&gateway, ("GET", queries, None), 200, &list(&query));
+}
+
+#[test]
 fn health_and_readiness_are_json_and_the_rest_is_text() {
     let gateway = gateway_with_a_document();
     let health = json!({"status": "string", "model_loaded": "bool", "document_count": "int"});

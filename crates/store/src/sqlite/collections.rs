@@ -158,6 +158,8 @@ pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Now) -> Res
     generations::delete_all(connection, id)?;
     connection.prepare_cached("DELETE FROM documents WHERE collection_id = ?1")?.execute([id.0])?;
     connection.prepare_cached("DELETE FROM operations WHERE collection_id = ?1")?.execute([id.0])?;
+    connection.prepare_cached("DELETE FROM feedback WHERE collection_id = ?1")?.execute([id.0])?;
+    connection.prepare_cached("DELETE FROM queries WHERE collection_id = ?1")?.execute([id.0])?;
     let deleted = connection.prepare_cached("DELETE FROM collections WHERE id = ?1")?.execute([id.0])?;
     Ok(deleted == 1)
 }

@@ -38,6 +38,18 @@ impl DocumentRow {
         Ok(found)
     }
 
+    fn with_chunks(self, connection: &Connection, generation: GenerationId) -> Result<StoredDocument> {
+        let DocumentRow { key, version, content, .. } = self;
+        Ok(StoredDocument {
+            id: content.id,
+            title: content.title,
+            text: content.text,
+            metadata: content.metadata,
+            version,
+            chunks: chunks::of_document(connection, generation, key, version)?,
+        })
+    }
+
     fn decode(row: &Row<'_>) -> rusqlite::Result<(DocumentRow, [u8; 32], u32)> {
         let found = DocumentRow {
             key: row.get(0)?,
@@ -104,6 +116,35 @@ pub(crate) fn read_all(
     }
 }
 
+/// The documents whose ids come after `after`, byte by byte, at most `limit`; the page ends early when its texts have
+/// `bytes_max` bytes. The second value says whether there are more.
+pub(crate) fn after(
+    connection: &Connection,
+    collection: CollectionId,
+    after: &str,
+    limit: usize,
+    bytes_max: usize,
+) -> Result<(Vec<StoredDocument>, bool)> {
+    let Some((generation, _)) = generations::current_id(connection, collection)? else {
+        return Ok((Vec::new(), false));
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+         FROM documents WHERE collection_id = ?1 AND id > ?2 ORDER BY id",
+    )?;
+    let mut rows = statement.query(params![collection.0, after])?;
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        if page.len() >= limit || bytes >= bytes_max {
+            return Ok((page, true));
+        }
+        let document = DocumentRow::read(row)?.with_chunks(connection, generation)?;
+        bytes += document.text.len() + document.metadata.len();
+        page.push(document);
+    }
+    Ok((page, false))
+}
+
 fn read_with_chunks(
     connection: &Connection,
     collection: CollectionId,
@@ -115,15 +156,7 @@ fn read_with_chunks(
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
-    let DocumentRow { key, version, content, .. } = DocumentRow::read(row)?;
-    Ok(Some(StoredDocument {
-        id: content.id,
-        title: content.title,
-        text: content.text,
-        metadata: content.metadata,
-        version,
-        chunks: chunks::of_document(connection, generation, key, version)?,
-    }))
+    DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
 }
 
 /// The hash of the content that is stored under this id.

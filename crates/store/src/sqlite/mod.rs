@@ -10,10 +10,12 @@ pub(crate) mod collections;
 pub(crate) mod documents;
 pub(crate) mod embeddings;
 mod failure;
+pub(crate) mod feedback;
 pub(crate) mod generations;
 pub(crate) mod jobs;
 mod open;
 pub(crate) mod operations;
+pub(crate) mod query_log;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Each entry brings a file from the format of its index to the next. Published entries never change.
-const MIGRATIONS: [&str; 1] = [FORMAT_1];
+const MIGRATIONS: [&str; 2] = [FORMAT_1, FORMAT_2];
 
 /// Ids that name something outside this file (index folders) are `AUTOINCREMENT`: never given out twice.
 const FORMAT_1: &str = "
@@ -106,6 +106,31 @@ CREATE TABLE embeddings (
     checksum       INTEGER NOT NULL,
     UNIQUE (fingerprint_id, text_hash)
 ) STRICT;
+";
+
+/// What people said about hits, and what was searched. Neither feeds a replay, hence no checksums. Numbers ascend in each
+/// collection without gaps, so that what is too old is a range.
+const FORMAT_2: &str = "
+CREATE TABLE feedback (
+    collection_id INTEGER NOT NULL REFERENCES collections (id),
+    number        INTEGER NOT NULL,
+    query         TEXT NOT NULL,
+    document_id   TEXT NOT NULL,
+    chunk         INTEGER,
+    grade         INTEGER NOT NULL,
+    created_at    REAL NOT NULL,
+    PRIMARY KEY (collection_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queries (
+    collection_id INTEGER NOT NULL REFERENCES collections (id),
+    number        INTEGER NOT NULL,
+    query         TEXT NOT NULL,
+    results       INTEGER NOT NULL,
+    relevance     REAL,
+    asked_at      REAL NOT NULL,
+    PRIMARY KEY (collection_id, number)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Brings the file to the newest format, one transaction per step.

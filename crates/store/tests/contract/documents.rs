@@ -244,6 +244,30 @@ pub async fn documents_are_read_in_the_order_asked_for(open: Open<'_>) {
     close_sound(store).await;
 }
 
+pub async fn documents_are_listed_by_id_in_pages(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let other = collection(&store, "other").await;
+    accept(&store, &made, "j", &["b", "B", "ä", "a\0", "a"].map(|id| document(id, "text"))).await;
+    accept(&store, &other, "k", &[document("aa", "text")]).await;
+    let page = async |after, limit, bytes_max| {
+        let (found, is_more) = store.documents_after(made.id, after, limit, bytes_max).await.unwrap();
+        (found.into_iter().map(|document| document.id).collect::<Vec<_>>().join(" "), is_more)
+    };
+    assert_eq!(page("", 10, 1000).await, ("B a a\0 b ä".to_owned(), false));
+    assert_eq!(page("", 2, 1000).await, ("B a".to_owned(), true));
+    assert_eq!(page("a", 3, 1000).await, ("a\0 b ä".to_owned(), false));
+    assert_eq!(page("aa", 1, 1000).await, ("b".to_owned(), true));
+    // each has four bytes of text and two of metadata; a page has one document at least
+    assert_eq!(page("", 10, 12).await, ("B a".to_owned(), true));
+    assert_eq!(page("", 10, 13).await, ("B a a\0".to_owned(), true));
+    assert_eq!(page("", 10, 1).await, ("B".to_owned(), true));
+    assert_eq!(page("ä", 10, 1000).await, (String::new(), false));
+    let (found, _) = store.documents_after(made.id, "b", 1, 1000).await.unwrap();
+    assert_eq!(found, [stored(3, document("ä", "text"))]);
+    close_sound(store).await;
+}
+
 pub async fn what_is_gone_is_none(open: Open<'_>) {
     let store = open();
     let (collection, generation) = (CollectionId(77), GenerationId(77));
@@ -254,6 +278,7 @@ pub async fn what_is_gone_is_none(open: Open<'_>) {
     assert_eq!(store.delete_document(collection, "a").await.unwrap(), None);
     assert_eq!(store.document(collection, "a").await.unwrap(), None);
     assert_eq!(store.documents(collection, vec!["a".to_owned()]).await.unwrap(), [None]);
+    assert_eq!(store.documents_after(collection, "", 9, 9).await.unwrap(), (Vec::new(), false));
     assert_eq!(store.operations_after(collection, 0, 1).await.unwrap(), []);
     assert_eq!(store.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
     store.save_prepared(generation, Vec::new(), vec![(hash(1), vec![1.0])]).await.unwrap();

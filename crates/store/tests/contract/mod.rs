@@ -5,6 +5,7 @@
 
 pub mod collections;
 pub mod documents;
+pub mod feedback;
 pub mod jobs;
 pub mod prepared;
 
@@ -53,7 +54,16 @@ macro_rules! contract {
                 a_request_that_fails_takes_back_only_itself,
                 operations_are_read_in_pages,
                 documents_are_read_in_the_order_asked_for,
+                documents_are_listed_by_id_in_pages,
                 what_is_gone_is_none,
+            }
+            feedback::{
+                feedback_is_there_after_reopening_the_newest_first,
+                feedback_is_listed_in_pages,
+                the_oldest_feedback_goes,
+                feedback_to_what_is_not_there_is_none,
+                the_query_log_is_counted_by_query_after_reopening,
+                the_oldest_logged_queries_go,
             }
             jobs::{
                 a_job_moves_on_with_the_index,

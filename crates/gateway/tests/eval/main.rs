@@ -1,0 +1,26 @@
+//! `weir eval` as a person meets it: the real binary against the real gateway.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#![allow(dead_code, reason = "the support of all tests; not everything is used here")]
+
+#[path = "../cli_support/mod.rs"]
+mod cli_support;
+mod development_sets;
+mod draft;
+#[path = "../support/mod.rs"]
+mod support;
+mod tiny_set;
+
+use cli_support::{Seen, Weir};
+use support::gateway::{Gateway, in_repository};
+
+/// Runs `weir eval` with these arguments against a gateway.
+fn eval(gateway: &Gateway, arguments: &[&str]) -> Seen {
+    Weir::new().run(&[&["eval", "--url", &gateway.weir.url], arguments].concat())
+}
+
+/// The names of the gateway's collections.
+fn collections(gateway: &Gateway) -> Vec<String> {
+    let listed = gateway.get("/v1/collections").1;
+    listed["data"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+}

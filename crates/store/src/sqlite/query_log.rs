@@ -1,0 +1,63 @@
+//! The query log: numbered by collection, the oldest entries go when there are too many.
+
+use rusqlite::{Connection, Row, params};
+
+use super::failure::Naming;
+use crate::{CollectionId, LoggedQuery, QueryCount, QueryReport, Result};
+
+/// Adds entries; those of collections that are gone are left out.
+pub(crate) fn add(connection: &Connection, queries: &[LoggedQuery], entries_max: u64) -> Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO queries (collection_id, number, query, results, relevance, asked_at)
+         SELECT id, (SELECT coalesce(max(number), 0) + 1 FROM queries WHERE collection_id = ?1), ?2, ?3, ?4, ?5
+         FROM collections WHERE id = ?1",
+    )?;
+    let mut trim = connection.prepare_cached(
+        "DELETE FROM queries WHERE collection_id = ?1 AND number <=
+             (SELECT max(number) FROM queries WHERE collection_id = ?1) - ?2",
+    )?;
+    let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
+    for logged in queries {
+        let LoggedQuery { collection, query, results, relevance, asked_at } = logged;
+        insert.execute(params![collection.0, query, results, relevance, asked_at])?;
+        trim.execute(params![collection.0, entries_max])?;
+    }
+    Ok(())
+}
+
+const COLUMNS: &str =
+    "SELECT query, count(*) AS times, sum(results = 0) AS empty, avg(relevance) AS mean, max(asked_at)
+     FROM queries WHERE collection_id = ?1 GROUP BY query";
+
+/// What the log says about its queries. Reads every entry of the collection.
+pub(crate) fn report(
+    connection: &Connection,
+    collection: CollectionId,
+    report: QueryReport,
+    limit: usize,
+) -> Result<Vec<QueryCount>> {
+    // the query itself comes last, so that the order is always the same
+    let (rest, below) = match report {
+        QueryReport::Popular => ("HAVING ?3 IS NOT NULL ORDER BY times DESC, query", 0.0),
+        QueryReport::ZeroResults => ("HAVING empty > 0 AND ?3 IS NOT NULL ORDER BY empty DESC, query", 0.0),
+        QueryReport::LowRelevance { below } => ("HAVING mean < ?3 ORDER BY mean, times DESC, query", below),
+    };
+    let mut statement = connection.prepare_cached(&format!("{COLUMNS} {rest} LIMIT ?2"))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![collection.0, limit, below])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(decode(row).naming("logged query", || format!("of collection {collection}"))?);
+    }
+    Ok(found)
+}
+
+fn decode(row: &Row<'_>) -> rusqlite::Result<QueryCount> {
+    Ok(QueryCount {
+        query: row.get(0)?,
+        count: row.get(1)?,
+        zero_results: row.get(2)?,
+        relevance: row.get(3)?,
+        last_asked_at: row.get(4)?,
+    })
+}

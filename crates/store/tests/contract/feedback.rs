@@ -1,0 +1,148 @@
+//! The contract on feedback and the query log.
+
+use weir_store::{CollectionId, Error, Feedback, LoggedQuery, NewFeedback, QueryCount, QueryReport};
+
+use super::*;
+
+fn judgment(query: &str, document_id: &str, grade: u32) -> NewFeedback {
+    NewFeedback { query: query.to_owned(), document_id: document_id.to_owned(), chunk: None, grade }
+}
+
+fn stored(number: u64, feedback: NewFeedback) -> Feedback {
+    let NewFeedback { query, document_id, chunk, grade } = feedback;
+    Feedback { number, query, document_id, chunk, grade, created_at: 3.5 }
+}
+
+pub async fn feedback_is_there_after_reopening_the_newest_first(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let other = collection(&store, "other").await;
+    accept(&store, &made, "j", &[document("a\0", "1")]).await;
+    accept(&store, &other, "k", &[document("a\0", "1")]).await;
+    let first = NewFeedback { chunk: Some(7), ..judgment("wo?\0", "a\0", 3) };
+    let second = judgment("", "a\0", 0);
+    for (id, feedback) in [(made.id, &first), (other.id, &second), (made.id, &second)] {
+        store.add_feedback(id, feedback.clone(), 100, 3.5).await.unwrap().unwrap();
+    }
+    store.close().await;
+
+    let store = open();
+    let expected = vec![stored(2, second.clone()), stored(1, first)];
+    assert_eq!(store.feedback(made.id, 10, None).await.unwrap(), (expected, None));
+    assert_eq!(store.feedback(other.id, 10, None).await.unwrap(), (vec![stored(1, second)], None));
+    close_sound(store).await;
+}
+
+pub async fn feedback_is_listed_in_pages(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1")]).await;
+    for grade in 0..5 {
+        store.add_feedback(made.id, judgment("q", "a", grade), 100, 3.5).await.unwrap().unwrap();
+    }
+    let page = async |limit, cursor| {
+        let (found, next) = store.feedback(made.id, limit, cursor).await.unwrap();
+        (found.into_iter().map(|one| one.grade).collect::<Vec<_>>(), next)
+    };
+    assert_eq!(page(2, None).await, (vec![4, 3], Some("4".to_owned())));
+    assert_eq!(page(2, Some("4")).await, (vec![2, 1], Some("2".to_owned())));
+    assert_eq!(page(2, Some("2")).await, (vec![0], None));
+    assert_eq!(page(5, None).await, (vec![4, 3, 2, 1, 0], None));
+    assert!(matches!(store.feedback(made.id, 2, Some("x")).await, Err(Error::UnknownCursor { .. })));
+    close_sound(store).await;
+}
+
+pub async fn the_oldest_feedback_goes(open: Open<'_>) {
+    let store = open();
+    let (made, other) = (collection(&store, "c").await, collection(&store, "other").await);
+    for (job, one) in [("j", &made), ("k", &other)] {
+        accept(&store, one, job, &[document("a", "1")]).await;
+        store.add_feedback(one.id, judgment("q", "a", 9), 3, 3.5).await.unwrap().unwrap();
+    }
+    for grade in 0..5 {
+        store.add_feedback(made.id, judgment("q", "a", grade), 3, 3.5).await.unwrap().unwrap();
+    }
+    let grades = async |id| {
+        let (found, _) = store.feedback(id, 10, None).await.unwrap();
+        found.into_iter().map(|one| one.grade).collect::<Vec<_>>()
+    };
+    assert_eq!((grades(made.id).await, grades(other.id).await), (vec![4, 3, 2], vec![9]));
+    close_sound(store).await;
+}
+
+pub async fn feedback_to_what_is_not_there_is_none(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1")]).await;
+    for (id, document) in [(made.id, "b"), (CollectionId(77), "a")] {
+        assert_eq!(store.add_feedback(id, judgment("q", document, 1), 10, 3.5).await.unwrap(), None);
+    }
+    assert_eq!(store.feedback(CollectionId(77), 10, None).await.unwrap(), (Vec::new(), None));
+    store.add_feedback(made.id, judgment("q", "a", 1), 10, 3.5).await.unwrap().unwrap();
+    store.log_queries(vec![logged(made.id, "q", 0, None, 1.0)], 10).await.unwrap();
+    assert!(store.delete_collection(made.id, 4.0).await.unwrap());
+    assert_eq!(store.feedback(made.id, 10, None).await.unwrap(), (Vec::new(), None));
+    assert_eq!(store.query_report(made.id, QueryReport::Popular, 10).await.unwrap(), []);
+    close_sound(store).await;
+}
+
+fn logged(
+    collection: CollectionId,
+    query: &str,
+    results: u64,
+    relevance: Option<f64>,
+    asked_at: f64,
+) -> LoggedQuery {
+    LoggedQuery { collection, query: query.to_owned(), results, relevance, asked_at }
+}
+
+/// The queries of a report, best first.
+async fn queries(store: &Store, made: &Collection, report: QueryReport, limit: usize) -> String {
+    let found = store.query_report(made.id, report, limit).await.unwrap();
+    found.into_iter().map(|one| one.query).collect::<Vec<_>>().join(" ")
+}
+
+pub async fn the_query_log_is_counted_by_query_after_reopening(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let entries = vec![
+        logged(made.id, "found", 5, Some(0.75), 1.0),
+        logged(made.id, "nothing", 0, None, 2.0),
+        logged(made.id, "found", 5, Some(0.25), 3.0),
+        logged(made.id, "nothing", 0, None, 5.0),
+        logged(made.id, "nothing", 1, Some(0.125), 4.0),
+        logged(made.id, "other", 0, None, 6.0),
+        logged(CollectionId(77), "of nobody", 0, None, 6.0),
+    ];
+    store.log_queries(entries, 100).await.unwrap();
+    store.close().await;
+
+    let store = open();
+    let nothing = QueryCount {
+        query: "nothing".to_owned(),
+        count: 3,
+        zero_results: 2,
+        relevance: Some(0.125),
+        last_asked_at: 5.0,
+    };
+    assert_eq!(store.query_report(made.id, QueryReport::Popular, 1).await.unwrap(), [nothing]);
+    assert_eq!(queries(&store, &made, QueryReport::Popular, 10).await, "nothing found other");
+    assert_eq!(queries(&store, &made, QueryReport::ZeroResults, 10).await, "nothing other");
+    let low = |below| QueryReport::LowRelevance { below };
+    assert_eq!(queries(&store, &made, low(0.5), 10).await, "nothing");
+    assert_eq!(queries(&store, &made, low(0.51), 10).await, "nothing found");
+    assert_eq!(store.query_report(CollectionId(77), QueryReport::Popular, 10).await.unwrap(), []);
+    close_sound(store).await;
+}
+
+pub async fn the_oldest_logged_queries_go(open: Open<'_>) {
+    let store = open();
+    let (made, other) = (collection(&store, "c").await, collection(&store, "other").await);
+    let entries = ["a", "b", "c", "d"].map(|query| logged(made.id, query, 0, None, 1.0)).to_vec();
+    store.log_queries(vec![logged(other.id, "kept", 0, None, 1.0)], 2).await.unwrap();
+    store.log_queries(entries, 2).await.unwrap();
+    assert_eq!(queries(&store, &made, QueryReport::Popular, 10).await, "c d");
+    assert_eq!(queries(&store, &other, QueryReport::Popular, 10).await, "kept");
+    store.log_queries(Vec::new(), 2).await.unwrap();
+    close_sound(store).await;
+}
