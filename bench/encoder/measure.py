@@ -43,7 +43,7 @@ TIME_SHARE_MAX = 2.0
 SHARES = (0.42, 0.08, 0.5)
 TINY_TEXTS = 12
 PEAK_LINE = re.compile(r"^(\w+): peak ([\d.]+) G f32 multiply-adds/s, ([\d.]+) G int8 multiply-adds/s")
-SATURATING_LINE = re.compile(r"^byte products that saturate: ([\d.]+) G")
+QUADS_LINE = re.compile(r"^byte products added in quads: ([\d.]+) G")
 
 
 @dataclass
@@ -67,9 +67,9 @@ def measure_peaks(setup: Setup, core: int) -> report.Peaks:
     first = PEAK_LINE.match(output[0])
     if first is None:
         raise ValueError(f"the peak's output reads otherwise: {output[0]}")
-    second = SATURATING_LINE.match(output[1]) if len(output) > 1 else None
-    saturating = float(second[1]) if second else None
-    return report.Peaks(first[1], float(first[2]), float(first[3]), saturating)
+    second = QUADS_LINE.match(output[1]) if len(output) > 1 else None
+    quads = float(second[1]) if second else None
+    return report.Peaks(first[1], float(first[2]), float(first[3]), quads)
 
 
 @contextmanager

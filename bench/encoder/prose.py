@@ -44,8 +44,9 @@ METHOD = """## How it was measured
 - RSS is that of the engine's process at the end, mapped files and the language's own runtime included.
 - *Of peak*: multiply-adds of the model, 10.6 M a token and 4,608 for each pair of tokens, without padding, against
   what a loop over registers alone does on the same cores, measured in every round
-  (`crates/kernels/examples/peak.rs`). For int8 on AVX2 there are two such loops. The **int8 peak** is of `vpmaddwd`:
-  sums of two products of 16 bits, exact. The **saturating peak** is of `vpmaddubsw`: products of bytes, more at a
-  time, but they saturate unless one side is cut to seven bits. The encoder uses the first; what
-  the peers document of their AVX2 kernels is the second.
+  (`crates/kernels/examples/peak.rs`). For int8 on AVX2 there are two such loops, both of `vpmaddubsw`, which
+  multiplies bytes and saturates when a sum of products leaves 16 bits. The **int8 peak** widens the sum of every two
+  products, as the peers document of their AVX2 kernels: they cut one side to seven bits, or saturate. The **quad peak**
+  widens sums of four. The encoder limits the codes of two or four activations together, so that no sum saturates; it
+  adds four in two fifths of its products.
 """

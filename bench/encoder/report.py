@@ -87,7 +87,7 @@ class Peaks:
     isa: str
     f32: float
     int8: float
-    saturating: float | None
+    quads: float | None
 
 
 @dataclass
@@ -105,12 +105,12 @@ class Report:
     @property
     def peak(self) -> Peaks:
         """The median of the peaks of all rounds."""
-        saturating = [peak.saturating for peak in self.peaks if peak.saturating is not None]
+        quads = [peak.quads for peak in self.peaks if peak.quads is not None]
         return Peaks(
             self.peaks[0].isa,
             median(peak.f32 for peak in self.peaks),
             median(peak.int8 for peak in self.peaks),
-            median(saturating) if saturating else None,
+            median(quads) if quads else None,
         )
 
     def rows(self, case: Case) -> list[tuple[EngineFacts, Samples]]:
@@ -179,12 +179,12 @@ def shares(report: Report) -> list[dict[str, Any]]:
     for case in report.cases:
         base = report.fastest(case, OURS)
         if base and case.cores == 1:
-            of_saturating = rate(case, base[1]) / peak.saturating if peak.saturating else None
+            of_quads = rate(case, base[1]) / peak.quads if peak.quads else None
             found.append(
                 {
                     "case": case.name,
                     "share_int8": round(rate(case, base[1]) / peak.int8, 4),
-                    "share_saturating": of_saturating and round(of_saturating, 4),
+                    "share_quads": of_quads and round(of_quads, 4),
                     "target": SHARE_TARGETS.get((1, case.name)),
                 }
             )
@@ -223,7 +223,7 @@ def figures(report: Report) -> dict[str, Any]:
         }
         for facts in report.engines.values()
     ]
-    peaks = {"isa": peak.isa, "f32": peak.f32, "int8": peak.int8, "int8_saturating": peak.saturating}
+    peaks = {"isa": peak.isa, "f32": peak.f32, "int8": peak.int8, "int8_quads": peak.quads}
     spread = {"least": min(p.int8 for p in report.peaks), "most": max(p.int8 for p in report.peaks)}
     return {
         "machine": machine(),
@@ -281,18 +281,18 @@ def cores_of(case: Case) -> str:
 def case_tables(report: Report) -> str:
     """A table for each case."""
     parts = []
-    saturating = report.peak.saturating
+    quads = report.peak.quads
     for case in report.cases:
         rows = []
         for facts, samples in report.rows(case):
             of_type = f"{share(report, case, facts.engine, samples):.0%}"
-            is_int8 = facts.engine.type == "int8" and saturating is not None
-            of_saturating = f"{rate(case, samples) / saturating:.0%}" if is_int8 and saturating else ""
+            is_int8 = facts.engine.type == "int8" and quads is not None
+            of_quads = f"{rate(case, samples) / quads:.0%}" if is_int8 and quads else ""
             name = f"**{facts.engine.name}**" if facts.engine.is_ours else facts.engine.name
             times = [samples.p50_ms, samples.wall_ms(0.99), samples.wall_ms(0), samples.cpu_ms]
             tokens = f"{case.tokens / samples.p50_ms * 1e3:,.0f}"
             calls = str(len(samples.wall_ns))
-            rows.append([name, *map(number, times), tokens, of_type, of_saturating, calls])
+            rows.append([name, *map(number, times), tokens, of_type, of_quads, calls])
         size = "" if case.is_lone else f" ({len(case.sequences)} texts, {case.tokens:,} tokens)"
         headings = [
             "engine",
@@ -302,7 +302,7 @@ def case_tables(report: Report) -> str:
             "CPU ms",
             "tokens/s",
             "of peak",
-            "of saturating peak",
+            "of quad peak",
             "calls",
         ]
         parts.append(f"### {case.name}, {cores_of(case)}{size}\n\n{table(headings, rows)}")
@@ -333,11 +333,11 @@ def share_table(report: Report) -> str:
     rows = []
     for row in shares(report):
         bound = f"{row['target']:.0%}" if row["target"] else ""
-        of_saturating = "" if row["share_saturating"] is None else f"{row['share_saturating']:.1%}"
+        of_quads = "" if row["share_quads"] is None else f"{row['share_quads']:.1%}"
         rows.append(
-            [row["case"], verdict(row["share_int8"], row["target"], f"{row['share_int8']:.1%}", bound), of_saturating]
+            [row["case"], verdict(row["share_int8"], row["target"], f"{row['share_int8']:.1%}", bound), of_quads]
         )
-    return table(["weir int8, one core", "of the int8 peak", "of the saturating peak"], rows)
+    return table(["weir int8, one core", "of the int8 peak", "of the quad peak"], rows)
 
 
 def engine_table(report: Report) -> str:
@@ -372,8 +372,8 @@ def page(report: Report) -> str:
         share_table(report),
     ]
     line = f"Peaks of one core, `{peak.isa}`: int8 {peak.int8:.1f}, f32 {peak.f32:.1f}"
-    if peak.saturating is not None:
-        line += f", int8 by the instruction that saturates {peak.saturating:.1f}"
+    if peak.quads is not None:
+        line += f", int8 in quads {peak.quads:.1f}"
     parts.append(line + " billion multiply-adds a second (medians over the rounds).\n")
     if report.failures:
         parts.append(f"Left out, because they did not run here: {'; '.join(report.failures)}.\n")

@@ -49,7 +49,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(report.multiply_adds(found.cases[0]), 16 * (10_616_832 + 4_608 * 16))
         (row,) = report.shares(found)
         # 171.0 million in 2.5 ms are 68.4 billion a second
-        self.assertEqual((row["share_int8"], row["share_saturating"]), (0.8552, 0.6842))
+        self.assertEqual((row["share_int8"], row["share_quads"]), (0.8552, 0.6842))
 
     def test_percentiles_are_by_nearest_rank(self) -> None:
         samples = report.Samples([1_000_000 * at for at in range(1, 201)], [])

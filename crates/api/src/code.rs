@@ -53,6 +53,10 @@ pub enum Code {
     InsufficientStorage,
     /// The store can't be reached or can't be written.
     StoreUnavailable,
+    /// An upstream can't be reached, or failed.
+    UpstreamError,
+    /// An upstream did not answer in time.
+    UpstreamTimeout,
     /// A fault of ours.
     Internal,
 }
@@ -102,7 +106,7 @@ const fn failed(
 
 /// Every code, in the order of [`Code`].
 #[rustfmt::skip]
-pub const TABLE: [Row; 24] = [
+pub const TABLE: [Row; 26] = [
     refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column where reading stopped."),
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
@@ -149,6 +153,10 @@ pub const TABLE: [Row; 24] = [
         "Free space on the disk of the data directory and send the request again; nothing acknowledged is lost.", false),
     failed(Code::StoreUnavailable, "store_unavailable", 503, "The store can't be reached or written",
         "Try again; when it stays, check the data directory's disk and permissions and the gateway's log.", true),
+    failed(Code::UpstreamError, "upstream_error", 502, "An upstream failed",
+        "Try again; when it stays, see whether the upstream runs and whether its `url`, `model` and `api_key` in `[[models]]` are right.", true),
+    failed(Code::UpstreamTimeout, "upstream_timeout", 504, "An upstream did not answer in time",
+        "Try again, ask for less, or raise the model's `timeout_ms` in `[[models]]`.", true),
     failed(Code::Internal, "internal", 500, "A fault of the gateway",
         "Look for the request id in the gateway's log and report it.", false),
 ];

@@ -54,6 +54,9 @@ pub enum Truncate {
     /// Its start is left out.
     #[serde(alias = "START")]
     Start,
+    /// It is embedded in parts, and the mean of these counts, weighted by their tokens: nothing is left out.
+    #[serde(alias = "SPLIT")]
+    Split,
     /// The request is refused.
     #[serde(alias = "none", alias = "NONE")]
     Error,
@@ -227,10 +230,11 @@ mod tests {
             ("START", Truncate::Start),
             ("NONE", Truncate::Error),
             ("error", Truncate::Error),
+            ("split", Truncate::Split),
         ] {
             assert_eq!(read(spelling), Ok(Some(meaning)));
         }
-        assert_eq!(read("split").unwrap_err().param.as_deref(), Some("truncate"));
+        assert_eq!(read("middle").unwrap_err().param.as_deref(), Some("truncate"));
     }
 
     #[test]

@@ -197,7 +197,8 @@ mod tests {
         let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
         assert_eq!(
             message,
-            "unknown field `topk`, expected one of `query`, `top_k`, `collection`, `mode`, `fusion` at line 1 column 19"
+            "unknown field `topk`, expected one of `query`, `top_k`, `collection`, `mode`, `fusion`, \
+             `min_relevance` at line 1 column 19"
         );
     }
 

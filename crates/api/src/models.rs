@@ -29,8 +29,8 @@ pub struct ModelReply {
     pub alias: Vec<String>,
     /// What it can do.
     pub capabilities: Vec<Capability>,
-    /// Floats of an embedding.
-    pub dimensions: usize,
+    /// Floats of an embedding; null as long as an upstream has not told.
+    pub dimensions: Option<usize>,
     /// Tokens of a text that it reads, the special ones included; null for a model without such a limit.
     pub max_input_tokens: Option<usize>,
     /// Hash of everything that decides an embedding.

@@ -26,6 +26,9 @@ pub struct SearchRequest {
     /// How the two rankings of a hybrid search are fused; the gateway's setting when absent.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub fusion: Option<Fusion>,
+    /// Results that are less relevant are left out, 0 to 1; all are returned when absent. No result then says that nothing relevant was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_relevance: Option<f32>,
 }
 
 /// Which legs rank.
@@ -115,6 +118,8 @@ pub struct SearchResult {
     pub id: String,
     /// Its rank score; comparable within this reply only.
     pub score: f32,
+    /// The probability, 0 to 1, that it answers the query; comparable across queries.
+    pub relevance: Option<f32>,
     /// The text of its best chunk.
     pub text: String,
     /// The document's title, when it has one.
@@ -188,7 +193,7 @@ impl SearchRequest {
     ///
     /// # Errors
     /// The first thing that is wrong: an empty or too long query, `top_k` out of `1..=limits.top_k_max`, a name that
-    /// no collection can have, weights or `k` that can't rank.
+    /// no collection can have, weights or `k` that can't rank, a `min_relevance` that is no probability.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         if self.query.trim().is_empty() {
             let message = "the query is empty; send at least one word";
@@ -197,6 +202,7 @@ impl SearchRequest {
         check_bytes(&["query"], "the query", self.query.len(), limits.query_bytes_max, "query_bytes_max")?;
         check_top_k(self.top_k(), limits.top_k_max)?;
         check_collection_name(self.collection())?;
+        check_min_relevance(self.min_relevance)?;
         self.fusion.as_ref().map_or(Ok(()), Fusion::check)
     }
 }
@@ -208,6 +214,16 @@ fn check_top_k(top_k: u64, top_k_max: u64) -> Result<(), Invalid> {
     let message =
         format!("top_k is {top_k}; it must be from 1 to {top_k_max} (the limit `limits.top_k_max`)");
     Err(Invalid::at(Code::InvalidParameter, &["top_k"], message))
+}
+
+fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
+    match min_relevance {
+        Some(least) if !(0.0..=1.0).contains(&least) => {
+            let message = format!("min_relevance is {least}; it must be a number from 0 to 1");
+            Err(Invalid::at(Code::InvalidParameter, &["min_relevance"], message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 impl Fusion {
@@ -264,6 +280,11 @@ mod tests {
         check(r#"{"query":"0123456789"}"#, "ok");
         check(r#"{"query":"0123456789a"}"#, "payload_too_large query");
         check(r#"{"query":"a","top_k":0}"#, "invalid_parameter top_k");
+        check(r#"{"query":"a","min_relevance":0}"#, "ok");
+        check(r#"{"query":"a","min_relevance":1}"#, "ok");
+        check(r#"{"query":"a","min_relevance":-0.1}"#, "invalid_parameter min_relevance");
+        check(r#"{"query":"a","min_relevance":1.1}"#, "invalid_parameter min_relevance");
+        check(r#"{"query":"a","min_relevance":1e300}"#, "invalid_parameter min_relevance");
         check(r#"{"query":"a","top_k":1000}"#, "ok");
         check(r#"{"query":"a","top_k":1001}"#, "invalid_parameter top_k");
         check(r#"{"query":"a","collection":"a b"}"#, "invalid_parameter collection");

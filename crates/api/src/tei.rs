@@ -10,9 +10,10 @@ use crate::{Code, Invalid, Limits, TextRole, Texts, Truncate};
 pub struct EmbedRequest {
     /// The texts.
     pub inputs: Texts,
-    /// Whether texts that are longer than the model reads are cut (true when absent) or refused.
+    /// Whether texts that are longer than the model reads are cut (true when absent) or refused. One of the words that
+    /// `/v1/embeddings` knows does as well, and alone decides.
     #[serde(default)]
-    pub truncate: Option<bool>,
+    pub truncate: Option<EmbedTruncate>,
     /// The side on which they are cut; the right one when absent.
     #[serde(default)]
     pub truncation_direction: Option<TruncationDirection>,
@@ -25,6 +26,16 @@ pub struct EmbedRequest {
     /// Floats of an embedding, for models that were trained to be cut; the model's own when absent.
     #[serde(default)]
     pub dimensions: Option<u64>,
+}
+
+/// What happens to long texts: TEI's way to say it, or ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum EmbedTruncate {
+    /// Whether they are cut.
+    Cut(bool),
+    /// What is done about them.
+    How(Truncate),
 }
 
 /// The side on which a text is cut.
@@ -51,9 +62,10 @@ impl EmbedRequest {
     /// What happens to texts that are longer than the model reads.
     pub fn truncate(&self) -> Truncate {
         match (self.truncate, self.truncation_direction.unwrap_or_default()) {
-            (Some(false), _) => Truncate::Error,
-            (Some(true) | None, TruncationDirection::Left) => Truncate::Start,
-            (Some(true) | None, TruncationDirection::Right) => Truncate::End,
+            (Some(EmbedTruncate::How(truncate)), _) => truncate,
+            (Some(EmbedTruncate::Cut(false)), _) => Truncate::Error,
+            (Some(EmbedTruncate::Cut(true)) | None, TruncationDirection::Left) => Truncate::Start,
+            (Some(EmbedTruncate::Cut(true)) | None, TruncationDirection::Right) => Truncate::End,
         }
     }
 }
@@ -137,7 +149,9 @@ impl TeiErrorType {
     pub fn of(code: Code) -> (TeiErrorType, u16) {
         match (code, code.status()) {
             (Code::EmptyInput, _) => (TeiErrorType::Empty, 400),
-            (Code::Overloaded | Code::DeadlineExceeded, _) => (TeiErrorType::Overloaded, 429),
+            (Code::Overloaded | Code::DeadlineExceeded | Code::UpstreamTimeout, _) => {
+                (TeiErrorType::Overloaded, 429)
+            }
             (_, 503) => (TeiErrorType::Unhealthy, 503),
             (_, 400) => (TeiErrorType::Validation, 422),
             (_, status @ 401..500) => (TeiErrorType::Validation, status),
@@ -177,5 +191,7 @@ mod tests {
         assert_eq!(truncate(r#","truncation_direction":"left""#), Truncate::Start);
         assert_eq!(truncate(r#","truncate":true,"truncation_direction":"Left""#), Truncate::Start);
         assert_eq!(truncate(r#","truncate":false,"truncation_direction":"Left""#), Truncate::Error);
+        assert_eq!(truncate(r#","truncate":"split""#), Truncate::Split);
+        assert_eq!(truncate(r#","truncate":"start","truncation_direction":"Right""#), Truncate::Start);
     }
 }

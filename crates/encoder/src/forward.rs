@@ -212,21 +212,21 @@ impl<'a> Pass<'a> {
         (out, out_stride): (&mut [f32], usize),
         codes: &mut Codes,
     ) {
-        self.quantise(rows, linear.depth, (a, a_stride), codes);
+        self.quantise(rows, linear, (a, a_stride), codes);
         let a = Rows { floats: a, stride: a_stride, codes };
         self.columns(linear, 0..linear.columns, rows, &a, epilogue, (out, out_stride));
     }
 
-    /// Makes the codes of `rows` rows of `depth` values, where products need them.
+    /// Makes the codes of `rows` rows that are multiplied by `linear`, where products need them.
     pub(crate) fn quantise(
         &self,
         rows: usize,
-        depth: usize,
+        linear: &Linear,
         (a, stride): (&[f32], usize),
         codes: &mut Codes,
     ) {
         if self.model.weights.layout.precision == Precision::Int8 {
-            codes.fit(rows, depth, self.model.kernels.code_bytes);
+            codes.fit(rows, linear.depth, linear.group, self.model.kernels.code_bytes);
             (self.model.kernels.quantise)(a, stride, codes);
         }
     }

@@ -8,6 +8,8 @@
 //! **An embedding does not depend on its batch-mates, bit for bit.** Every number of a sequence is computed by the same
 //! chain of operations whatever stands beside it.
 //!
+//! An [`Outline`] is a folder without its weights, for a network that another engine runs.
+//!
 //! No async, no network, no clock, no threads: the caller owns the cores and hands each of them a [`Scratch`]. A short text
 //! may be worked on by several of the caller's threads at once ([`Split`]).
 
@@ -15,6 +17,7 @@ mod config;
 mod error;
 mod forward;
 mod model;
+mod outline;
 mod output;
 mod split;
 mod tokenizer;
@@ -24,6 +27,7 @@ pub use config::{Pooling, Prompts};
 pub use error::LoadError;
 pub use forward::Scratch;
 pub use model::{Model, ModelInfo, Precision};
+pub use outline::Outline;
 pub use split::{Split, SplitScratch};
 pub use tokenizer::{Encoded, EncodedPair, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

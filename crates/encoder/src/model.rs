@@ -108,7 +108,7 @@ impl Model {
         let config = ModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
-        config.check_case(folder, &tokenizer)?;
+        config::check_case(folder, config.do_lower_case, &tokenizer)?;
         let loaded = weights::load(folder, &config.network, precision, kernels, cache)?;
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {

@@ -87,7 +87,12 @@ pub(crate) fn pool_all<'a>(
 }
 
 /// One vector of the `count` vectors `rows`, all of which are taken.
-fn pool<'a>(pooling: Pooling, rows: impl Iterator<Item = &'a [f32]>, count: usize, out: &mut [f32]) {
+pub(crate) fn pool<'a>(
+    pooling: Pooling,
+    rows: impl Iterator<Item = &'a [f32]>,
+    count: usize,
+    out: &mut [f32],
+) {
     match pooling {
         Pooling::Mean => {
             sum(rows, out);
@@ -116,7 +121,7 @@ fn sum<'a>(rows: impl Iterator<Item = &'a [f32]>, out: &mut [f32]) {
 }
 
 /// A vector shorter than this is as good as zero: dividing by its length would make noise of it.
-const LENGTH_MIN: f32 = 1e-12;
+pub(crate) const LENGTH_MIN: f32 = 1e-12;
 
 /// Gives `vector` the length one.
 pub(crate) fn normalise(model: &Model, vector: &mut [f32]) {

@@ -259,7 +259,7 @@ impl Member<'_> {
                 }
                 own.hidden_at = Some(phase);
                 let rows = (&*own.hidden, strides.hidden);
-                self.pass.quantise(tokens, layer.qkv.depth, rows, &mut own.codes);
+                self.pass.quantise(tokens, &layer.qkv, rows, &mut own.codes);
             }
             ATTENTION_OUT if is_current => {
                 self.collect(&cells[HEADS], &layer.attention_out, strides.hidden, own)
@@ -268,7 +268,7 @@ impl Member<'_> {
                 cells[ATTENTION_OUT].gather(tokens, &mut own.hidden, strides.hidden);
                 self.pass.normalise(&mut own.hidden, &layer.attention_norm);
                 own.hidden_at = Some(phase);
-                self.pass.quantise(tokens, layer.up.depth, (&own.hidden, strides.hidden), &mut own.codes);
+                self.pass.quantise(tokens, &layer.up, (&own.hidden, strides.hidden), &mut own.codes);
             }
             DOWN if is_current => self.collect(&cells[UP], &layer.down, strides.wide, own),
             _ => return false,
@@ -278,7 +278,7 @@ impl Member<'_> {
 
     fn collect(&self, cells: &Cells, linear: &Linear, stride: usize, own: &mut SplitScratch) {
         cells.gather(self.pass.tokens, &mut own.rows, stride);
-        self.pass.quantise(self.pass.tokens, linear.depth, (&own.rows, stride), &mut own.codes);
+        self.pass.quantise(self.pass.tokens, linear, (&own.rows, stride), &mut own.codes);
     }
 
     fn run(&self, phase: u64, task: usize, own: &mut SplitScratch) {

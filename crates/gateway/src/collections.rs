@@ -17,7 +17,7 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::config::Config;
-use crate::inference::{LoadedModel, Models, Scheduler};
+use crate::inference::{InferenceError, LoadedModel, Models, Scheduler};
 use crate::ingest::Preparer;
 use crate::metrics::Metrics;
 
@@ -85,6 +85,16 @@ pub enum CollectionError {
         collection: String,
         /// The model's id.
         model: String,
+    },
+    /// It is not known how long the embeddings of its model are.
+    #[error(
+        "collection `{collection}` needs to know how long the embeddings of its model are; set `dimension`, or see to the upstream"
+    )]
+    Inference {
+        /// The collection.
+        collection: String,
+        /// Why the upstream didn't tell.
+        source: InferenceError,
     },
     /// The file system refused.
     #[error("could not remove the index folder `{}`; check its permissions", path.display())]
@@ -189,7 +199,7 @@ struct Inner {
 }
 
 impl Collections {
-    /// Opens every collection of the store, and makes the default one when it isn't there.
+    /// Opens every collection of the store, and makes the default one when it isn't there and its model is ready.
     ///
     /// # Errors
     /// The first collection that can't be opened: the gateway does not start half.
@@ -214,9 +224,19 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
             collections.open_stored(collection).await?;
         }
-        let settings = CollectionSettings::default();
-        collections.create(weir_api::DEFAULT_COLLECTION, &settings).await?;
+        // a start waits for no upstream
+        if collections.0.models.default_model().is_none_or(|model| model.dimension().is_some()) {
+            collections.create_default().await?;
+        }
         Ok(collections)
+    }
+
+    /// Opens the default collection, which is created when it isn't there.
+    ///
+    /// # Errors
+    /// [`CollectionError`].
+    pub async fn create_default(&self) -> Result<(), CollectionError> {
+        self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
     }
 
     /// The open collection called `name`, if `caller` sees it.
@@ -263,6 +283,7 @@ impl Collections {
         }
         let settings = self.pinned(settings);
         let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
+        learn_dimension(name, model.as_deref()).await?;
         let fingerprint = model.map(|model| model.fingerprint()).unwrap_or_default();
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
         let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
@@ -333,12 +354,13 @@ impl Collections {
         let mut settings: CollectionSettings =
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
+        learn_dimension(&name, model.as_deref()).await?;
         let fingerprint = model.as_ref().map(|model| model.fingerprint()).unwrap_or_default();
         let stored = self.matching_generation(stored, &fingerprint).await?;
         let language = language_of(&settings, &self.0.config);
         let chunking = settings.chunking.unwrap_or_default();
         let engine_settings = EngineSettings {
-            dimension: model.as_ref().map_or(0, |model| model.dimension()),
+            dimension: model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
             language,
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
@@ -414,6 +436,13 @@ impl Collections {
         remove_folder(&self.folder(stored.id))?;
         Ok(started.unwrap_or(stored))
     }
+}
+
+/// An index is made for embeddings of one length.
+async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), CollectionError> {
+    let Some(model) = model else { return Ok(()) };
+    let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
+    model.learn_dimension().await.map_err(error)
 }
 
 enum HideError {

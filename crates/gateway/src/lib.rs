@@ -8,6 +8,7 @@ pub mod http;
 pub mod inference;
 pub mod ingest;
 mod logging;
+mod loopback;
 pub mod metrics;
 pub mod query_log;
 pub mod serve;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -41,7 +42,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 17] = [
+pub const TABLE: [Row; 22] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -97,6 +98,26 @@ pub const TABLE: [Row; 17] = [
         &["result"],
         "Queries for the query log: written, failed (the store refused) or dropped (too many waited).",
     ),
+    row(
+        "weir_embed_queue_depth",
+        Kind::Gauge,
+        &["lane"],
+        "Texts that wait to be embedded, for a thread or for a place among the requests to an upstream.",
+    ),
+    row("weir_embed_queue_wait_seconds", Kind::Histogram, &["lane"], "How long they waited."),
+    row("weir_embed_batch_size", Kind::Histogram, &[], "Texts that were embedded together."),
+    row(
+        "weir_embed_batch_tokens",
+        Kind::Histogram,
+        &[],
+        "Tokens of these texts; estimated where an upstream counts them.",
+    ),
+    row(
+        "weir_upstream_errors_total",
+        Kind::Counter,
+        &["upstream", "code"],
+        "Requests to a model's upstream that failed, retries included: the status, or connect, timeout, reply or breaker.",
+    ),
     row("weir_connections", Kind::Gauge, &[], "Open connections."),
     row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
 ];
@@ -127,6 +148,17 @@ struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfModel {
     model: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InLane {
+    lane: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfUpstream {
+    upstream: Text,
+    code: Text,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -177,6 +209,11 @@ pub struct Metrics {
     pending: Family<InCollection, Gauge>,
     index_bytes: Family<InCollection, Gauge>,
     logged: Family<Outcome, Counter>,
+    queue_depth: Family<InLane, Gauge>,
+    queue_wait: Histograms<InLane>,
+    batch_size: Histogram,
+    batch_tokens: Histogram,
+    upstream_errors: Family<OfUpstream, Counter>,
     connections: Gauge,
 }
 
@@ -200,6 +237,11 @@ fn seconds() -> Histogram {
     Histogram::new((0..21).map(|i| 50e-6 * f64::from(1u32 << i)))
 }
 
+/// 1 to 16384, each bucket twice the one before.
+fn counts() -> Histogram {
+    Histogram::new((0..15).map(|i| f64::from(1u32 << i)))
+}
+
 impl Metrics {
     /// All metrics at zero.
     pub fn new(isa: &str) -> Metrics {
@@ -221,6 +263,11 @@ impl Metrics {
             pending: Family::default(),
             index_bytes: Family::default(),
             logged: Family::default(),
+            queue_depth: Family::default(),
+            queue_wait: Family::new_with_constructor(seconds),
+            batch_size: counts(),
+            batch_tokens: counts(),
+            upstream_errors: Family::default(),
             connections: Gauge::default(),
         };
         let build: Family<Build, Gauge> = Family::default();
@@ -247,8 +294,18 @@ impl Metrics {
         registry.register("weir_pending_operations", help(12), metrics.pending.clone());
         registry.register_with_unit("weir_index", help(13), Unit::Bytes, metrics.index_bytes.clone());
         registry.register("weir_query_log_entries", help(14), metrics.logged.clone());
-        registry.register("weir_connections", help(15), metrics.connections.clone());
-        registry.register("weir_build_info", help(16), build);
+        registry.register("weir_embed_queue_depth", help(15), metrics.queue_depth.clone());
+        registry.register_with_unit(
+            "weir_embed_queue_wait",
+            help(16),
+            Unit::Seconds,
+            metrics.queue_wait.clone(),
+        );
+        registry.register("weir_embed_batch_size", help(17), metrics.batch_size.clone());
+        registry.register("weir_embed_batch_tokens", help(18), metrics.batch_tokens.clone());
+        registry.register("weir_upstream_errors", help(19), metrics.upstream_errors.clone());
+        registry.register("weir_connections", help(20), metrics.connections.clone());
+        registry.register("weir_build_info", help(21), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -286,6 +343,28 @@ impl Metrics {
         for (result, count) in [("hit", hits), ("miss", misses)] {
             self.embed_cache.get_or_create(&Outcome { result: result.into() }).inc_by(count as u64);
         }
+    }
+
+    /// Texts came into the queue of a lane; they count as waiting until the returned value is dropped.
+    pub fn queued(&self, lane: &'static str, texts: usize) -> Queued {
+        let labels = InLane { lane: lane.into() };
+        let depth = self.queue_depth.get_or_create_owned(&labels);
+        let wait = self.queue_wait.get_or_create_owned(&labels);
+        let texts = to_i64(texts as u64);
+        depth.inc_by(texts);
+        Queued { depth, wait, texts, since: Instant::now() }
+    }
+
+    /// Counts a request to an upstream that failed.
+    pub fn upstream_failed(&self, upstream: &str, code: &str) {
+        let labels = OfUpstream { upstream: upstream.into(), code: code.into() };
+        self.upstream_errors.get_or_create(&labels).inc();
+    }
+
+    /// Takes note of texts that are embedded together.
+    pub fn batch(&self, texts: usize, tokens: usize) {
+        self.batch_size.observe(texts as f64);
+        self.batch_tokens.observe(tokens as f64);
     }
 
     /// Counts documents that a request brought.
@@ -339,6 +418,29 @@ impl Metrics {
             let _ = writeln!(text, "# the metrics could not be written");
         }
         text
+    }
+}
+
+/// Texts that wait in a queue.
+pub struct Queued {
+    depth: Gauge,
+    wait: Histogram,
+    texts: i64,
+    since: Instant,
+}
+
+impl Queued {
+    /// They are embedded now; says how long they waited.
+    pub fn ends(self) -> Duration {
+        let waited = self.since.elapsed();
+        self.wait.observe(waited.as_secs_f64());
+        waited
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.depth.dec_by(self.texts);
     }
 }
 

@@ -37,7 +37,7 @@ pub enum ServeError {
     Kernels(String),
     /// A model can't be loaded.
     #[error(transparent)]
-    Model(#[from] weir_encoder::LoadError),
+    Model(#[from] crate::inference::ModelError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -95,8 +95,8 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
-    let models = Models::load(&config, kernels)?;
     let metrics = Metrics::new(kernels.isa.name());
+    let models = Models::load(&config, kernels, &metrics)?;
     let scheduler = Scheduler::start(&config.inference, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
@@ -121,6 +121,7 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
 
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
+    background.spawn(ask_upstreams(models.clone(), collections.clone()));
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
@@ -142,6 +143,21 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     store.close().await;
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// Asks upstreams for what is not known of them, and makes the default collection if it waited for that. An upstream that can't be
+/// reached is asked again when it is first needed.
+async fn ask_upstreams(models: Models, collections: Collections) {
+    for model in models.iter() {
+        if let Err(error) = model.learn_dimension().await {
+            tracing::warn!(model = model.id, %error, "the length of its embeddings is not known yet");
+        }
+    }
+    if models.default_model().is_some_and(|model| model.dimension().is_some())
+        && let Err(error) = collections.create_default().await
+    {
+        tracing::warn!(%error, "the default collection could not be made yet");
+    }
 }
 
 /// Opening reads and may migrate: it belongs on a thread that may wait.

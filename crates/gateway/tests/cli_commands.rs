@@ -96,7 +96,7 @@ fn a_gateway_that_is_not_there_is_an_error_with_a_hint() {
 
 #[test]
 fn a_search_is_sent_and_shown() {
-    let reply = r#"{"results":[{"id":"a.md","score":0.75,"text":"Keys rotate weekly.","title":"Keys","metadata":{},
+    let reply = r#"{"results":[{"id":"a.md","score":0.75,"relevance":0.5,"text":"Keys rotate weekly.","title":"Keys","metadata":{},
         "citation":{"document_id":"a.md","chunk":0,"start":0,"end":19,"quote":"Keys rotate weekly."},
         "ranks":{"lexical":1,"dense":2}}],"took_ms":1.5,
         "timings_ms":{"parse":0,"embed":1,"lexical":0,"dense":0,"fuse":0,"fetch":0},"new_field":1}"#;

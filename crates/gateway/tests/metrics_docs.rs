@@ -48,6 +48,9 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     metrics.queries_logged("written", 3);
+    metrics.queued("bulk", 3).ends();
+    metrics.batch(2, 7);
+    metrics.upstream_failed("m", "500");
     let _connection = metrics.connection();
     let gauges =
         CollectionGauges { name: "c".to_owned(), documents: 1, chunks: 2, pending: 3, index_bytes: 4 };

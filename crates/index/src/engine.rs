@@ -6,6 +6,7 @@ use tokio::task::spawn_blocking;
 use weir_policy::Caller;
 use weir_text::Language;
 
+use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Embedded, IndexError, RebuildReason, SearchReply, SearchRequest, VerifyReport};
 
 /// One generation of one collection, searchable. Cloning gives another handle to the same engine.
@@ -117,6 +118,15 @@ impl Engine {
                 let caller = caller.clone();
                 blocking(move || embedded.search(&caller, &request)).await
             }
+        }
+    }
+
+    /// Refines the relevance of hits by all that users have said of earlier ones, and returns what came out.
+    ///
+    /// Replaces what earlier calls refined. Nothing of it is kept on disk: call it after opening.
+    pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
+        match self {
+            Engine::Embedded(embedded) => embedded.refine_relevance(feedback),
         }
     }
 

@@ -192,5 +192,9 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
 }
 
 fn known_fields(known: &[String]) -> String {
-    if known.is_empty() { "; none has any yet".to_owned() } else { format!("; use one of: {}", known.join(", ")) }
+    if known.is_empty() {
+        "; none has any yet".to_owned()
+    } else {
+        format!("; use one of: {}", known.join(", "))
+    }
 }

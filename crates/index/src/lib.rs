@@ -8,6 +8,7 @@
 //! - [`Embedded`]: the engine in this process: Tantivy beside int8 vectors, files in one folder
 //! - [`fusion`]: pure functions that merge rankings
 //! - [`query`]: the search language; [`filter`]: conditions on metadata. Parsers alone, pure functions
+//! - [`relevance`]: how probable it is that a hit answers its query
 
 mod change;
 mod embedded;
@@ -16,6 +17,7 @@ mod error;
 pub mod filter;
 pub mod fusion;
 pub mod query;
+pub mod relevance;
 mod search;
 
 pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};

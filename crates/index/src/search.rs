@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::IndexError;
 use crate::filter::{Filter, Value};
 use crate::query::Query;
-use crate::IndexError;
+use crate::relevance::Features;
 
 /// A search over one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +57,7 @@ pub struct SearchRequest {
 
 impl SearchRequest {
     /// The search for `query` and nothing else: no filter, no extras, the first `limit` documents.
-    pub fn new(
-        mode: Mode,
-        query: Option<Query>,
-        embedding: Option<Vec<f32>>,
-        limit: usize,
-    ) -> SearchRequest {
+    pub fn new(mode: Mode, query: Option<Query>, embedding: Option<Vec<f32>>, limit: usize) -> SearchRequest {
         SearchRequest {
             query,
             strict: false,
@@ -279,6 +275,11 @@ pub struct Hit {
     pub text: String,
     /// The fused score in hybrid mode, else the leg's; comparable within this reply only.
     pub score: f32,
+    /// The probability, from 0 to 1, that the document answers the query; comparable across queries;
+    /// `None` where nothing was searched for.
+    pub relevance: Option<f32>,
+    /// What that was computed from: to be kept with feedback.
+    pub features: Option<Features>,
     /// Where the lexical leg has the document.
     pub lexical: Option<LegRank>,
     /// Where the dense leg has the document.

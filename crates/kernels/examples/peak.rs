@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use weir_kernels::{
-    AlignedVec, Codes, Epilogue, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight,
+    AlignedVec, Codes, Epilogue, Group, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight,
 };
 
 /// Multiply-adds of one turn, and the turns.
@@ -25,8 +25,8 @@ fn main() {
     );
     #[cfg(target_arch = "x86_64")]
     if kernels.isa == Isa::Avx2 {
-        let bytes = best(6.0 * 32.0, x86::multiply_bytes_ymm);
-        println!("byte products that saturate: {bytes:.1} G multiply-adds/s");
+        let quads = best(6.0 * 64.0, x86::multiply_quads_ymm);
+        println!("byte products added in quads: {quads:.1} G multiply-adds/s");
     }
     if std::env::args().any(|argument| argument == "--loops") {
         return;
@@ -77,7 +77,7 @@ fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) ->
         sum: &weight.sum,
     };
     let mut a = Codes::new();
-    a.fit(rows, depth, kernels.code_bytes);
+    a.fit(rows, depth, Group::Pair, kernels.code_bytes);
     (kernels.quantise)(&numbers(rows * depth), depth, &mut a);
     let mut out = AlignedVec::<f32>::zeroed(rows * columns);
     best((rows * depth * columns) as f64, |turns| {
@@ -126,7 +126,7 @@ fn loops(isa: Isa) -> (Loop, Loop) {
     match isa {
         Isa::Avx512 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
         Isa::Scalar | Isa::Avx2 | Isa::Neon => {
-            ((12.0 * 8.0, x86::fma_ymm), (12.0 * 16.0, x86::multiply_add_ymm))
+            ((12.0 * 8.0, x86::fma_ymm), (6.0 * 32.0, x86::multiply_bytes_ymm))
         }
     }
 }
@@ -225,30 +225,36 @@ mod x86 {
         "vpaddd ymm5, ymm5, ymm15",
     );
     register_loop!(
-        multiply_add_ymm,
-        "vpmaddwd ymm14, ymm12, ymm13",
+        multiply_quads_ymm,
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpaddw ymm14, ymm14, ymm15",
+        "vpmaddwd ymm14, ymm14, ymm11",
         "vpaddd ymm0, ymm0, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm1, ymm1, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpmaddubsw ymm9, ymm12, ymm13",
+        "vpmaddubsw ymm10, ymm12, ymm13",
+        "vpaddw ymm9, ymm9, ymm10",
+        "vpmaddwd ymm9, ymm9, ymm11",
+        "vpaddd ymm1, ymm1, ymm9",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpaddw ymm14, ymm14, ymm15",
+        "vpmaddwd ymm14, ymm14, ymm11",
         "vpaddd ymm2, ymm2, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm3, ymm3, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13",
+        "vpmaddubsw ymm9, ymm12, ymm13",
+        "vpmaddubsw ymm10, ymm12, ymm13",
+        "vpaddw ymm9, ymm9, ymm10",
+        "vpmaddwd ymm9, ymm9, ymm11",
+        "vpaddd ymm3, ymm3, ymm9",
+        "vpmaddubsw ymm14, ymm12, ymm13",
+        "vpmaddubsw ymm15, ymm12, ymm13",
+        "vpaddw ymm14, ymm14, ymm15",
+        "vpmaddwd ymm14, ymm14, ymm11",
         "vpaddd ymm4, ymm4, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm5, ymm5, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13",
-        "vpaddd ymm6, ymm6, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm7, ymm7, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13",
-        "vpaddd ymm8, ymm8, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm9, ymm9, ymm15",
-        "vpmaddwd ymm14, ymm12, ymm13",
-        "vpaddd ymm10, ymm10, ymm14",
-        "vpmaddwd ymm15, ymm12, ymm13",
-        "vpaddd ymm11, ymm11, ymm15",
+        "vpmaddubsw ymm9, ymm12, ymm13",
+        "vpmaddubsw ymm10, ymm12, ymm13",
+        "vpaddw ymm9, ymm9, ymm10",
+        "vpmaddwd ymm9, ymm9, ymm11",
+        "vpaddd ymm5, ymm5, ymm9",
     );
 }

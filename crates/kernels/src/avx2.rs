@@ -133,8 +133,8 @@ impl Lanes for F32x8 {
     }
 }
 
-// `vpmaddubsw`, which multiplies bytes, adds two products in 16 bits and saturates; so weights are widened as they are
-// loaded, codes are stored wide, and `vpmaddwd` adds its two products in 32 bits.
+// `vpmaddubsw` multiplies bytes and adds two products in 16 bits, where it would saturate if codes were not limited in groups
+// (see `int8.rs`); `vpmaddwd` by ones adds two of these sums in 32 bits. Quads are added up in 16 bits before.
 //
 // SAFETY of every block: as above, under avx2.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
@@ -142,8 +142,9 @@ impl Int8Lanes for F32x8 {
     type Sums = __m256i;
     type Weights = __m256i;
     type Codes = __m256i;
-    const UNIT: usize = 2;
-    const CODE_BYTES: usize = 2;
+    const INT8_ROWS: usize = 5;
+    const UNIT: usize = 4;
+    const CODE_BYTES: usize = 1;
 
     #[inline(always)]
     unsafe fn no_sum() -> __m256i {
@@ -151,7 +152,7 @@ impl Int8Lanes for F32x8 {
     }
     #[inline(always)]
     unsafe fn load_weights(from: *const i8) -> __m256i {
-        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
+        unsafe { _mm256_loadu_si256(from.cast()) }
     }
     #[inline(always)]
     unsafe fn load_codes(from: *const u8) -> __m256i {
@@ -159,18 +160,35 @@ impl Int8Lanes for F32x8 {
     }
     #[inline(always)]
     unsafe fn multiply_add(codes: __m256i, weights: __m256i, sums: __m256i) -> __m256i {
-        unsafe { _mm256_add_epi32(_mm256_madd_epi16(codes, weights), sums) }
+        unsafe {
+            let pairs = _mm256_maddubs_epi16(codes, weights);
+            _mm256_add_epi32(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)), sums)
+        }
+    }
+    const ADDS_QUADS: bool = true;
+    const QUAD_ROWS: usize = 4;
+    #[inline(always)]
+    unsafe fn multiply_add_quads(codes: [__m256i; 2], weights: [__m256i; 2], sums: __m256i) -> __m256i {
+        unsafe {
+            let first = _mm256_maddubs_epi16(codes[0], weights[0]);
+            let quads = _mm256_add_epi16(first, _mm256_maddubs_epi16(codes[1], weights[1]));
+            _mm256_add_epi32(_mm256_madd_epi16(quads, _mm256_set1_epi16(1)), sums)
+        }
     }
     #[inline(always)]
     unsafe fn to_floats(sums: __m256i) -> Self {
         unsafe { F32x8(_mm256_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        unsafe { F32x8(_mm256_permute_ps::<0b10_11_00_01>(self.0)) }
+    }
+    #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {
         unsafe {
             let wide = _mm256_cvtps_epi32(self.0);
-            let codes = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256::<1>(wide));
-            _mm_storeu_si128(to.cast(), codes);
+            let words = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256::<1>(wide));
+            _mm_storel_epi64(to.cast(), _mm_packus_epi16(words, words));
         }
     }
 }

@@ -102,6 +102,7 @@ impl Int8Lanes for F32x16 {
     type Sums = __m512i;
     type Weights = __m512i;
     type Codes = __m512i;
+    const INT8_ROWS: usize = 14;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 
@@ -124,6 +125,10 @@ impl Int8Lanes for F32x16 {
     #[inline(always)]
     unsafe fn to_floats(sums: __m512i) -> Self {
         unsafe { F32x16(_mm512_cvtepi32_ps(sums)) }
+    }
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        unsafe { F32x16(_mm512_permute_ps::<0b10_11_00_01>(self.0)) }
     }
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {

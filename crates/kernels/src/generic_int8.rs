@@ -1,6 +1,6 @@
 //! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
 
-use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
+use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, gelu_polynomial};
 use crate::layout::{Epilogue, Packing};
 
@@ -12,7 +12,7 @@ pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
 /// See [`crate::Kernels::quantise`].
 #[inline(always)]
 pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mut Codes) {
-    let (width, row_bytes) = (to.width(), to.row_bytes());
+    let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let (bytes, factors) = to.check(rows, stride, V::CODE_BYTES);
     if width == 0 {
         return;
@@ -20,35 +20,86 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     let rows = rows.chunks(stride).map(|row| &row[..width]);
     for ((row, codes), factor) in rows.zip(bytes.chunks_exact_mut(row_bytes)).zip(factors) {
         // SAFETY: a row of codes has room for `width` codes, rounded up to whole registers.
-        *factor = unsafe { quantise_row::<V>(row, codes) };
+        *factor = unsafe {
+            match group {
+                Group::Pair => quantise_pairs::<V>(row, codes),
+                Group::Quad => quantise_quads::<V>(row, codes),
+            }
+        };
     }
 }
 
 #[inline(always)]
-unsafe fn quantise_row<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor {
+unsafe fn quantise_pairs<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor {
     let whole = row.len() - row.len() % V::WIDTH;
     let tail = &row[whole..];
     // SAFETY: loads and stores stay below `whole` floats and codes; the last register is filled up from the tail, and
     // rows of codes are whole cache lines, so that it fits too.
     unsafe {
         let (mut low, mut high) = (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY));
+        let (mut pair_low, mut pair_high) = (low, high);
         for i in (0..whole).step_by(V::WIDTH) {
             let x = V::load(row.as_ptr().add(i));
             (low, high) = (low.min(x), high.max(x));
+            let pair = x.add(x.swap_pairs());
+            (pair_low, pair_high) = (pair_low.min(pair), pair_high.max(pair));
         }
-        let min = tail.iter().copied().fold(low.smallest(), f32::min);
-        let max = tail.iter().copied().fold(high.largest(), f32::max);
-        let factor = RowFactor { scale: (max - min) / CODE_MAX, min };
-        let inverse = V::splat(if max > min { CODE_MAX / (max - min) } else { 0.0 });
-        let offset = V::splat(min);
-        let code_of = |x: V| x.sub(offset).mul(inverse).round();
+        let range = RowRange {
+            min: low.smallest(),
+            max: high.largest(),
+            group_min: pair_low.smallest(),
+            group_max: pair_high.largest(),
+        };
+        let factor = range.and(RowRange::of(tail, Group::Pair)).factor(Group::Pair);
+        let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+        let code_of = |x: V| {
+            let code = x.sub(base).mul(inverse).round();
+            code.min(V::splat(GROUP_MAX).sub(code.swap_pairs())) // what rounding made of a pair at the limit
+        };
         for i in (0..whole).step_by(V::WIDTH) {
             code_of(V::load(row.as_ptr().add(i))).store_codes(codes.as_mut_ptr().add(i * V::CODE_BYTES));
         }
         if !tail.is_empty() {
-            let mut last = [min; 16];
+            let mut last = [factor.base; 16];
             last[..tail.len()].copy_from_slice(tail);
             code_of(V::load(last.as_ptr())).store_codes(codes.as_mut_ptr().add(whole * V::CODE_BYTES));
+        }
+        factor
+    }
+}
+
+/// Rows of a multiple of [`QUAD_WIDTH`](crate::int8::QUAD_WIDTH) values: the halves go side by side.
+#[inline(always)]
+unsafe fn quantise_quads<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor {
+    let half = row.len() / 2;
+    // SAFETY: each half is whole registers of floats, and there is room for as many codes.
+    unsafe {
+        let (first, second) = (row.as_ptr(), row.as_ptr().add(half));
+        let (mut low, mut high) = (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY));
+        let (mut quad_low, mut quad_high) = (low, high);
+        for i in (0..half).step_by(V::WIDTH) {
+            let (x, y) = (V::load(first.add(i)), V::load(second.add(i)));
+            (low, high) = (low.min(x.min(y)), high.max(x.max(y)));
+            let quad = x.add(x.swap_pairs()).add(y.add(y.swap_pairs()));
+            (quad_low, quad_high) = (quad_low.min(quad), quad_high.max(quad));
+        }
+        let range = RowRange {
+            min: low.smallest(),
+            max: high.largest(),
+            group_min: quad_low.smallest(),
+            group_max: quad_high.largest(),
+        };
+        let factor = range.factor(Group::Quad);
+        let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+        let code_of = |x: V| x.sub(base).mul(inverse).round();
+        for i in (0..half).step_by(V::WIDTH) {
+            let (x, y) = (code_of(V::load(first.add(i))), code_of(V::load(second.add(i))));
+            let quad = x.add(x.swap_pairs()).add(y.add(y.swap_pairs()));
+            // what rounding made of a quad at the limit
+            let excess = quad.sub(V::splat(GROUP_MAX)).max(V::splat(0.0));
+            let to = codes.as_mut_ptr().add(i * V::CODE_BYTES);
+            x.sub(excess).max(V::splat(0.0)).store_codes(to);
+            y.sub(excess).max(V::splat(0.0)).store_codes(to.add(half * V::CODE_BYTES));
         }
         factor
     }
@@ -86,7 +137,7 @@ struct Side {
     bias: *const f32,
 }
 
-/// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
+/// All rows of one panel, in blocks of as many rows as a tile has, of nearly equal height.
 #[inline(always)]
 unsafe fn column<V: Int8Lanes, const C: usize>(
     a: &Codes,
@@ -96,7 +147,8 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
     out_stride: usize,
 ) {
     let rows = a.rows();
-    let blocks = rows.div_ceil(V::ROWS);
+    let adds_quads = V::ADDS_QUADS && a.group() == Group::Quad;
+    let blocks = rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS });
     let mut start = 0;
     for block in 0..blocks {
         let end = rows * (block + 1) / blocks;
@@ -108,9 +160,14 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
             macro_rules! by_height {
                 ($($height:literal)*) => {
                     match end - start {
-                        $($height if $height <= V::ROWS => {
+                        $($height if $height <= V::INT8_ROWS => {
                             let factors = &*factors.cast::<[RowFactor; $height]>();
-                            tile::<V, $height, C>((codes, a.row_bytes()), factors, side, epilogue, out, out_stride)
+                            let sums = if adds_quads && $height <= V::QUAD_ROWS {
+                                quad_sums::<V, $height, C>(codes, a.row_bytes(), side)
+                            } else {
+                                sums::<V, $height, C>(codes, a.row_bytes(), side)
+                            };
+                            finish::<V, $height, C>(sums, factors, side, epilogue, out, out_stride)
                         })*
                         height => unreachable!("a block of {height} rows"),
                     }
@@ -122,16 +179,14 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
     }
 }
 
+/// The sums of a tile.
 #[inline(always)]
-unsafe fn tile<V: Int8Lanes, const R: usize, const C: usize>(
-    (codes, row_bytes): (*const u8, usize),
-    factors: &[RowFactor; R],
+unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
+    codes: *const u8,
+    row_bytes: usize,
     side: &Side,
-    epilogue: Epilogue,
-    out: *mut f32,
-    out_stride: usize,
-) {
-    // SAFETY: the caller vouches for R rows of codes and out, and for a whole panel with its factors.
+) -> [[V::Sums; C]; R] {
+    // SAFETY: the caller vouches for R rows of codes and for a whole panel.
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
         for unit in 0..side.units {
@@ -147,12 +202,55 @@ unsafe fn tile<V: Int8Lanes, const R: usize, const C: usize>(
                 }
             }
         }
+        sums
+    }
+}
+
+/// The same for rows whose codes are limited in quads: two units at a time, one of each half.
+#[inline(always)]
+unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
+    codes: *const u8,
+    row_bytes: usize,
+    side: &Side,
+) -> [[V::Sums; C]; R] {
+    let half = side.units / 2;
+    // SAFETY: as in `sums`; units are even in number.
+    unsafe {
+        let mut sums = [[V::no_sum(); C]; R];
+        for unit in 0..half {
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let codes_of =
+                    |unit| V::load_codes(codes.add(r * row_bytes + unit * V::UNIT * V::CODE_BYTES));
+                let x = [codes_of(unit), codes_of(unit + half)];
+                for (c, sum) in sums.iter_mut().enumerate() {
+                    let weights_of =
+                        |unit| V::load_weights(side.panel.add((unit * C + c) * V::WIDTH * V::UNIT));
+                    *sum = V::multiply_add_quads(x, [weights_of(unit), weights_of(unit + half)], *sum);
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Turns the sums of a tile into floats and stores them.
+#[inline(always)]
+unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
+    sums: [[V::Sums; C]; R],
+    factors: &[RowFactor; R],
+    side: &Side,
+    epilogue: Epilogue,
+    out: *mut f32,
+    out_stride: usize,
+) {
+    // SAFETY: the caller vouches for R rows of out, and for the factors of a whole panel.
+    unsafe {
         for (r, (sums, factor)) in sums.into_iter().zip(factors).enumerate() {
-            let (row_scale, row_min) = (V::splat(factor.scale), V::splat(factor.min));
+            let (row_scale, row_base) = (V::splat(factor.scale), V::splat(factor.base));
             for (c, sum) in sums.into_iter().enumerate() {
                 let column = c * V::WIDTH;
                 let scale = row_scale.mul(V::load(side.scale.add(column)));
-                let offset = row_min.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
+                let offset = row_base.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
                 let value = V::to_floats(sum).mul_add(scale, offset);
                 let target = out.add(r * out_stride + column);
                 let value = match epilogue {

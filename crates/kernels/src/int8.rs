@@ -1,26 +1,58 @@
 //! Matrices and rows of eight-bit numbers.
 //!
 //! Weights are symmetric: `w ≈ scale · code` with codes of -127..=127, a scale for each output. Activations are asymmetric:
-//! `x ≈ min + scale · code` with codes of 0..=255, a scale and a minimum for each row, so that a row's product does not
-//! depend on the rows beside it. The minimum stays a float; there is no integer zero point. Then
+//! `x ≈ base + scale · code` with codes of 0..=255, a scale and a base for each row, so that a row's product does not
+//! depend on the rows beside it. The base stays a float; there is no integer zero point. Then
 //!
-//! `Σ x·w ≈ scale_row · scale_column · Σ codes + min_row · (scale_column · Σ weight codes)`
+//! `Σ x·w ≈ scale_row · scale_column · Σ codes + base_row · (scale_column · Σ weight codes)`
 //!
 //! where the first sum is exact in 32-bit integers, on every instruction set the same, and the second is known beforehand.
+//!
+//! AVX2 multiplies bytes by `vpmaddubsw`, which adds two products in 16 bits and saturates. **The codes of a [`Group`] are
+//! therefore never more than [`GROUP_MAX`] together**: with weights of at most 127 no sum of their products leaves 16 bits,
+//! and the product is exact. To hold that, a row counts from its minimum upwards or from its maximum downwards (then its
+//! scale is negative), whichever leaves smaller groups, and takes a coarser scale where they would still be too large: by a
+//! third in the mean for pairs, since both values of a pair are rarely far out. All instruction sets do so, to give the same
+//! embeddings.
 
 use std::ops::Range;
 
 use crate::layout::{AlignedVec, Epilogue, Packing, Panels, span};
 
-/// What turns the codes of a row back into floats: `min + scale · code`.
+/// What turns the codes of a row back into floats: `base + scale · code`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RowFactor {
     pub(crate) scale: f32,
+    pub(crate) base: f32,
+}
+
+/// Values of a row whose codes have a common limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// `2k` and `2k + 1`.
+    Pair,
+    /// A pair of the first half of the row and the one at the same place of the second half: faster on AVX2, and coarser,
+    /// but for rows where few values are far out. Rows that are no multiple of [`QUAD_WIDTH`] long have pairs instead.
+    Quad,
+}
+
+/// What the width of rows with quads is a multiple of: both halves are whole registers and units everywhere.
+pub const QUAD_WIDTH: usize = 32;
+
+/// The smallest and the largest value of a row, and of the sums of its groups.
+#[derive(Clone, Copy)]
+pub(crate) struct RowRange {
     pub(crate) min: f32,
+    pub(crate) max: f32,
+    pub(crate) group_min: f32,
+    pub(crate) group_max: f32,
 }
 
 /// The largest code of a row.
 pub(crate) const CODE_MAX: f32 = 255.0;
+
+/// The largest sum of the codes of a group: `258 · 127` is the last that 16 bits hold.
+pub(crate) const GROUP_MAX: f32 = 258.0;
 
 /// Sums of `255 · 127` stay in 32 bits up to this depth.
 const DEPTH_MAX: usize = 1 << 16;
@@ -30,18 +62,87 @@ pub struct Codes {
     bytes: AlignedVec<u8>,
     factors: Vec<RowFactor>,
     width: usize,
+    group: Group,
     code_bytes: usize,
+}
+
+impl RowRange {
+    /// The range of these values, of which the first stands at an even place.
+    pub(crate) fn of(values: &[f32], group: Group) -> RowRange {
+        let mut range = RowRange {
+            min: f32::INFINITY,
+            max: f32::NEG_INFINITY,
+            group_min: f32::INFINITY,
+            group_max: f32::NEG_INFINITY,
+        };
+        for x in values {
+            (range.min, range.max) = (range.min.min(*x), range.max.max(*x));
+        }
+        let mut sum = |sum| {
+            (range.group_min, range.group_max) = (range.group_min.min(sum), range.group_max.max(sum));
+        };
+        match group {
+            Group::Pair => values.as_chunks().0.iter().for_each(|[x, y]| sum(x + y)),
+            Group::Quad => {
+                let (first, second) = values.split_at(values.len() / 2);
+                let pairs = first.as_chunks().0.iter().zip(second.as_chunks().0);
+                pairs.for_each(|([a, b], [c, d])| sum((a + b) + (c + d)));
+            }
+        }
+        range
+    }
+
+    /// The range of both.
+    pub(crate) fn and(self, other: RowRange) -> RowRange {
+        RowRange {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            group_min: self.group_min.min(other.group_min),
+            group_max: self.group_max.max(other.group_max),
+        }
+    }
+
+    /// The finest factor that keeps codes and sums of groups within their limits, but for what rounding adds to a sum.
+    pub(crate) fn factor(self, group: Group) -> RowFactor {
+        let RowRange { min, max, group_min, group_max } = self;
+        let (count, limit) = match group {
+            Group::Pair => (2.0, GROUP_MAX),
+            Group::Quad => (4.0, GROUP_MAX - 1.0), // more values, more rounding
+        };
+        let single = (max - min) / CODE_MAX;
+        let rising = (group_max - count * min) / limit;
+        let falling = (count * max - group_min) / limit;
+        if falling < rising {
+            RowFactor { scale: -single.max(falling), base: max }
+        } else {
+            RowFactor { scale: single.max(rising), base: min }
+        }
+    }
+}
+
+impl RowFactor {
+    /// What values less the base are multiplied by; zero for a row without spread.
+    pub(crate) fn inverse(self) -> f32 {
+        if self.scale.abs() >= f32::MIN_POSITIVE { 1.0 / self.scale } else { 0.0 }
+    }
 }
 
 impl Codes {
     /// No rows.
     pub fn new() -> Codes {
-        Codes { bytes: AlignedVec::zeroed(0), factors: Vec::new(), width: 0, code_bytes: 1 }
+        Codes {
+            bytes: AlignedVec::zeroed(0),
+            factors: Vec::new(),
+            width: 0,
+            group: Group::Pair,
+            code_bytes: 1,
+        }
     }
 
     /// Makes room for exactly `rows` rows of `width` values for a table with these [`crate::Kernels::code_bytes`].
-    pub fn fit(&mut self, rows: usize, width: usize, code_bytes: usize) {
+    pub fn fit(&mut self, rows: usize, width: usize, group: Group, code_bytes: usize) {
         (self.width, self.code_bytes) = (width, code_bytes);
+        self.group = if width.is_multiple_of(QUAD_WIDTH) { group } else { Group::Pair };
         self.factors.resize(rows, RowFactor::default());
         self.bytes.grow(rows * self.row_bytes());
     }
@@ -54,6 +155,11 @@ impl Codes {
     /// Values of a row.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// Which codes have a common limit.
+    pub(crate) fn group(&self) -> Group {
+        self.group
     }
 
     /// Bytes from one row to the next: whole cache lines, and so whole registers and units.

@@ -73,6 +73,8 @@ pub(crate) trait Int8Lanes: Lanes {
     type Weights: Copy;
     /// `UNIT` codes of one row, for every column the same.
     type Codes: Copy;
+    /// Rows of the int8 product's tile.
+    const INT8_ROWS: usize;
     /// Products that are added to a sum at a time.
     const UNIT: usize;
     /// Bytes of a code in memory.
@@ -83,9 +85,26 @@ pub(crate) trait Int8Lanes: Lanes {
     unsafe fn load_weights(from: *const i8) -> Self::Weights;
     /// `UNIT * CODE_BYTES` bytes.
     unsafe fn load_codes(from: *const u8) -> Self::Codes;
-    /// `sums[column] + Σ codes · weights[column]`, exact.
+    /// `sums[column] + Σ codes · weights[column]`, exact when no pair of codes is more than
+    /// [`GROUP_MAX`](crate::int8::GROUP_MAX) and weights lie in -127..=127.
     unsafe fn multiply_add(codes: Self::Codes, weights: Self::Weights, sums: Self::Sums) -> Self::Sums;
+    /// Whether codes that are limited in quads are multiplied faster, by [`Int8Lanes::multiply_add_quads`].
+    const ADDS_QUADS: bool = false;
+    /// Rows of the tile then.
+    const QUAD_ROWS: usize = Self::INT8_ROWS;
+    /// Two units at once, of which pairs at the same place make a quad.
+    #[inline(always)]
+    unsafe fn multiply_add_quads(
+        codes: [Self::Codes; 2],
+        weights: [Self::Weights; 2],
+        sums: Self::Sums,
+    ) -> Self::Sums {
+        // SAFETY: as for the whole trait.
+        unsafe { Self::multiply_add(codes[1], weights[1], Self::multiply_add(codes[0], weights[0], sums)) }
+    }
     unsafe fn to_floats(sums: Self::Sums) -> Self;
+    /// Lanes `2k` and `2k + 1` change places.
+    unsafe fn swap_pairs(self) -> Self;
     /// Writes `WIDTH` codes; the lanes are integers of 0..=255.
     unsafe fn store_codes(self, to: *mut u8);
 }

@@ -33,7 +33,7 @@ mod agreement;
 
 use std::sync::OnceLock;
 
-pub use int8::{Codes, Int8Matrix, MatmulInt8, QuantisedWeight};
+pub use int8::{Codes, Group, Int8Matrix, MatmulInt8, QUAD_WIDTH, QuantisedWeight};
 pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
 pub use prefetch::prefetch;
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
@@ -88,7 +88,7 @@ pub struct Kernels {
     pub matmul: fn(Matmul<'_, f32>),
     /// The same with brain floats as weights, given as bits.
     pub matmul_bf16: fn(Matmul<'_, u16>),
-    /// Writes rows as codes of 0..=255, each row with its own scale and offset; see [`Codes`].
+    /// Writes rows as codes of 0..=255, each row with its own scale and base; see [`Codes`].
     ///
     /// Takes as many rows of `width` floats, every `stride`, as `to` has room for by [`Codes::fit`]. A row's codes do
     /// not depend on the other rows. Values must be finite.

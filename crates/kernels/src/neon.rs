@@ -100,6 +100,7 @@ impl Int8Lanes for F32x4 {
     type Sums = int32x4_t;
     type Weights = int16x4_t;
     type Codes = int16x4_t;
+    const INT8_ROWS: usize = 6;
     const UNIT: usize = 1;
     const CODE_BYTES: usize = 2;
 
@@ -122,6 +123,10 @@ impl Int8Lanes for F32x4 {
     #[inline(always)]
     unsafe fn to_floats(sums: int32x4_t) -> Self {
         unsafe { F32x4(vcvtq_f32_s32(sums)) }
+    }
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        unsafe { F32x4(vrev64q_f32(self.0)) }
     }
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {

@@ -1,6 +1,6 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
-use crate::int8::{CODE_MAX, Codes, MatmulInt8, RowFactor};
+use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
 use crate::signs::{GROUP_TABLE, SIGN_ROWS, SignBlock};
@@ -60,16 +60,23 @@ fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
 }
 
 fn quantise(rows: &[f32], stride: usize, to: &mut Codes) {
-    let (width, row_bytes) = (to.width(), to.row_bytes());
+    let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let (bytes, factors) = to.check(rows, stride, 1);
     for (i, factor) in factors.iter_mut().enumerate() {
         let row = &rows[i * stride..][..width];
-        let min = row.iter().copied().fold(f32::INFINITY, f32::min);
-        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        *factor = RowFactor { scale: (max - min) / CODE_MAX, min };
-        let inverse = if max > min { CODE_MAX / (max - min) } else { 0.0 };
-        for (code, x) in bytes[i * row_bytes..].iter_mut().zip(row) {
-            *code = ((x - min) * inverse).round_ties_even() as u8;
+        *factor = RowRange::of(row, group).factor(group);
+        let inverse = factor.inverse();
+        let code = |k: usize| row.get(k).map_or(0.0, |x| ((x - factor.base) * inverse).round_ties_even());
+        for (k, to) in bytes[i * row_bytes..][..width].iter_mut().enumerate() {
+            let others = match group {
+                Group::Pair => code(k ^ 1),
+                Group::Quad => {
+                    let far = (k + width / 2) % width;
+                    code(k ^ 1) + code(far) + code(far ^ 1)
+                }
+            };
+            // what rounding made of a group at the limit
+            *to = code(k).min(GROUP_MAX - others).max(0.0) as u8;
         }
     }
 }
@@ -87,7 +94,7 @@ fn matmul_int8(args: MatmulInt8<'_>) {
             let weight = |k: usize| weights[k / unit * panel * unit + column % panel * unit + k % unit];
             let sum: i32 =
                 codes.iter().enumerate().map(|(k, code)| i32::from(*code) * i32::from(weight(k))).sum();
-            let offset = factor.min.mul_add(b.sum[column], bias[column]);
+            let offset = factor.base.mul_add(b.sum[column], bias[column]);
             let value = (sum as f32).mul_add(factor.scale * b.scale[column], offset);
             let target = &mut out[row * out_stride + column];
             match epilogue {

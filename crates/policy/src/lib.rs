@@ -1,7 +1,9 @@
-//! Decisions without IO, clock or globals: who is calling and what they may do.
+//! Decisions without IO, clock or globals: who is calling and what they may do, and whether an upstream is called ([`upstream`]).
 //!
 //! Every read of the store and of the index takes a [`Caller`]. Today there is one, [`Caller::all_powerful`];
 //! API keys will make others, and no reading code has to change for it.
+
+pub mod upstream;
 
 use std::collections::BTreeSet;
 

@@ -58,7 +58,8 @@ mod tests {
         assert_eq!(signature.resemblance(&Signature::of(&TEXT.to_uppercase().replace(',', " ;"))), 1.0);
         let near = signature.resemblance(&Signature::of(&TEXT.replace("family", "friend")));
         assert!((0.85..1.0).contains(&near), "{near}");
-        let far = signature.resemblance(&Signature::of("The roof of a house is made of tiles, straw or slate."));
+        let far =
+            signature.resemblance(&Signature::of("The roof of a house is made of tiles, straw or slate."));
         assert!(far < 0.1, "{far}");
     }
 

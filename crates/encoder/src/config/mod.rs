@@ -1,6 +1,7 @@
 //! What the configuration files of a model folder say.
 
 mod network;
+mod outline;
 mod sentence;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::LoadError;
 use crate::tokenizer::Tokenizer;
 pub(crate) use network::{Family, Network};
+pub(crate) use outline::{OutlineConfig, fingerprint_of_files};
 pub use sentence::{Pooling, Prompts};
 use sentence::{Sentence, SentenceConfig};
 
@@ -66,19 +68,19 @@ impl ModelConfig {
             network,
         })
     }
+}
 
-    /// Refuses lower-casing that the tokenizer does not do by itself.
-    pub(crate) fn check_case(&self, folder: &Path, tokenizer: &Tokenizer) -> Result<(), LoadError> {
-        if !self.do_lower_case || tokenizer.is_lowercase() {
-            return Ok(());
-        }
-        Err(LoadError::Unsupported {
-            path: folder.join(SENTENCE_FILE),
-            what: "do_lower_case",
-            value: "true".to_owned(),
-            accepted: "`false`, or a tokenizer that lower-cases by itself",
-        })
+/// Refuses lower-casing that the tokenizer does not do by itself.
+pub(crate) fn check_case(folder: &Path, do_lower_case: bool, tokenizer: &Tokenizer) -> Result<(), LoadError> {
+    if !do_lower_case || tokenizer.is_lowercase() {
+        return Ok(());
     }
+    Err(LoadError::Unsupported {
+        path: folder.join(SENTENCE_FILE),
+        what: "do_lower_case",
+        value: "true".to_owned(),
+        accepted: "`false`, or a tokenizer that lower-cases by itself",
+    })
 }
 
 /// What a model that was trained for the lengths `declared` can be asked for: these and the whole, ascending.

@@ -134,6 +134,19 @@ impl Tokenizer {
         Encoded { ids, is_truncated: dropped > 0 }
     }
 
+    /// The ids of `text` in parts of the model's length at most, each with the special tokens around it; one part for a text that fits.
+    pub fn encode_parts(&self, text: &str) -> Vec<Vec<u32>> {
+        let ids = self.encode_to(text, usize::MAX).ids;
+        if ids.len() <= self.max_tokens {
+            return vec![ids];
+        }
+        // one special token stands at each end
+        let [first, inner @ .., last] = ids.as_slice() else { return vec![ids] };
+        let room = self.max_tokens.saturating_sub(2).max(1);
+        let part = |part: &[u32]| [&[*first], part, &[*last]].concat();
+        inner.chunks(room).map(part).collect()
+    }
+
     /// The ids of two texts as one sequence, cut to the model's length.
     pub fn encode_pair(&self, a: &str, b: &str) -> EncodedPair {
         self.encode_pair_to(a, b, self.max_tokens)

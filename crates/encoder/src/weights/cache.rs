@@ -23,7 +23,10 @@ use crate::{LoadError, Precision};
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
 /// Rises with every change to the layout of weights or to how they are quantised.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// Rises with every change to how weights or activations are quantised: embeddings are others then.
+const QUANTISATION: u32 = 2;
 
 /// The weights start here; the header stands before them, filled up with spaces.
 const HEADER: usize = 4096;
@@ -164,7 +167,7 @@ fn keep(path: &Path, header: impl FnOnce(u32) -> Header, block: &AlignedVec<u8>)
     Mapped::open(path).map_err(io::Error::other)
 }
 
-/// Hash over all files that decide an embedding, framed by name and length, and the precision.
+/// Hash over all files that decide an embedding, framed by name and length, the precision, and how it quantises.
 fn fingerprint(folder: &Path, precision: Precision, weights: &[u8]) -> Result<String, LoadError> {
     let mut hasher = blake3::Hasher::new();
     let mut add = |name: &str, bytes: &[u8]| {
@@ -177,5 +180,8 @@ fn fingerprint(folder: &Path, precision: Precision, weights: &[u8]) -> Result<St
     }
     add(WEIGHTS_FILE, weights);
     add("precision", precision.name().as_bytes());
+    if precision == Precision::Int8 {
+        add("quantisation", &QUANTISATION.to_le_bytes());
+    }
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }

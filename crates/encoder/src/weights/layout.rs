@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use weir_kernels::{Kernels, Packing};
+use weir_kernels::{Group, Kernels, Packing};
 
 use crate::Precision;
 use crate::config::Network;
@@ -65,6 +65,8 @@ pub(crate) struct Linear {
     /// int8: see [`weir_kernels::Int8Matrix`].
     pub(crate) sum: Range<usize>,
     pub(crate) bias: Range<usize>,
+    /// int8: which codes of its left-hand side have a common limit.
+    pub(crate) group: Group,
 }
 
 /// Factors and offsets of a layer normalisation.
@@ -89,11 +91,11 @@ impl Layout {
         let embedding_norm = plan.norm(hidden);
         let layers = (0..config.num_hidden_layers)
             .map(|_| Layer {
-                qkv: plan.linear(3 * hidden, hidden),
-                attention_out: plan.linear(hidden, hidden),
+                qkv: plan.linear(3 * hidden, hidden, Group::Pair),
+                attention_out: plan.linear(hidden, hidden, Group::Quad),
                 attention_norm: plan.norm(hidden),
-                up: plan.linear(wide, hidden),
-                down: plan.linear(hidden, wide),
+                up: plan.linear(wide, hidden, Group::Pair),
+                down: plan.linear(hidden, wide, Group::Quad),
                 ffn_norm: plan.norm(hidden),
             })
             .collect();
@@ -146,7 +148,7 @@ impl Plan {
         Dense { columns, depth, weight: self.floats(columns * depth), bias: self.floats(columns) }
     }
 
-    fn linear(&mut self, columns: usize, depth: usize) -> Linear {
+    fn linear(&mut self, columns: usize, depth: usize, group: Group) -> Linear {
         let padded = self.packing.padded_columns(columns);
         Linear {
             columns,
@@ -155,6 +157,7 @@ impl Plan {
             scale: self.int8_floats(padded),
             sum: self.int8_floats(padded),
             bias: self.floats(padded),
+            group,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The HTTP client of the commands that talk to a running gateway.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -9,6 +8,7 @@ use ureq::{Agent, Body};
 use weir_api::{Code, Problem};
 
 use super::interrupt;
+use crate::loopback::is_on_this_machine;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -233,30 +233,4 @@ impl Reply {
 /// Whether the same call can succeed in a moment: the gateway is starting, or was stopped while it answered.
 fn is_transient(error: &ureq::Error) -> bool {
     matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
-}
-
-/// Whether `url` points to this machine, where no proxy of the environment helps.
-fn is_on_this_machine(url: &str) -> bool {
-    let host =
-        url.parse::<ureq::http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
-    let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_proxy_is_not_used_for_this_machine() {
-        for (url, expected) in [
-            ("http://127.0.0.1:8000", true),
-            ("http://localhost", true),
-            ("http://[::1]:9", true),
-            ("http://10.0.0.1:8000", false),
-            ("https://weir.example", false),
-        ] {
-            assert_eq!(is_on_this_machine(url), expected, "{url}");
-        }
-    }
 }

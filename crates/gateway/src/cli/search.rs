@@ -34,6 +34,7 @@ pub fn run(
         collection: Some(arguments.collection.clone()),
         mode: Some(mode_of(arguments.mode)),
         fusion: None,
+        min_relevance: None,
     };
     let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
     let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;
@@ -126,6 +127,7 @@ mod tests {
         let result = SearchResult {
             id: "a/b.md".into(),
             score: 0.5,
+            relevance: Some(0.5),
             text,
             title: Some("Wind".into()),
             metadata: Metadata::empty(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
 use super::problem::{Place, Problem, Problems};
+use super::secret::ApiKey;
 use super::table::Config;
 
 /// What is wrong between settings that are each right.
@@ -44,7 +45,18 @@ impl Config {
             ));
         }
         problems.extend(self.models.iter().filter_map(check_model));
+        problems.extend(self.check_library());
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    }
+
+    fn check_library(&self) -> Option<Problem> {
+        let is_onnx = |model: &ModelConfig| matches!(model.kind, ModelKind::Onnx { .. });
+        let model =
+            self.models.iter().find(|model| is_onnx(model)).filter(|_| self.onnx.library.is_empty())?;
+        let message = format!("the model `{}` needs ONNX Runtime, and `onnx.library` is empty", model.id);
+        Some(Problem::new(Place::Nowhere, message).hint(
+            "name its shared library; `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION",
+        ))
     }
 
     fn check_address(&self) -> Option<Problem> {
@@ -63,7 +75,13 @@ impl Config {
 }
 
 fn check_model(model: &ModelConfig) -> Option<Problem> {
-    let ModelKind::Local { folder, .. } = &model.kind else { return None };
+    if let Some(Err(reason)) = model.api_key().map(ApiKey::secret) {
+        let message = format!("the model `{}` has no `api_key`: {reason}", model.id);
+        return Some(Problem::new(Place::Nowhere, message).hint(
+            "set that variable or write that file, name another in `api_key`, or remove `api_key` where the upstream wants none",
+        ));
+    }
+    let (ModelKind::Local { folder, .. } | ModelKind::Onnx { folder, .. }) = &model.kind else { return None };
     if folder.join("config.json").is_file() {
         return None;
     }

@@ -140,6 +140,17 @@ impl Reader<'_> {
                 "dimension" => typed.dimension = self.integer(key, value),
                 "dimensions" => typed.dimensions = self.integers(key, value),
                 "prompts" => typed.prompts = self.prompts(value),
+                "url" => typed.upstream.url = self.text(key, value),
+                "model" => typed.upstream.model = self.text(key, value),
+                "api_key" => typed.upstream.api_key = self.text(key, value),
+                "normalize" => typed.upstream.normalize = self.boolean(key, value),
+                "texts_per_request_max" => typed.upstream.texts_per_request_max = self.integer(key, value),
+                "bytes_per_request_max" => typed.upstream.bytes_per_request_max = self.integer(key, value),
+                "concurrent_requests_max" => {
+                    typed.upstream.concurrent_requests_max = self.integer(key, value);
+                }
+                "timeout_ms" => typed.upstream.timeout_ms = self.integer(key, value),
+                "retries_max" => typed.upstream.retries_max = self.integer(key, value),
                 _ => self.complain_unknown(key, "field of a model", &field_names("")),
             }
         }
@@ -197,6 +208,13 @@ impl Reader<'_> {
         match scalar_of(value.get_ref()) {
             Some(Scalar::Integer(number)) => Some(number),
             Some(_) | None => self.wrong_type(key, value, "a whole number"),
+        }
+    }
+
+    fn boolean(&mut self, key: &Key<'_>, value: &Value<'_>) -> Option<bool> {
+        match scalar_of(value.get_ref()) {
+            Some(Scalar::Bool(value)) => Some(value),
+            Some(_) | None => self.wrong_type(key, value, "true or false"),
         }
     }
 

@@ -99,6 +99,7 @@ pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems
     }
     layers.add_environment(environment);
     layers.add_flags(flags);
+    layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
     layers.finish()
 }
 
@@ -144,13 +145,19 @@ impl Layers {
             let place = Place::Variable(name.to_owned());
             match setting_of_variable(name) {
                 Some(setting) => self.set_from_variable(setting, value, place),
-                None if OTHER_VARIABLES.contains(&name) || is_from_kubernetes(name) => {}
+                None if OTHER_VARIABLES.contains(&name) || is_from_kubernetes(name) || self.is_key(name) => {}
                 None => self.problems.push(Problem::unknown(place, "variable", name, &variables())),
             }
         }
         if let Some(model) = environment.get("WEIR_MODEL") {
             self.set_model(&model.to_string_lossy(), Place::Variable("WEIR_MODEL".to_owned()));
         }
+    }
+
+    /// Whether a model's `api_key` stands in this variable.
+    fn is_key(&self, variable: &str) -> bool {
+        let mut keys = self.config.models.iter().filter_map(ModelConfig::api_key);
+        keys.any(|key| key.variable() == Some(variable))
     }
 
     fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, place: Place) {
@@ -285,7 +292,7 @@ mod tests {
                  insecure_no_auth, allowed_hosts, request_deadline_ms, shutdown_grace_ms",
                 "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
                 "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
-                "9: unknown section `colours` | accepted: server, log, limits, inference, search, ingest, index, \
+                "9: unknown section `colours` | accepted: server, log, limits, inference, onnx, search, ingest, index, \
                  chunking, collections, client, hub, models",
             ],
         );
@@ -325,14 +332,15 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_model_is_said_at_its_line() {
         check(
-            "[[models]]\nid = \"a\"\nfolder = \"m\"\nprecision = \"int4\"\n[[models]]\nkind = \"onnx\"\n\
+            "[[models]]\nid = \"a\"\nfolder = \"m\"\nprecision = \"int4\"\n[[models]]\nkind = \"gguf\"\n\
              [[models]]\nid = \"c\"\nfolders = \"m\"\n[[models]]\nid = 7\n[[models]]\nid = \"d\"\n",
             &[
                 "4: `models.precision` must be one of f32, bf16, int8, not \"int4\"",
                 "5: `models.id` is missing: give the model a name",
-                "6: `models.kind` `onnx` is not there yet; accepted now: local, pseudo",
+                "6: `models.kind` must be one of local, onnx, openai, tei, pseudo, not \"gguf\"",
                 "9: unknown field of a model `folders` | did you mean `folder`? Accepted: id, alias, kind, folder, \
-                 precision, dimension, dimensions, prompts",
+                 precision, dimension, dimensions, url, model, api_key, normalize, texts_per_request_max, \
+                 bytes_per_request_max, concurrent_requests_max, timeout_ms, retries_max, prompts",
                 "11: `models.id` must be a text in quotes",
                 "12: `models.folder` is missing: name the model's folder",
             ],
@@ -340,6 +348,47 @@ mod tests {
         check(
             "[[models]]\nid = \"a\"\nkind = \"pseudo\"\n[[models]]\nid = \"b\"\nkind = \"pseudo\"\nalias = [\"a\"]\n",
             &["two models are called `a` | ids and aliases must differ"],
+        );
+    }
+
+    #[test]
+    fn an_upstream_is_read_with_its_limits_and_its_key() {
+        let file = "[[models]]\nid = \"a\"\nkind = \"openai\"\nurl = \"https://api.example/v1/\"\nmodel = \"m\"\n\
+                    api_key = \"env:WEIR_TEST_KEY\"\ntimeout_ms = 7\n[[models]]\nid = \"b\"\nkind = \"tei\"\n\
+                    url = \"http://127.0.0.1:1\"\n[[models]]\nid = \"c\"\nkind = \"onnx\"\nfolder = \"m\"\n";
+        let loaded = in_file(file, &[("WEIR_TEST_KEY", "sk-1")], Flags::default()).unwrap();
+        let [ModelKind::Upstream(a), ModelKind::Upstream(b), ModelKind::Onnx { .. }] =
+            [0, 1, 2].map(|at: usize| loaded.config.models[at].kind.clone())
+        else {
+            panic!("{:?}", loaded.config.models)
+        };
+        assert_eq!(
+            (a.url.as_str(), a.timeout_ms, a.texts_per_request_max),
+            ("https://api.example/v1", 7, 128)
+        );
+        assert_eq!(a.api_key.unwrap().secret().unwrap().reveal(), "sk-1");
+        assert_eq!((b.timeout_ms, b.texts_per_request_max, b.concurrent_requests_max), (10_000, 32, 8));
+        let unset = in_file(file, &[], Flags::default()).unwrap().config; // only serving needs the key
+        assert_eq!(
+            unset.check_for_serving().unwrap_err().0[0].to_string(),
+            "the model `a` has no `api_key`: the variable WEIR_TEST_KEY is not set"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_upstream_is_said_without_repeating_secrets() {
+        check(
+            "[[models]]\nid = \"a\"\nkind = \"openai\"\nurl = \"https://me:pass@api.example\"\napi_key = \"sk-1\"\n\
+             timeout_ms = 0\nfolder = \"m\"\n[[models]]\nid = \"b\"\nkind = \"tei\"\nurl = \"ftp://pass\"\n",
+            &[
+                "1: `models.model` is missing: give the upstream's name for the model",
+                "4: `models.url` must not hold a name or password; use `api_key`",
+                "5: `models.api_key` must be \"env:NAME\" or \"file:PATH\": a key itself has no place in a configuration \
+                 file",
+                "6: `models.timeout_ms` must be a whole number from 1 to 600000, not 0",
+                "7: `models.folder` has no meaning for the kind `openai`: remove it",
+                "11: `models.url` must be an address such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"",
+            ],
         );
     }
 

@@ -12,6 +12,8 @@ mod file;
 mod load;
 mod models;
 mod problem;
+mod secret;
+mod upstream;
 mod value;
 
 pub mod table;
@@ -20,5 +22,7 @@ pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load};
 pub use models::{ModelConfig, ModelKind, Prompts};
 pub use problem::{Place, Problem, Problems};
+pub use secret::{ApiKey, Secret};
 pub use table::{Config, SETTINGS, Setting};
+pub use upstream::{Protocol, UpstreamConfig};
 pub use value::{LogFormat, LogLevel, Scalar};

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use weir_encoder::Precision;
 
+use super::environment::Environment;
+use super::secret::ApiKey;
+use super::upstream::{Protocol, TypedUpstream, UpstreamConfig, Wrong};
 use super::value::Scalar;
 
 /// One model.
@@ -19,7 +22,7 @@ pub struct ModelConfig {
     pub prompts: Prompts,
 }
 
-/// Where a model's embeddings come from. Remote APIs and ONNX files will be further variants.
+/// Where a model's embeddings come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelKind {
     /// A folder in the Hugging Face layout, run on this machine.
@@ -31,6 +34,15 @@ pub enum ModelKind {
         /// Lengths that its embeddings may be cut to; empty takes what its files say.
         dimensions: Vec<usize>,
     },
+    /// A folder in the Hugging Face layout with the network as an ONNX file, run by ONNX Runtime.
+    Onnx {
+        /// The folder.
+        folder: PathBuf,
+        /// Lengths that its embeddings may be cut to; empty takes what its files say.
+        dimensions: Vec<usize>,
+    },
+    /// A server that embeds.
+    Upstream(Box<UpstreamConfig>),
     /// Embeddings made from a hash of the text: no model, no meaning, always the same. For development and load tests.
     Pseudo {
         /// The embeddings' length.
@@ -54,32 +66,85 @@ pub(super) const PSEUDO_DIMENSION: usize = 384;
 pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
 
 /// One row per field of a `[[models]]` table, for the docs and for messages: name, type, default, what it does.
-pub(super) const FIELDS: [(&str, &str, &str, &str); 9] = [
+pub(super) const FIELDS: [(&str, &str, &str, &str); 18] = [
     ("id", "text", "required", "The name that callers use; no two models share a name."),
     ("alias", "list of texts", "`[]`", "Other names for it."),
     (
         "kind",
-        "`local` or `pseudo`",
+        "`local`, `onnx`, `openai`, `tei` or `pseudo`",
         "`\"local\"`",
-        "Where its embeddings come from; `pseudo` needs no model and has no meaning. (`remote` and `onnx` are to come.)",
+        "Where its embeddings come from: the encoder of Weir, an ONNX file, a server that speaks OpenAI's API or TEI's, or a hash of the \
+         text, which needs no model and has no meaning. [Models](models.md) has an example of each.",
     ),
-    ("folder", "folder", "required for `local`", "A model in the Hugging Face layout."),
+    ("folder", "folder", "required for `local` and `onnx`", "A model in the Hugging Face layout."),
     (
         "precision",
         "`f32`, `bf16` or `int8`",
         "`inference.precision`",
-        "The numbers that it computes with. A collection pins them: another precision is another model to it.",
+        "The numbers that it computes with. A collection pins them: another precision is another model to it. For `local` alone.",
     ),
-    ("dimension", "whole number", "`384`", "The embeddings' length; for `pseudo` alone."),
+    (
+        "dimension",
+        "whole number",
+        "`384` for `pseudo`",
+        "The embeddings' length; for `pseudo`, `openai` and `tei`. Where it is absent, the upstream is asked once and the answer is kept \
+         in `server.data_dir`.",
+    ),
     (
         "dimensions",
         "list of whole numbers",
         "`[]`",
-        "Lengths that embeddings may be cut to, of a model trained for it; empty takes what its files say. For `local` alone.",
+        "Lengths that embeddings may be cut to, of a model trained for it; empty takes what its files say. Not for `pseudo`.",
+    ),
+    (
+        "url",
+        "URL",
+        "required for `openai` and `tei`",
+        "Where the upstream is: `/embeddings` or `/embed` is put behind it.",
+    ),
+    (
+        "model",
+        "text",
+        "required for `openai`",
+        "The upstream's name for the model. TEI has one model and is not sent it: there it only tells this model from another at the same \
+         address.",
+    ),
+    (
+        "api_key",
+        "`env:NAME` or `file:PATH`",
+        "none",
+        "Where the upstream's key stands: an environment variable, or a file with nothing else in it. It is never shown.",
+    ),
+    ("normalize", "true or false", "`true`", "Whether an upstream's embeddings are brought to length one."),
+    ("texts_per_request_max", "texts", "`128`, for `tei` `32`", "Texts in one request to the upstream."),
+    (
+        "bytes_per_request_max",
+        "bytes",
+        "`262144`",
+        "Bytes of all texts in one request to the upstream; a longer text is sent alone.",
+    ),
+    (
+        "concurrent_requests_max",
+        "requests",
+        "`8`",
+        "Requests to the upstream at one instant. Bulk work leaves one of them to callers who wait.",
+    ),
+    ("timeout_ms", "milliseconds", "`10000`", "How long one request to the upstream may take."),
+    (
+        "retries_max",
+        "retries",
+        "`3`",
+        "How often a request that failed in passing is sent again, as long as retries are few among all requests.",
     ),
     ("prompts.query", "text", "`\"\"`", "Put in front of queries."),
     ("prompts.document", "text", "`\"\"`", "Put in front of documents."),
 ];
+
+/// Fields that every kind has.
+const EVERYWHERE: [&str; 4] = ["id", "alias", "kind", "prompts"];
+
+/// The longest embedding that the configuration may name.
+const DIMENSION_MAX: i64 = 16_384;
 
 /// A `[[models]]` table as it was typed: every field optional and untested.
 #[derive(Debug, Default)]
@@ -92,6 +157,7 @@ pub(super) struct TypedModel {
     pub(super) dimension: Option<i64>,
     pub(super) dimensions: Option<Vec<i64>>,
     pub(super) prompts: Prompts,
+    pub(super) upstream: TypedUpstream,
 }
 
 impl ModelConfig {
@@ -121,8 +187,26 @@ impl ModelConfig {
     /// Lengths that its embeddings may be cut to, as far as the configuration says.
     pub fn dimensions(&self) -> &[usize] {
         match &self.kind {
-            ModelKind::Local { dimensions, .. } => dimensions,
+            ModelKind::Local { dimensions, .. } | ModelKind::Onnx { dimensions, .. } => dimensions,
+            ModelKind::Upstream(upstream) => &upstream.dimensions,
             ModelKind::Pseudo { .. } => &[],
+        }
+    }
+
+    /// The key of its upstream.
+    pub fn api_key(&self) -> Option<&ApiKey> {
+        match &self.kind {
+            ModelKind::Upstream(upstream) => upstream.api_key.as_ref(),
+            ModelKind::Local { .. } | ModelKind::Onnx { .. } | ModelKind::Pseudo { .. } => None,
+        }
+    }
+
+    /// Reads the key of its upstream.
+    pub(super) fn read_key(&mut self, environment: &Environment) {
+        if let ModelKind::Upstream(upstream) = &mut self.kind
+            && let Some(key) = &mut upstream.api_key
+        {
+            key.read(environment);
         }
     }
 
@@ -136,6 +220,11 @@ impl ModelConfig {
                 fields.push(("folder", text(&folder.display().to_string())));
                 fields.extend(precision.map(|precision| ("precision", text(precision.name()))));
             }
+            ModelKind::Onnx { folder, .. } => {
+                fields.push(("kind", text("onnx")));
+                fields.push(("folder", text(&folder.display().to_string())));
+            }
+            ModelKind::Upstream(upstream) => fields.extend(upstream.fields()),
             ModelKind::Pseudo { dimension } => {
                 fields.push(("kind", text("pseudo")));
                 fields.push(("dimension", Scalar::Integer(i64::try_from(*dimension).unwrap_or(i64::MAX))));
@@ -147,55 +236,100 @@ impl ModelConfig {
 
 impl TypedModel {
     /// What was typed becomes what is meant, or a list of what is wrong: `(field, message)`.
-    pub(super) fn resolve(self) -> Result<ModelConfig, Vec<(&'static str, String)>> {
+    pub(super) fn resolve(mut self) -> Result<ModelConfig, Vec<Wrong>> {
         let mut wrong = Vec::new();
         let id = self.id.clone().unwrap_or_default();
         if id.is_empty() {
             wrong.push(("id", "is missing: give the model a name".to_owned()));
         }
-        let kind = match self.kind.as_deref() {
-            None | Some("local") => self.resolve_local(&mut wrong),
-            Some("pseudo") => self.resolve_pseudo(&mut wrong),
-            Some(name @ ("remote" | "onnx")) => {
-                wrong.push(("kind", format!("`{name}` is not there yet; accepted now: local, pseudo")));
-                None
-            }
-            Some(name) => {
-                wrong.push(("kind", format!("must be one of local, pseudo, not {name:?}")));
-                None
+        let kind = self.kind.take().unwrap_or_else(|| "local".to_owned());
+        let takes: &[&str] = match kind.as_str() {
+            "local" => &["folder", "precision", "dimensions"],
+            "onnx" => &["folder", "dimensions"],
+            "openai" | "tei" => &[
+                "url",
+                "model",
+                "api_key",
+                "dimension",
+                "dimensions",
+                "normalize",
+                "texts_per_request_max",
+                "bytes_per_request_max",
+                "concurrent_requests_max",
+                "timeout_ms",
+                "retries_max",
+            ],
+            "pseudo" => &["dimension"],
+            _ => {
+                wrong
+                    .push(("kind", format!("must be one of local, onnx, openai, tei, pseudo, not {kind:?}")));
+                return Err(wrong);
             }
         };
-        match (kind, wrong.is_empty()) {
-            (Some(kind), true) => Ok(ModelConfig { id, alias: self.alias, kind, prompts: self.prompts }),
-            (Some(_) | None, _) => Err(wrong),
+        for field in self.given() {
+            if !takes.contains(&field) && !EVERYWHERE.contains(&field) {
+                wrong.push((field, format!("has no meaning for the kind `{kind}`: remove it")));
+            }
         }
+        let (alias, prompts) = (std::mem::take(&mut self.alias), std::mem::take(&mut self.prompts));
+        let kind = match kind.as_str() {
+            "onnx" => ModelKind::Onnx {
+                folder: self.resolve_folder(&mut wrong),
+                dimensions: self.resolve_dimensions(&mut wrong),
+            },
+            "openai" => self.resolve_upstream(Protocol::OpenAi, &mut wrong),
+            "tei" => self.resolve_upstream(Protocol::Tei, &mut wrong),
+            "pseudo" => {
+                let dimension = self.resolve_dimension(&mut wrong).unwrap_or(PSEUDO_DIMENSION);
+                ModelKind::Pseudo { dimension }
+            }
+            _ => ModelKind::Local {
+                precision: self.resolve_precision(&mut wrong),
+                dimensions: self.resolve_dimensions(&mut wrong),
+                folder: self.resolve_folder(&mut wrong),
+            },
+        };
+        if wrong.is_empty() { Ok(ModelConfig { id, alias, kind, prompts }) } else { Err(wrong) }
     }
 
-    fn resolve_local(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
-        let precision = self.precision.as_deref().map(|name| {
-            let parsed = Precision::parse(name);
-            if parsed.is_none() {
-                wrong.push(("precision", format!("must be one of f32, bf16, int8, not {name:?}")));
-            }
-            parsed
-        });
-        if self.dimension.is_some() {
-            wrong.push(("dimension", "is for the kind `pseudo` alone: a local model has its own".to_owned()));
+    /// The names of the fields that were typed and that not every kind has.
+    fn given(&self) -> Vec<&'static str> {
+        let own = [
+            ("folder", self.folder.is_some()),
+            ("precision", self.precision.is_some()),
+            ("dimension", self.dimension.is_some()),
+            ("dimensions", self.dimensions.is_some()),
+        ];
+        let own = own.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+        own.chain(self.upstream.given()).collect()
+    }
+
+    fn resolve_precision(&self, wrong: &mut Vec<Wrong>) -> Option<Precision> {
+        let name = self.precision.as_deref()?;
+        let parsed = Precision::parse(name);
+        if parsed.is_none() {
+            wrong.push(("precision", format!("must be one of f32, bf16, int8, not {name:?}")));
         }
+        parsed
+    }
+
+    fn resolve_folder(&self, wrong: &mut Vec<Wrong>) -> PathBuf {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        if folder.is_empty() {
+            wrong.push(("folder", "is missing: name the model's folder".to_owned()));
+        }
+        folder.into()
+    }
+
+    fn resolve_upstream(mut self, protocol: Protocol, wrong: &mut Vec<Wrong>) -> ModelKind {
+        let dimension = self.resolve_dimension(wrong);
         let dimensions = self.resolve_dimensions(wrong);
-        match self.folder.as_deref() {
-            None | Some("") => {
-                wrong.push(("folder", "is missing: name the model's folder".to_owned()));
-                None
-            }
-            Some(folder) => {
-                Some(ModelKind::Local { folder: folder.into(), precision: precision.flatten(), dimensions })
-            }
-        }
+        let typed = std::mem::take(&mut self.upstream);
+        ModelKind::Upstream(Box::new(typed.resolve(protocol, dimension, dimensions, wrong)))
     }
 
     /// How long the longest may be is the model's to say.
-    fn resolve_dimensions(&self, wrong: &mut Vec<(&'static str, String)>) -> Vec<usize> {
+    fn resolve_dimensions(&self, wrong: &mut Vec<Wrong>) -> Vec<usize> {
         let all = self.dimensions.as_deref().unwrap_or_default();
         let dimensions = all.iter().filter_map(|dimension| usize::try_from(*dimension).ok());
         let dimensions: Vec<usize> = dimensions.filter(|dimension| *dimension > 0).collect();
@@ -205,26 +339,12 @@ impl TypedModel {
         dimensions
     }
 
-    fn resolve_pseudo(&self, wrong: &mut Vec<(&'static str, String)>) -> Option<ModelKind> {
-        let given = [
-            ("folder", self.folder.is_some()),
-            ("precision", self.precision.is_some()),
-            ("dimensions", self.dimensions.is_some()),
-        ];
-        for (field, is_given) in given {
-            if is_given {
-                wrong.push((field, "has no meaning for the kind `pseudo`: remove it".to_owned()));
-            }
+    fn resolve_dimension(&self, wrong: &mut Vec<Wrong>) -> Option<usize> {
+        let dimension = self.dimension?;
+        if !(1..=DIMENSION_MAX).contains(&dimension) {
+            let message = format!("must be a whole number from 1 to {DIMENSION_MAX}, not {dimension}");
+            wrong.push(("dimension", message));
         }
-        match self.dimension {
-            None => Some(ModelKind::Pseudo { dimension: PSEUDO_DIMENSION }),
-            Some(dimension) if (1..=4096).contains(&dimension) => {
-                usize::try_from(dimension).ok().map(|dimension| ModelKind::Pseudo { dimension })
-            }
-            Some(dimension) => {
-                wrong.push(("dimension", format!("must be a whole number from 1 to 4096, not {dimension}")));
-                None
-            }
-        }
+        usize::try_from(dimension).ok()
     }
 }

@@ -202,6 +202,11 @@ settings! {
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }
+    /// ONNX Runtime, which models of the kind `onnx` need. It is not part of Weir and is loaded only when there is such a model.
+    onnx: Onnx {
+        /// Its shared library, of version 1.17 or newer. `pip install onnxruntime` brings one: `onnxruntime/capi/libonnxruntime.so.VERSION`.
+        library: String = String::new(), "file", ANY;
+    }
     /// How searches rank when the request doesn't say, and what is kept of them.
     search: Search {
         /// How the lexical and the dense ranking are fused.
@@ -254,6 +259,16 @@ settings! {
     hub: Hub {
         /// A hub that serves files under `{url}/{model}/resolve/{revision}/{file}`.
         url: String = "https://huggingface.co".to_owned(), "URL", ANY;
+    }
+}
+
+impl Inference {
+    /// Threads that embed.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
     }
 }
 

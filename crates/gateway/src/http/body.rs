@@ -1,6 +1,7 @@
 //! Reading requests: bodies up to a limit, callers, path segments.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Request};
@@ -13,6 +14,7 @@ use weir_api::{Code, Invalid};
 use weir_policy::Caller;
 
 use super::error::ApiError;
+use super::layers::Deadline;
 use crate::inference::Caching;
 
 /// Reads a JSON body of at most `limit` bytes; `setting` names the limit.
@@ -52,6 +54,11 @@ pub(super) fn caching(headers: &HeaderMap) -> Caching {
     let said = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_off = |directive: &str| matches!(directive.trim(), "no-cache" | "no-store");
     if said.to_ascii_lowercase().split(',').any(is_off) { Caching::Off } else { Caching::On }
+}
+
+/// When the deadline of a request is over, if it has one.
+pub(super) fn until(request: &Request) -> Option<Instant> {
+    request.extensions().get::<Deadline>().map(|deadline| deadline.0)
 }
 
 /// A body without a media type is taken for JSON, as `curl -d` would have sent it otherwise.

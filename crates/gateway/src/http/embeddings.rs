@@ -11,7 +11,7 @@ use super::Gateway;
 use super::body;
 use super::error::{ApiError, no_model};
 use super::vectors;
-use crate::inference::{Caching, Input, Lane, LoadedModel, Truncation};
+use crate::inference::{Caching, Input, Lane, LoadedModel, Terms, Truncation, scale_to_length_one};
 
 /// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
 const INTERACTIVE_TOKENS_MAX: usize = 512;
@@ -24,13 +24,13 @@ const FLOATS_AT_ONCE_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
 pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
-    let caching = body::caching(request.headers());
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
     request.check(&gateway.config.request_limits())?;
     let model = gateway.models.get(&request.model).ok_or_else(|| no_model(&request.model))?.clone();
-    check_dimensions(&model, request.dimensions)?;
+    check_dimensions(&model, request.dimensions).await?;
     let wanted = Wanted {
         role: request.role()?,
         truncate: request.truncate.unwrap_or_default(),
@@ -38,9 +38,10 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         field: "input",
         model,
         caching,
+        until,
         dimensions: request.dimensions,
     };
-    let Made { embeddings, usage, truncated, .. } = embed(&gateway, wanted).await?;
+    let Made { embeddings, usage, truncated, split, .. } = embed(&gateway, wanted).await?;
     let format = request.encoding_format.unwrap_or_default();
     let mut response = in_time(is_long_reply(&embeddings), move || {
         if wants_raw {
@@ -50,6 +51,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     })
     .await??;
     vectors::name_truncated(response.headers_mut(), &truncated);
+    vectors::name_split(response.headers_mut(), &split);
     Ok(response)
 }
 
@@ -67,6 +69,8 @@ pub(super) struct Wanted {
     pub(super) truncate: Truncate,
     /// Whether embeddings that were made before will do.
     pub(super) caching: Caching,
+    /// When nobody waits any more.
+    pub(super) until: Option<Instant>,
     /// The number of floats, if not the model's own. It is allowed.
     pub(super) dimensions: Option<u64>,
 }
@@ -79,40 +83,50 @@ pub(super) struct Made {
     pub(super) usage: Usage,
     /// The places of the texts that were cut.
     pub(super) truncated: Vec<usize>,
+    /// The places of the texts that were embedded in parts.
+    pub(super) split: Vec<usize>,
     /// Characters of all texts.
     pub(super) characters: usize,
     /// The time that it took to make tokens.
     pub(super) tokenization: Duration,
-    /// The time that it took to make embeddings of them, waiting included.
+    /// The time that they waited to be embedded, the last of them.
+    pub(super) queue: Duration,
+    /// The time that it took to make embeddings of them.
     pub(super) inference: Duration,
 }
 
 /// Refuses a number of floats that the model was not trained for.
-pub(super) fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -> Result<(), ApiError> {
-    match wanted {
-        Some(count) if !model.dimensions_allowed(count) => {
-            let message = format!(
-                "`dimensions` is {count}; the embeddings of model `{}` have {} and can't be cut",
-                model.id,
-                model.dimension()
-            );
-            Err(Invalid::at(Code::InvalidParameter, &["dimensions"], message).into())
-        }
-        Some(_) | None => Ok(()),
+pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -> Result<(), ApiError> {
+    let Some(count) = wanted else { return Ok(()) };
+    model.learn_dimension().await?;
+    if model.dimensions_allowed(count) {
+        return Ok(());
     }
+    let message = format!(
+        "`dimensions` is {count}; the embeddings of model `{}` have {} and can't be cut",
+        model.id,
+        model.dimension().unwrap_or_default()
+    );
+    Err(Invalid::at(Code::InvalidParameter, &["dimensions"], message).into())
 }
 
 /// Makes tokens of the texts, embeds them in the lane that suits their number, and counts them.
 pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, ApiError> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
-    let (model, caching, dimensions) = (wanted.model.clone(), wanted.caching, wanted.dimensions);
+    let Wanted { caching, until, dimensions, .. } = wanted;
+    let model = wanted.model.clone();
     let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
     let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
 
     let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
-    let mut embeddings = gateway.scheduler.embed(&model, read.inputs, lane, caching).await?;
+    let weights: Vec<usize> = read.inputs.iter().map(Input::tokens).collect();
+    let made = gateway.scheduler.embed(&model, read.inputs, Terms { lane, caching, until }).await?;
+    let mut embeddings = made.embeddings;
+    if !read.split.is_empty() {
+        embeddings = joined(embeddings, &weights, &read.parts, model.is_normalised());
+    }
     if let Some(dimensions) = dimensions {
         embeddings = embeddings.into_iter().map(|embedding| model.cut(embedding, dimensions)).collect();
     }
@@ -125,18 +139,25 @@ pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, Api
             truncated: read.truncated.len(),
         },
         truncated: read.truncated,
+        split: read.split,
         characters: read.characters,
         tokenization,
-        inference: started.elapsed() - tokenization,
+        queue: made.waited,
+        inference: (started.elapsed() - tokenization).saturating_sub(made.waited),
     })
 }
 
 /// The texts as the model takes them.
 struct Read {
+    /// Every part of every text, in order.
     inputs: Vec<Input>,
+    /// How many parts each text has.
+    parts: Vec<usize>,
     tokens: usize,
     characters: usize,
     truncated: Vec<usize>,
+    /// Texts of more than one part.
+    split: Vec<usize>,
 }
 
 fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
@@ -148,26 +169,32 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
     };
     let mut read = Read {
         inputs: Vec::with_capacity(wanted.texts.as_slice().len()),
+        parts: Vec::with_capacity(wanted.texts.as_slice().len()),
         tokens: 0,
         characters: 0,
         truncated: Vec::new(),
+        split: Vec::new(),
     };
     for (index, text) in wanted.texts.as_slice().iter().enumerate() {
         read.characters += text.chars().count();
         let prompted = if prompt.is_empty() { None } else { Some(format!("{prompt}{text}")) };
         let text = prompted.as_deref().unwrap_or(text);
-        let truncation = match wanted.truncate {
-            Truncate::End | Truncate::Error => Truncation::End,
-            Truncate::Start => Truncation::Start,
+        let parts = match wanted.truncate {
+            Truncate::End => vec![model.input(text, Truncation::End)],
+            Truncate::Start => vec![model.input(text, Truncation::Start)],
+            Truncate::Error => vec![model.input(text, Truncation::Never)],
+            Truncate::Split => model.parts(text),
         };
-        let input = model.input(text, truncation);
-        if input.is_truncated {
+        if parts.iter().any(|part| part.is_truncated) {
             if wanted.truncate == Truncate::Error {
                 return Err(too_long(wanted, index, text));
             }
             read.truncated.push(index);
         }
-        read.tokens += input.tokens();
+        if parts.len() > 1 {
+            read.split.push(index);
+        }
+        read.tokens += parts.iter().map(Input::tokens).sum::<usize>();
         if read.tokens > tokens_max {
             let message = format!(
                 "`{}` has more tokens than the limit `limits.embedding_tokens_max`, which is {tokens_max}",
@@ -175,9 +202,39 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
             );
             return Err(Invalid::at(Code::BatchTooLarge, &[wanted.field], message));
         }
-        read.inputs.push(input);
+        read.parts.push(parts.len());
+        read.inputs.extend(parts);
     }
     Ok(read)
+}
+
+/// One embedding for each text: the mean of its parts, weighted by their tokens, and of length one where all embeddings are.
+fn joined(
+    embeddings: Vec<Vec<f32>>,
+    weights: &[usize],
+    parts: &[usize],
+    is_normalised: bool,
+) -> Vec<Vec<f32>> {
+    let mut weighted = embeddings.into_iter().zip(weights);
+    let join = |count: &usize| {
+        let mut parts = weighted.by_ref().take(*count);
+        let Some((mut sum, first)) = parts.next() else { return Vec::new() };
+        if *count == 1 {
+            return sum;
+        }
+        let mut total = *first as f32;
+        sum.iter_mut().for_each(|x| *x *= total);
+        for (part, weight) in parts {
+            sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += *weight as f32 * x);
+            total += *weight as f32;
+        }
+        sum.iter_mut().for_each(|x| *x /= total);
+        if is_normalised {
+            scale_to_length_one(&mut sum);
+        }
+        sum
+    };
+    parts.iter().map(join).collect()
 }
 
 fn too_long(wanted: &Wanted, index: usize, text: &str) -> Invalid {
@@ -201,4 +258,21 @@ pub(super) async fn in_time<T: Send + 'static>(
         return Ok(work());
     }
     tokio::task::spawn_blocking(work).await.map_err(|error| ApiError::internal(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_count_by_their_tokens_and_whole_texts_stay_as_they_are() {
+        let embeddings = || vec![vec![0.6, 0.8], vec![1.0, 0.0], vec![0.0, 1.0], vec![0.0, 5.0]];
+        let check = |is_normalised, expected: [[f32; 2]; 3]| {
+            let joined = joined(embeddings(), &[7, 30, 10, 9], &[1, 2, 1], is_normalised);
+            assert_eq!(joined, expected);
+        };
+        check(false, [[0.6, 0.8], [0.75, 0.25], [0.0, 5.0]]);
+        let length = 0.625f32.sqrt();
+        check(true, [[0.6, 0.8], [0.75 / length, 0.25 / length], [0.0, 5.0]]);
+    }
 }

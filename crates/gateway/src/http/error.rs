@@ -3,6 +3,8 @@
 //! A handler returns an [`ApiError`]. It is rendered in one place, [`render`], which knows the request: its id, whose API
 //! its route imitates, and what the caller accepts.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,7 +15,7 @@ use weir_api::{Code, Invalid, Problem};
 use super::dialect::Dialect;
 use super::layers::RequestId;
 use crate::collections::CollectionError;
-use crate::inference::InferenceError;
+use crate::inference::{InferenceError, UpstreamError};
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
@@ -100,8 +102,30 @@ impl From<InferenceError> for ApiError {
             InferenceError::TooMany { .. } | InferenceError::Stopping => {
                 ApiError::new(Code::Overloaded, error.to_string())
             }
+            InferenceError::Upstream(error) => error.into(),
             InferenceError::Failed => ApiError::internal(&error),
         }
+    }
+}
+
+/// Clients are not kept waiting longer than this by what an upstream asks for.
+const UPSTREAM_RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+
+impl From<UpstreamError> for ApiError {
+    fn from(error: UpstreamError) -> ApiError {
+        let code = match &error {
+            UpstreamError::Limited { .. } => Code::Overloaded,
+            UpstreamError::Timeout { .. } => Code::UpstreamTimeout,
+            UpstreamError::Connect { .. }
+            | UpstreamError::Status { .. }
+            | UpstreamError::Reply { .. }
+            | UpstreamError::Open { .. } => Code::UpstreamError,
+        };
+        let mut refused = ApiError::new(code, error.to_string());
+        if let Some(wait) = error.retry_after() {
+            refused.retry_after_ms = u32::try_from(wait.min(UPSTREAM_RETRY_AFTER_MAX).as_millis()).ok();
+        }
+        refused
     }
 }
 
@@ -111,6 +135,7 @@ impl From<CollectionError> for ApiError {
             CollectionError::Store(error) => error.into(),
             CollectionError::Stopping => ApiError::new(Code::Overloaded, error.to_string()),
             CollectionError::NoModel { model, .. } => no_model(&model),
+            CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }
             | CollectionError::Settings { .. }
             | CollectionError::Folder { .. } => ApiError::internal(&error),

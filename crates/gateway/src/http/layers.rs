@@ -123,9 +123,14 @@ pub(super) async fn caller(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
+/// When a request is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline(pub(super) Instant);
+
 /// Ends a request that takes longer than its deadline; what its handler was doing is dropped.
-pub(super) async fn deadline(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+pub(super) async fn deadline(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
     let limit = gateway.deadline();
+    request.extensions_mut().insert(Deadline(Instant::now() + limit));
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {

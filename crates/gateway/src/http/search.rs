@@ -14,7 +14,7 @@ use super::body::{self, CallerOf, Json};
 use super::error::ApiError;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
-use crate::inference::{Caching, Lane, Truncation};
+use crate::inference::{Lane, Terms, Truncation};
 
 /// Searches one collection.
 pub(super) async fn search(
@@ -22,7 +22,7 @@ pub(super) async fn search(
     CallerOf(caller): CallerOf,
     request: Request,
 ) -> Result<Json<SearchReply>, ApiError> {
-    let caching = body::caching(request.headers());
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let started = Instant::now();
     let request: SearchRequest = weir_api::parse(&bytes)?;
@@ -35,7 +35,8 @@ pub(super) async fn search(
     let _room = gateway.room_for_search()?;
     let parsed = started.elapsed();
 
-    let embedding = embed_query(&gateway, &collection, &request, mode, caching).await?;
+    let terms = Terms { lane: Lane::Interactive, caching, until };
+    let embedding = embed_query(&gateway, &collection, &request, mode, terms).await?;
     let embedded = started.elapsed();
 
     let mode = match mode {
@@ -59,9 +60,13 @@ pub(super) async fn search(
         fuse: ms(found.timings.fuse),
         fetch: ms(found.timings.fetch),
     };
-    let results = found.hits.into_iter().map(result).collect::<Result<Vec<_>, _>>()?;
+    let least = request.min_relevance.unwrap_or(0.0);
+    let relevant =
+        found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
+    let results = relevant.map(result).collect::<Result<Vec<_>, _>>()?;
     gateway.metrics.search(&timings);
-    gateway.query_log.note(collection.id, &request.query, results.len(), None);
+    let best = results.iter().filter_map(|result| result.relevance).reduce(f32::max);
+    gateway.query_log.note(collection.id, &request.query, results.len(), best);
     Ok(Json(SearchReply { results, took_ms: ms(started.elapsed()), timings_ms: timings }))
 }
 
@@ -93,13 +98,12 @@ async fn embed_query(
     collection: &OpenCollection,
     request: &SearchRequest,
     mode: Mode,
-    caching: Caching,
+    terms: Terms,
 ) -> Result<Option<Vec<f32>>, ApiError> {
     let Some(model) = collection.model().filter(|_| mode != Mode::Lexical) else { return Ok(None) };
     let text = format!("{}{}", model.query_prompt, request.query);
     let input = model.input(&text, Truncation::End);
-    let mut embeddings = gateway.scheduler.embed(model, vec![input], Lane::Interactive, caching).await?;
-    Ok(embeddings.pop())
+    Ok(gateway.scheduler.embed(model, vec![input], terms).await?.embeddings.pop())
 }
 
 /// What the request says, and the settings for the rest.
@@ -119,6 +123,7 @@ fn result(hit: Hit) -> Result<SearchResult, ApiError> {
     Ok(SearchResult {
         id: hit.document_id.clone(),
         score: hit.score,
+        relevance: hit.relevance,
         title: hit.title,
         metadata,
         citation: Citation {

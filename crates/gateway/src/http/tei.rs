@@ -14,18 +14,18 @@ use super::body::{self, Json};
 use super::embeddings::{Made, Wanted, check_dimensions, embed as embed_texts, in_time, is_long_reply};
 use super::error::ApiError;
 use super::vectors;
-use crate::inference::{Embedder, LoadedModel};
+use crate::inference::{LoadedModel, scale_to_length_one};
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
-    let caching = body::caching(request.headers());
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
     let started = Instant::now();
     let request: EmbedRequest = weir_api::parse(&bytes)?;
     request.check(&gateway.config.request_limits())?;
     let model = gateway.models.default_model().ok_or_else(no_default_model)?.clone();
-    check_dimensions(&model, request.dimensions)?;
+    check_dimensions(&model, request.dimensions).await?;
     let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
     check_normalize(&model, request.normalize)?;
     let wanted = Wanted {
@@ -35,6 +35,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         field: "inputs",
         model: model.clone(),
         caching,
+        until,
         dimensions: request.dimensions,
     };
     let mut made = embed_texts(&gateway, wanted).await?;
@@ -63,14 +64,7 @@ fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), I
     Ok(())
 }
 
-fn scale_to_length_one(embedding: &mut [f32]) {
-    let length = embedding.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if length > 0.0 {
-        embedding.iter_mut().for_each(|x| *x /= length);
-    }
-}
-
-/// TEI's headers. The time in the queue is part of `x-inference-time`.
+/// TEI's headers.
 fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
     let ms = |duration: Duration| usize::try_from(duration.as_millis()).unwrap_or(usize::MAX);
     headers.insert("x-compute-type", HeaderValue::from_static("cpu"));
@@ -79,19 +73,17 @@ fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
     vectors::set(headers, "x-compute-tokens", made.usage.prompt_tokens);
     vectors::set(headers, "x-total-time", ms(total));
     vectors::set(headers, "x-tokenization-time", ms(made.tokenization));
+    vectors::set(headers, "x-queue-time", ms(made.queue));
     vectors::set(headers, "x-inference-time", ms(made.inference));
     vectors::name_truncated(headers, &made.truncated);
+    vectors::name_split(headers, &made.split);
 }
 
 /// The default model and the limits.
 pub(super) async fn info(State(gateway): State<Gateway>) -> Result<Json<InfoReply>, ApiError> {
     let model = gateway.models.default_model().ok_or_else(no_default_model)?;
     let (limits, inference) = (&gateway.config.limits, &gateway.config.inference);
-    let (dtype, pooling) = match &model.embedder {
-        Embedder::Local(local) => (local.info().precision.name(), local.info().pooling.name()),
-        Embedder::Pseudo(_) => ("f32", "mean"),
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (dtype, pooling) = model.numbers_and_pooling();
     Ok(Json(InfoReply {
         model_id: model.id.clone(),
         model_sha: Some(model.fingerprint()),
@@ -104,7 +96,7 @@ pub(super) async fn info(State(gateway): State<Gateway>) -> Result<Json<InfoRepl
         max_batch_requests: None,
         max_client_batch_size: limits.embedding_inputs_max,
         auto_truncate: true,
-        tokenization_workers: if inference.threads == 0 { cores } else { inference.threads },
+        tokenization_workers: inference.threads(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sha: None,
         docker_label: None,
@@ -138,15 +130,5 @@ mod tests {
         assert_eq!(response.status(), 503);
         let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
         assert_eq!(body, r#"{"error":"unhealthy","error_type":"Unhealthy"}"#);
-    }
-
-    #[test]
-    fn scaling_gives_length_one_and_leaves_zero_alone() {
-        let mut embedding = [3.0, 0.0, 4.0];
-        scale_to_length_one(&mut embedding);
-        assert_eq!(embedding, [0.6, 0.0, 0.8]);
-        let mut zero = [0.0; 3];
-        scale_to_length_one(&mut zero);
-        assert_eq!(zero, [0.0; 3]);
     }
 }

@@ -70,14 +70,23 @@ pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage) -> Respons
 
 /// Says in headers which texts were cut, by their places in the request: the first hundred, and how many there are.
 pub(super) fn name_truncated(headers: &mut HeaderMap, truncated: &[usize]) {
-    if truncated.is_empty() {
+    name_texts(headers, ["x-truncated-inputs", "x-truncated-inputs-count"], truncated);
+}
+
+/// The same for texts that were embedded in parts.
+pub(super) fn name_split(headers: &mut HeaderMap, split: &[usize]) {
+    name_texts(headers, ["x-split-inputs", "x-split-inputs-count"], split);
+}
+
+fn name_texts(headers: &mut HeaderMap, [names, count]: [&'static str; 2], texts: &[usize]) {
+    if texts.is_empty() {
         return;
     }
-    let named: Vec<String> = truncated.iter().take(TRUNCATED_NAMED_MAX).map(usize::to_string).collect();
+    let named: Vec<String> = texts.iter().take(TRUNCATED_NAMED_MAX).map(usize::to_string).collect();
     if let Ok(value) = HeaderValue::from_str(&named.join(",")) {
-        headers.insert("x-truncated-inputs", value);
+        headers.insert(names, value);
     }
-    set(headers, "x-truncated-inputs-count", truncated.len());
+    set(headers, count, texts.len());
 }
 
 /// Sets a header to a number.

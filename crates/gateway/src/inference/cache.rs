@@ -7,16 +7,23 @@ use lru::LruCache;
 /// Bytes that an entry takes beside its floats, about.
 const ENTRY_BYTES: usize = 128;
 
-/// What an embedding is made of: a hash over the model's fingerprint and the token ids.
+/// What an embedding is made of: a hash over the model's fingerprint and the token ids, or the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    pub(super) fn new(fingerprint: &str, ids: &[u32]) -> Key {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(fingerprint.as_bytes());
+    pub(super) fn of_ids(fingerprint: &str, ids: &[u32]) -> Key {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        Key(*hasher.update(&bytes).finalize().as_bytes())
+        Key::of_bytes(fingerprint, &bytes)
+    }
+
+    pub(super) fn of_text(fingerprint: &str, text: &str) -> Key {
+        Key::of_bytes(fingerprint, text.as_bytes())
+    }
+
+    fn of_bytes(fingerprint: &str, bytes: &[u8]) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        Key(*hasher.update(fingerprint.as_bytes()).update(bytes).finalize().as_bytes())
     }
 }
 
@@ -79,7 +86,7 @@ mod tests {
     use super::*;
 
     fn key(id: u32) -> Key {
-        Key::new("model", &[id])
+        Key::of_ids("model", &[id])
     }
 
     #[test]
@@ -100,8 +107,8 @@ mod tests {
 
     #[test]
     fn another_model_or_other_tokens_are_another_key() {
-        assert_ne!(Key::new("a", &[1, 2]), Key::new("b", &[1, 2]));
-        assert_ne!(Key::new("a", &[1, 2]), Key::new("a", &[2, 1]));
-        assert_eq!(Key::new("a", &[1, 2]), Key::new("a", &[1, 2]));
+        assert_ne!(Key::of_ids("a", &[1, 2]), Key::of_ids("b", &[1, 2]));
+        assert_ne!(Key::of_ids("a", &[1, 2]), Key::of_ids("a", &[2, 1]));
+        assert_eq!(Key::of_ids("a", &[1, 2]), Key::of_ids("a", &[1, 2]));
     }
 }

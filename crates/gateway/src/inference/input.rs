@@ -1,6 +1,8 @@
 //! A text as a model takes it: tokens, cut to the model's length.
 
+use super::cache::Key;
 use super::models::{Embedder, LoadedModel};
+use super::upstream::UpstreamText;
 
 /// A text that is ready to be embedded by the model that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,10 +15,12 @@ pub struct Input {
 /// What an embedder reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
-    /// Token ids, for local models.
+    /// Token ids, for models that run here.
     Ids(Vec<u32>),
     /// The text and its number of words, for pseudo ones.
     Words(String, usize),
+    /// The text, for a server that embeds.
+    Remote(UpstreamText),
 }
 
 /// The part of a text that is left out when it is longer than the model reads.
@@ -26,69 +30,99 @@ pub enum Truncation {
     End,
     /// The start.
     Start,
+    /// None, as far as the caller is concerned: the end, and [`Input::is_truncated`] tells; an upstream is asked to refuse it.
+    Never,
 }
 
 impl Input {
-    /// Tokens that will be embedded, the special ones included.
+    /// Tokens that will be embedded, the special ones included; an estimate where an upstream makes them.
     pub fn tokens(&self) -> usize {
         match &self.content {
             Content::Ids(ids) => ids.len(),
             Content::Words(_, count) => *count,
+            Content::Remote(text) => text.tokens,
         }
     }
 
-    /// The token ids; none of a pseudo model.
+    /// What its embedding is known by.
+    pub(super) fn key(&self, fingerprint: &str) -> Key {
+        match &self.content {
+            Content::Ids(ids) => Key::of_ids(fingerprint, ids),
+            Content::Words(text, _) => Key::of_text(fingerprint, text),
+            Content::Remote(text) => {
+                Key::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
+            }
+        }
+    }
+
+    /// The token ids; none where they are not made here.
     pub(super) fn into_ids(self) -> Vec<u32> {
         match self.content {
             Content::Ids(ids) => ids,
-            Content::Words(..) => Vec::new(),
+            Content::Words(..) | Content::Remote(_) => Vec::new(),
         }
     }
 
-    /// The text; empty for a local model.
-    pub(super) fn text(&self) -> &str {
-        match &self.content {
-            Content::Ids(_) => "",
-            Content::Words(text, _) => text,
+    /// The text; empty where tokens were made of it here.
+    pub(super) fn into_text(self) -> UpstreamText {
+        match self.content {
+            Content::Remote(text) => text,
+            Content::Ids(_) => UpstreamText { text: String::new(), tokens: 0, truncation: Truncation::End },
+            Content::Words(text, tokens) => UpstreamText { text, tokens, truncation: Truncation::End },
         }
+    }
+
+    fn of_ids(ids: Vec<u32>, is_truncated: bool) -> Input {
+        Input { content: Content::Ids(ids), is_truncated }
     }
 }
 
 impl LoadedModel {
     /// Makes tokens of `text`, prompt included, and cuts them to the model's length.
     pub fn input(&self, text: &str, truncation: Truncation) -> Input {
-        match &self.embedder {
-            Embedder::Local(model) => {
-                let encoded = match truncation {
-                    Truncation::End => model.tokenizer().encode(text),
-                    Truncation::Start => model.tokenizer().encode_end(text),
-                };
-                Input { content: Content::Ids(encoded.ids), is_truncated: encoded.is_truncated }
+        if let Some(tokenizer) = self.tokenizer() {
+            let encoded = match truncation {
+                Truncation::End | Truncation::Never => tokenizer.encode(text),
+                Truncation::Start => tokenizer.encode_end(text),
+            };
+            return Input::of_ids(encoded.ids, encoded.is_truncated);
+        }
+        // read here in any length
+        let (tokens, text) = (self.token_spans(text).len(), text.to_owned());
+        let content = match &self.embedder {
+            Embedder::Upstream(_) => Content::Remote(UpstreamText { text, tokens, truncation }),
+            Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Pseudo(_) => Content::Words(text, tokens),
+        };
+        Input { content, is_truncated: false }
+    }
+
+    /// Makes tokens of `text` as [`LoadedModel::input`] does, and as many parts of them as are needed to leave nothing out. An upstream
+    /// that cuts a text does it unseen.
+    pub fn parts(&self, text: &str) -> Vec<Input> {
+        match self.tokenizer() {
+            Some(tokenizer) => {
+                tokenizer.encode_parts(text).into_iter().map(|ids| Input::of_ids(ids, false)).collect()
             }
-            // reads texts of any length
-            Embedder::Pseudo(pseudo) => {
-                let count = pseudo.token_spans(text).len();
-                Input { content: Content::Words(text.to_owned(), count), is_truncated: false }
-            }
+            None => vec![self.input(text, Truncation::End)],
         }
     }
 
-    /// Tokens of a text that the model reads, the special ones included; `None` for a model without such a limit.
+    /// Tokens of a text that the model reads, the special ones included; `None` where there is no such limit, or only an upstream
+    /// knows it.
     pub fn input_tokens_max(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().max_tokens),
-            Embedder::Pseudo(_) => None,
+            Embedder::Onnx(model) => Some(model.outline().max_tokens()),
+            Embedder::Pseudo(_) | Embedder::Upstream(_) => None,
         }
     }
 
     /// Tokens of the whole `text`, the special ones included.
     pub fn count_tokens(&self, text: &str) -> usize {
-        match &self.embedder {
-            Embedder::Local(model) => model.tokenizer().count(text) + SPECIAL_TOKENS,
-            Embedder::Pseudo(pseudo) => pseudo.token_spans(text).len(),
-        }
+        let special = if self.tokenizer().is_some() { SPECIAL_TOKENS } else { 0 };
+        self.token_spans(text).len() + special
     }
 }
 
 /// The tokens that a model of the BERT family puts around each text.
-const SPECIAL_TOKENS: usize = 2;
+pub(crate) const SPECIAL_TOKENS: usize = 2;

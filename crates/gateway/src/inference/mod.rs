@@ -1,14 +1,18 @@
 //! Where embeddings are made: the models that are served, and the scheduler that owns the cores.
 
 mod cache;
+mod estimate;
 mod input;
 mod models;
 mod pool;
 mod pseudo;
 mod scheduler;
+mod upstream;
 
 pub use input::{Input, Truncation};
-pub use models::{Embedder, LoadedModel, Models};
+pub(crate) use models::scale_to_length_one;
+pub use models::{Embedder, LoadedModel, ModelError, Models};
 pub use pool::stand_back;
 pub use pseudo::Pseudo;
-pub use scheduler::{Caching, InferenceError, Lane, Scheduler};
+pub use scheduler::{Caching, Embedded, InferenceError, Lane, Scheduler, Terms};
+pub use upstream::{Upstream, UpstreamError};

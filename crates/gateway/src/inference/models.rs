@@ -1,21 +1,70 @@
 //! The models that this gateway serves, by id and alias.
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_encoder::Kernels;
-use weir_encoder::{LoadError, Model};
+use weir_encoder::{Kernels, LoadError, Model, Prompts, Tokenizer};
+use weir_onnx::{OnnxError, OnnxModel, Runtime};
 
+use super::InferenceError;
+use super::input::SPECIAL_TOKENS;
 use super::pseudo::Pseudo;
+use super::upstream::Upstream;
 use crate::config::{Config, ModelConfig, ModelKind};
+use crate::metrics::Metrics;
 
-/// Where a model's embeddings are made. Remote APIs and ONNX files will be further variants.
+/// Where a model's embeddings are made.
 #[derive(Clone)]
 pub enum Embedder {
     /// In this process, by our encoder.
     Local(Arc<Model>),
+    /// In this process, by ONNX Runtime.
+    Onnx(Arc<OnnxModel>),
+    /// By another server.
+    Upstream(Arc<Upstream>),
     /// By a hash: no model at all.
     Pseudo(Pseudo),
+}
+
+/// Why a model can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// Its folder can't be loaded.
+    #[error("the model `{id}` can't be loaded")]
+    Load {
+        /// The model.
+        id: String,
+        /// Why.
+        source: LoadError,
+    },
+    /// Its ONNX file, or ONNX Runtime, can't be loaded.
+    #[error("the model `{id}` can't be loaded")]
+    Onnx {
+        /// The model.
+        id: String,
+        /// Why.
+        source: OnnxError,
+    },
+    /// Its folder holds a model that doesn't embed.
+    #[error(
+        "the model `{id}` is a classifier (`architectures` in {}/config.json), and its embeddings would mean nothing; \
+         name the folder of an embedding model", folder.display()
+    )]
+    Classifier {
+        /// The model.
+        id: String,
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// There is no key for its upstream.
+    #[error("the model `{id}` has no `api_key`: {reason}")]
+    NoKey {
+        /// The model.
+        id: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A model that is ready, with the names that callers use for it.
@@ -39,21 +88,20 @@ pub struct LoadedModel {
 pub struct Models(Arc<[Arc<LoadedModel>]>);
 
 impl Models {
-    /// Loads every configured model.
+    /// Loads every configured model. Upstreams are not called.
     ///
     /// # Errors
     /// The first model that can't be loaded.
-    pub fn load(config: &Config, kernels: &'static Kernels) -> Result<Models, LoadError> {
-        let load = |model| LoadedModel::load(model, config, kernels).map(Arc::new);
+    pub fn load(config: &Config, kernels: &'static Kernels, metrics: &Metrics) -> Result<Models, ModelError> {
+        let mut loader = Loader { config, kernels, metrics, runtime: None };
+        let load = |model| loader.load(model).map(Arc::new);
         Ok(Models(config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
     }
 
     /// Makes what texts of unusual kinds need, so that none of them has to wait for it.
     pub fn warm_up(&self) {
         for model in self.iter() {
-            if let Embedder::Local(local) = &model.embedder
-                && let Err(error) = local.tokenizer().warm_up()
-            {
+            if let Some(Err(error)) = model.tokenizer().map(Tokenizer::warm_up) {
                 tracing::error!(model = model.id, error, "texts beyond plain English can't be read");
             }
         }
@@ -75,29 +123,59 @@ impl Models {
     }
 }
 
-impl LoadedModel {
-    fn load(
-        model: &ModelConfig,
-        config: &Config,
-        kernels: &'static Kernels,
-    ) -> Result<LoadedModel, LoadError> {
-        let embedder = match &model.kind {
+/// Folder below the data directory that keeps what was learned of upstreams.
+const UPSTREAMS_FOLDER: &str = "upstreams";
+
+/// What loading a model needs. ONNX Runtime is loaded by the first model that runs on it.
+struct Loader<'a> {
+    config: &'a Config,
+    kernels: &'static Kernels,
+    metrics: &'a Metrics,
+    runtime: Option<Runtime>,
+}
+
+impl Loader<'_> {
+    fn load(&mut self, model: &ModelConfig) -> Result<LoadedModel, ModelError> {
+        let failed = |source| ModelError::Load { id: model.id.clone(), source };
+        let (embedder, own) = match &model.kind {
             ModelKind::Local { folder, precision, dimensions } => {
-                let precision = precision.unwrap_or(config.inference.precision);
-                let mut loaded = Model::load(folder, precision, kernels, Some(&config.packed_dir()))?;
+                let precision = precision.unwrap_or(self.config.inference.precision);
+                let mut loaded =
+                    Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
+                        .map_err(failed)?;
+                if !loaded.info().labels.is_empty() {
+                    return Err(classifier(model, folder));
+                }
                 if !dimensions.is_empty() {
-                    loaded = loaded.with_dimensions(dimensions)?;
+                    loaded = loaded.with_dimensions(dimensions).map_err(failed)?;
                 }
                 if let Some(error) = loaded.cache_error() {
                     tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
                 }
-                Embedder::Local(Arc::new(loaded))
+                let prompts = loaded.info().prompts.clone();
+                (Embedder::Local(Arc::new(loaded)), prompts)
             }
-            ModelKind::Pseudo { dimension } => Embedder::Pseudo(Pseudo { dimension: *dimension }),
-        };
-        let own = match &embedder {
-            Embedder::Local(model) => model.info().prompts.clone(),
-            Embedder::Pseudo(_) => weir_encoder::Prompts::default(),
+            ModelKind::Onnx { folder, dimensions } => {
+                let loaded = self
+                    .onnx(folder, dimensions)
+                    .map_err(|source| ModelError::Onnx { id: model.id.clone(), source })?;
+                if loaded.outline().is_classifier() {
+                    return Err(classifier(model, folder));
+                }
+                let prompts = loaded.outline().prompts().clone();
+                (Embedder::Onnx(Arc::new(loaded)), prompts)
+            }
+            ModelKind::Upstream(settings) => {
+                let folder = self.config.server.data_dir.join(UPSTREAMS_FOLDER);
+                let waiting_max = self.config.inference.queue_tokens_max;
+                let upstream = Upstream::new(&model.id, settings, &folder, waiting_max, self.metrics.clone());
+                let upstream =
+                    upstream.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
+                (Embedder::Upstream(Arc::new(upstream)), Prompts::default())
+            }
+            ModelKind::Pseudo { dimension } => {
+                (Embedder::Pseudo(Pseudo { dimension: *dimension }), Prompts::default())
+            }
         };
         // what the configuration says wins over the model's own files
         let choose = |said: &String, own: String| if said.is_empty() { own } else { said.clone() };
@@ -111,46 +189,110 @@ impl LoadedModel {
         })
     }
 
-    /// Floats of an embedding.
-    pub fn dimension(&self) -> usize {
+    fn onnx(&mut self, folder: &Path, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
+        let runtime = match &self.runtime {
+            Some(runtime) => runtime.clone(),
+            None => self.runtime.insert(Runtime::load(self.config.onnx.library.as_ref())?).clone(),
+        };
+        let loaded = OnnxModel::load(folder, runtime, self.config.inference.threads())?;
+        if dimensions.is_empty() { Ok(loaded) } else { loaded.with_dimensions(dimensions) }
+    }
+}
+
+fn classifier(model: &ModelConfig, folder: &Path) -> ModelError {
+    ModelError::Classifier { id: model.id.clone(), folder: folder.to_owned() }
+}
+
+/// Gives a vector length one; one without any length stays as it is.
+pub(crate) fn scale_to_length_one(embedding: &mut [f32]) {
+    let length = embedding.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if length > 0.0 {
+        embedding.iter_mut().for_each(|x| *x /= length);
+    }
+}
+
+impl LoadedModel {
+    /// The tokenizer; `None` where tokens are not made here, or words are as good.
+    pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         match &self.embedder {
-            Embedder::Local(model) => model.info().dimension,
-            Embedder::Pseudo(pseudo) => pseudo.dimension,
+            Embedder::Local(model) => Some(model.tokenizer()),
+            Embedder::Onnx(model) => Some(model.outline().tokenizer()),
+            Embedder::Upstream(_) | Embedder::Pseudo(_) => None,
+        }
+    }
+
+    /// Floats of an embedding; `None` as long as an upstream has not told.
+    pub fn dimension(&self) -> Option<usize> {
+        match &self.embedder {
+            Embedder::Local(model) => Some(model.info().dimension),
+            Embedder::Onnx(model) => Some(model.outline().dimension()),
+            Embedder::Upstream(upstream) => upstream.dimension(),
+            Embedder::Pseudo(pseudo) => Some(pseudo.dimension),
+        }
+    }
+
+    /// Finds out how long an upstream's embeddings are, where that is not known.
+    ///
+    /// # Errors
+    /// [`InferenceError`]: it can't be reached.
+    pub async fn learn_dimension(&self) -> Result<(), InferenceError> {
+        match &self.embedder {
+            Embedder::Upstream(upstream) => upstream.learn_dimension().await,
+            Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Pseudo(_) => Ok(()),
         }
     }
 
     /// Whether embeddings may be asked for with this many floats: their own number, or one that the model was trained for.
     pub fn dimensions_allowed(&self, dimensions: u64) -> bool {
-        let is_trained_for = |model: &Model| model.info().dimensions.iter().any(|&d| d as u64 == dimensions);
-        dimensions == self.dimension() as u64
-            || matches!(&self.embedder, Embedder::Local(model) if is_trained_for(model))
+        let trained_for = match &self.embedder {
+            Embedder::Local(model) => model.info().dimensions.as_slice(),
+            Embedder::Onnx(model) => model.outline().dimensions(),
+            Embedder::Upstream(upstream) => upstream.dimensions(),
+            Embedder::Pseudo(_) => &[],
+        };
+        let whole = self.dimension();
+        let fits = |allowed: &usize| whole.is_none_or(|whole| *allowed <= whole);
+        let mut allowed = trained_for.iter().copied().filter(fits).chain(whole);
+        allowed.any(|allowed| allowed as u64 == dimensions)
     }
 
     /// The first floats of an embedding as an embedding of its own; the whole one where that is not allowed.
-    pub fn cut(&self, embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
-        let cut = match (&self.embedder, usize::try_from(dimensions)) {
-            (Embedder::Local(model), Ok(dimensions)) if dimensions < embedding.len() => {
-                model.cut(&embedding, dimensions)
-            }
-            (Embedder::Local(_) | Embedder::Pseudo(_), _) => None,
-        };
-        cut.unwrap_or(embedding)
+    pub fn cut(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
+        let Ok(wanted) = usize::try_from(dimensions) else { return embedding };
+        if wanted >= embedding.len() || !self.dimensions_allowed(dimensions) {
+            return embedding;
+        }
+        if let Embedder::Local(model) = &self.embedder {
+            return model.cut(&embedding, wanted).unwrap_or(embedding);
+        }
+        embedding.truncate(wanted);
+        scale_to_length_one(&mut embedding);
+        embedding
     }
 
     /// Whether every embedding has length one.
     pub fn is_normalised(&self) -> bool {
         match &self.embedder {
             Embedder::Local(model) => model.info().normalise,
+            Embedder::Onnx(model) => model.outline().normalise(),
+            Embedder::Upstream(upstream) => upstream.is_normalised(),
             Embedder::Pseudo(_) => true,
+        }
+    }
+
+    /// The embedder's fingerprint, which tells whether two embeddings may meet, prompts aside.
+    pub(super) fn own_fingerprint(&self) -> String {
+        match &self.embedder {
+            Embedder::Local(model) => model.info().fingerprint.clone(),
+            Embedder::Onnx(model) => model.fingerprint().to_owned(),
+            Embedder::Upstream(upstream) => upstream.fingerprint(),
+            Embedder::Pseudo(pseudo) => pseudo.fingerprint(),
         }
     }
 
     /// What every generation of a collection pins: the embedder's fingerprint and the prompts of documents.
     pub fn fingerprint(&self) -> String {
-        let own = match &self.embedder {
-            Embedder::Local(model) => model.info().fingerprint.clone(),
-            Embedder::Pseudo(pseudo) => pseudo.fingerprint(),
-        };
+        let own = self.own_fingerprint();
         if self.document_prompt.is_empty() {
             return own;
         }
@@ -161,17 +303,40 @@ impl LoadedModel {
 
     /// Tokens of a text that count, without special ones.
     pub fn max_tokens(&self) -> usize {
-        match &self.embedder {
-            Embedder::Local(model) => model.info().max_tokens.saturating_sub(2),
-            Embedder::Pseudo(_) => usize::MAX,
+        self.input_tokens_max().map_or(usize::MAX, |tokens| tokens.saturating_sub(SPECIAL_TOKENS))
+    }
+
+    /// The byte span of each token of `text`; those of an upstream are estimated.
+    pub fn token_spans(&self, text: &str) -> Vec<Range<usize>> {
+        match (&self.embedder, self.tokenizer()) {
+            (_, Some(tokenizer)) => tokenizer.token_spans(text),
+            (Embedder::Pseudo(pseudo), None) => pseudo.token_spans(text),
+            (_, None) => super::estimate::token_spans(text),
         }
     }
 
-    /// The byte span of each token of `text`.
-    pub fn token_spans(&self, text: &str) -> Vec<Range<usize>> {
+    /// The numbers that it computes with and its pooling, as far as they are known.
+    pub fn numbers_and_pooling(&self) -> (&'static str, &'static str) {
         match &self.embedder {
-            Embedder::Local(model) => model.tokenizer().token_spans(text),
-            Embedder::Pseudo(pseudo) => pseudo.token_spans(text),
+            Embedder::Local(model) => (model.info().precision.name(), model.info().pooling.name()),
+            Embedder::Onnx(model) => ("onnx", model.outline().pooling().name()),
+            Embedder::Upstream(_) => ("unknown", "unknown"),
+            Embedder::Pseudo(_) => ("f32", "mean"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaling_gives_length_one_and_leaves_zero_alone() {
+        let mut embedding = [3.0, 0.0, 4.0];
+        scale_to_length_one(&mut embedding);
+        assert_eq!(embedding, [0.6, 0.0, 0.8]);
+        let mut zero = [0.0; 3];
+        scale_to_length_one(&mut zero);
+        assert_eq!(zero, [0.0; 3]);
     }
 }

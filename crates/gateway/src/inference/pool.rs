@@ -12,8 +12,10 @@ use thread_priority::{
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_encoder::{Model, Scratch, Split, SplitScratch};
+use weir_onnx::{OnnxError, OnnxModel};
 
-use super::scheduler::MICRO_BATCH_TOKENS;
+use super::scheduler::{Embedded, Lane, MICRO_BATCH_TOKENS};
+use crate::metrics::{Metrics, Queued};
 
 /// A text of up to so many tokens is worked on by every thread that has nothing else to do.
 const SPLIT_TOKENS_MAX: usize = 32;
@@ -22,18 +24,69 @@ const RATE_AT_START: f64 = 4000.0;
 /// How much of the rate the newest micro-batch decides.
 const RATE_NEWEST: f64 = 0.1;
 
+/// What computes embeddings of token ids on the threads of a pool.
+#[derive(Clone)]
+pub(super) enum Engine {
+    /// Our encoder.
+    Local(Arc<Model>),
+    /// ONNX Runtime, which brings threads of its own.
+    Onnx(Arc<OnnxModel>),
+}
+
+impl Engine {
+    fn is_same(&self, other: &Engine) -> bool {
+        match (self, other) {
+            (Engine::Local(a), Engine::Local(b)) => Arc::ptr_eq(a, b),
+            (Engine::Onnx(a), Engine::Onnx(b)) => Arc::ptr_eq(a, b),
+            (Engine::Local(_) | Engine::Onnx(_), _) => false,
+        }
+    }
+
+    fn embed(
+        &self,
+        sequences: &[&[u32]],
+        lane: Lane,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vec<f32>>, OnnxError> {
+        let (out, dimension) = match self {
+            Engine::Local(model) => {
+                let dimension = model.info().dimension;
+                let mut out = vec![0.0; sequences.len() * dimension];
+                model.embed(sequences, scratch, &mut out);
+                (out, dimension)
+            }
+            Engine::Onnx(model) => {
+                let lane = match lane {
+                    Lane::Interactive => weir_onnx::Lane::Interactive,
+                    Lane::Bulk => weir_onnx::Lane::Bulk,
+                };
+                (model.embed(sequences, lane)?, model.outline().dimension())
+            }
+        };
+        Ok(out.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
+    }
+}
+
 /// Sequences that are computed together, and where their embeddings go.
 pub(super) struct MicroBatch {
-    pub(super) model: Arc<Model>,
+    pub(super) engine: Engine,
     pub(super) sequences: Vec<Vec<u32>>,
     pub(super) tokens: usize,
-    pub(super) reply: oneshot::Sender<Vec<Vec<f32>>>,
+    pub(super) reply: oneshot::Sender<Embedded>,
     /// The place among bulk work that this micro-batch holds until it is done.
     pub(super) room: Option<OwnedSemaphorePermit>,
+    /// Counts it as waiting.
+    pub(super) queued: Option<Queued>,
+}
+
+impl MicroBatch {
+    /// Ends the waiting; says how long it was.
+    fn begin(&mut self) -> Duration {
+        self.queued.take().map_or(Duration::ZERO, Queued::ends)
+    }
 }
 
 /// What a pool is for.
-#[derive(Clone, Copy)]
 pub(super) struct Settings {
     /// The threads' name.
     pub(super) name: &'static str,
@@ -41,6 +94,8 @@ pub(super) struct Settings {
     pub(super) standing: Standing,
     /// Whether threads without work help with a short text that another one works on.
     pub(super) splits: bool,
+    pub(super) lane: Lane,
+    pub(super) metrics: Metrics,
 }
 
 /// How a pool's threads compete for cores.
@@ -141,13 +196,14 @@ impl Pool {
             rate: RATE_AT_START,
             is_stopping: false,
         };
+        let (name, count) = (settings.name, settings.threads);
         let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), work_came: Condvar::new() });
         let start = |number: usize| {
             let shared = shared.clone();
-            let name = format!("{}-{number}", settings.name);
+            let name = format!("{name}-{number}");
             std::thread::Builder::new().name(name).spawn(move || shared.work(number))
         };
-        let threads = (0..settings.threads).map(start).collect::<std::io::Result<_>>()?;
+        let threads = (0..count).map(start).collect::<std::io::Result<_>>()?;
         Ok(Pool { shared, threads: Mutex::new(threads) })
     }
 
@@ -217,7 +273,7 @@ impl Queue {
         while batches.len() < share {
             let Some(batch) = self.waiting.front() else { break };
             let fits = batches.first().is_none_or(|first| {
-                Arc::ptr_eq(&first.model, &batch.model) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
+                first.engine.is_same(&batch.engine) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
             });
             let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
             self.waiting_tokens -= batch.tokens;
@@ -238,7 +294,8 @@ impl Shared {
 
     /// What to do next; `None` when the threads shall end.
     fn next(&self) -> Option<Work> {
-        let Settings { threads, splits, .. } = self.settings;
+        let Settings { threads, splits, .. } = &self.settings;
+        let (threads, splits) = (*threads, *splits);
         let mut queue = self.lock();
         loop {
             if queue.is_stopping {
@@ -283,36 +340,47 @@ impl Shared {
         }
     }
 
-    fn embed(&self, batches: Vec<MicroBatch>, scratch: &mut Scratch) {
-        let running = Running::new(self, batches.iter().map(|batch| batch.tokens).sum());
+    fn embed(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
+        let tokens = batches.iter().map(|batch| batch.tokens).sum();
+        let running = Running::new(self, tokens);
+        let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
         let Some(first) = batches.first() else { return };
         let sequences: Vec<&[u32]> =
             batches.iter().flat_map(|batch| &batch.sequences).map(Vec::as_slice).collect();
-        let dimension = first.model.info().dimension;
-        let mut out = vec![0.0; sequences.len() * dimension];
+        self.settings.metrics.batch(sequences.len(), tokens);
         let started = Instant::now();
-        first.model.embed(&sequences, scratch, &mut out);
+        let made = first.engine.embed(&sequences, self.settings.lane, scratch);
         running.ends_after(started.elapsed());
-        let mut embeddings = out.chunks_exact(dimension).map(<[f32]>::to_vec);
-        for batch in batches {
+        let mut embeddings = match made {
+            Ok(embeddings) => embeddings.into_iter(),
+            Err(error) => return tracing::error!(%error, "a micro-batch failed; its callers hear `internal`"),
+        };
+        for (batch, waited) in batches.into_iter().zip(waited) {
+            let embeddings = embeddings.by_ref().take(batch.sequences.len()).collect();
             // a caller who has left is no concern of ours
-            drop(batch.reply.send(embeddings.by_ref().take(batch.sequences.len()).collect()));
+            drop(batch.reply.send(Embedded { embeddings, waited }));
         }
     }
 
     /// Computes one micro-batch with the help of the threads that have no work.
-    fn lead(&self, batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
-        let Some(split) = Split::new(batch.model.clone(), batch.sequences.clone()) else {
+    fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
+        let model = match &batch.engine {
+            Engine::Local(model) => model.clone(),
+            Engine::Onnx(_) => return self.embed(vec![batch], scratch),
+        };
+        let Some(split) = Split::new(model.clone(), batch.sequences.clone()) else {
             return self.embed(vec![batch], scratch);
         };
         let split = Arc::new(split);
         let running = Running::new(self, batch.tokens);
+        let waited = batch.begin();
+        self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
         self.lock().split = Some(split.clone());
         self.work_came.notify_all();
         let out = split.lead(split_scratch);
         drop(running);
-        let dimension = batch.model.info().dimension;
-        drop(batch.reply.send(out.chunks_exact(dimension).map(<[f32]>::to_vec).collect()));
+        let embeddings = out.chunks_exact(model.info().dimension).map(<[f32]>::to_vec).collect();
+        drop(batch.reply.send(Embedded { embeddings, waited }));
     }
 }
 

@@ -41,7 +41,8 @@ impl Pseudo {
     }
 }
 
-fn word_spans(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+/// The byte span of each run of letters and digits.
+pub(super) fn word_spans(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let start_of = move |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())

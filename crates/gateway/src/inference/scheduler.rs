@@ -3,19 +3,19 @@
 //! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each lane has a queue and threads of its own, as
 //! many as cores. Those of the bulk lane stand back: where a thread of the interactive lane, or one that answers a request,
 //! wants a core, the system takes it from them at once. So a query never waits for bulk work, and bulk work uses all
-//! that is left. Micro-batches whose caller has left are dropped unopened. Both lanes are bounded: the interactive one, in
+//! that is left. A model that another server runs occupies none of them (see [`super::upstream`]). Micro-batches whose caller has left are dropped unopened. Both lanes are bounded: the interactive one, in
 //! tokens and in time, refuses; the bulk one lets its callers wait.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
-use weir_encoder::Model;
 
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Load, MicroBatch, Pool, Settings, Standing};
+use super::pool::{Engine, Load, MicroBatch, Pool, Settings, Standing};
+use super::upstream::UpstreamError;
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
 
@@ -31,6 +31,36 @@ pub enum Lane {
     Bulk,
 }
 
+impl Lane {
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Interactive => "interactive",
+            Lane::Bulk => "bulk",
+        }
+    }
+}
+
+/// How texts shall be embedded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// In which lane.
+    pub lane: Lane,
+    /// Whether embeddings that were made before will do.
+    pub caching: Caching,
+    /// When nobody waits for them any more, if that is known: upstreams are not asked for what would come later.
+    pub until: Option<Instant>,
+}
+
+/// Embeddings, and what is to be told about them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Embedded {
+    /// One for each text, in order.
+    pub embeddings: Vec<Vec<f32>>,
+    /// How long the last of them waited until it was begun with.
+    pub waited: Duration,
+}
+
 /// Whether embeddings that were made before may be given again, and new ones kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caching {
@@ -41,7 +71,7 @@ pub enum Caching {
 }
 
 /// Why texts were not embedded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferenceError {
     /// The lane holds as many tokens as it may.
     #[error("{queued} tokens wait to be embedded; the limit `inference.queue_tokens_max` is {limit}")]
@@ -62,6 +92,9 @@ pub enum InferenceError {
         /// The limit.
         limit: Duration,
     },
+    /// The model's upstream gave none.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
     /// The scheduler is being stopped.
     #[error("the gateway is stopping")]
     Stopping,
@@ -90,13 +123,24 @@ impl Scheduler {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(settings: &Inference, metrics: Metrics) -> std::io::Result<Scheduler> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if settings.threads == 0 { cores } else { settings.threads };
+        let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
-        let interactive =
-            Pool::start(Settings { name: "embed", threads, standing: Standing::Soon, splits: true })?;
-        let bulk =
-            Pool::start(Settings { name: "bulk", threads, standing: Standing::WhenIdle, splits: false })?;
+        let interactive = Pool::start(Settings {
+            name: "embed",
+            threads,
+            standing: Standing::Soon,
+            splits: true,
+            lane: Lane::Interactive,
+            metrics: metrics.clone(),
+        })?;
+        let bulk = Pool::start(Settings {
+            name: "bulk",
+            threads,
+            standing: Standing::WhenIdle,
+            splits: false,
+            lane: Lane::Bulk,
+            metrics: metrics.clone(),
+        })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
         let cache = Cache::new(settings.cache_bytes_max);
@@ -121,52 +165,56 @@ impl Scheduler {
         &self,
         model: &LoadedModel,
         inputs: Vec<Input>,
-        lane: Lane,
-        caching: Caching,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        match &model.embedder {
-            Embedder::Pseudo(pseudo) => Ok(inputs.iter().map(|input| pseudo.embed(input.text())).collect()),
-            Embedder::Local(model) => {
-                let sequences = inputs.into_iter().map(Input::into_ids).collect();
-                if caching == Caching::Off || !self.0.cache.is_on() {
-                    return self.embed_sequences(model, sequences, lane).await;
-                }
-                self.embed_unknown(model, sequences, lane).await
-            }
+        terms: Terms,
+    ) -> Result<Embedded, InferenceError> {
+        let is_cheap = matches!(model.embedder, Embedder::Pseudo(_));
+        if is_cheap || terms.caching == Caching::Off || !self.0.cache.is_on() {
+            return self.make(model, inputs, terms).await;
         }
-    }
-
-    /// Embeds those sequences that the cache doesn't know.
-    async fn embed_unknown(
-        &self,
-        model: &Arc<Model>,
-        sequences: Vec<Vec<u32>>,
-        lane: Lane,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
         let Parts { cache, metrics, .. } = &*self.0;
-        let keys: Vec<Key> = sequences.iter().map(|ids| Key::new(&model.info().fingerprint, ids)).collect();
+        let fingerprint = model.own_fingerprint();
+        let keys: Vec<Key> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
         let known: Vec<Option<Vec<f32>>> = keys.iter().map(|key| cache.get(key)).collect();
-        let unknown: Vec<Vec<u32>> = sequences
+        let unknown: Vec<Input> = inputs
             .into_iter()
             .zip(&known)
             .filter(|(_, known)| known.is_none())
-            .map(|(ids, _)| ids)
+            .map(|(input, _)| input)
             .collect();
         metrics.embed_cache(known.len() - unknown.len(), unknown.len());
-        let mut made = match unknown.is_empty() {
-            true => Vec::new(),
-            false => self.embed_sequences(model, unknown, lane).await?,
-        }
-        .into_iter();
+        let made = match unknown.is_empty() {
+            true => Embedded::default(),
+            false => self.make(model, unknown, terms).await?,
+        };
+        let mut fresh = made.embeddings.into_iter();
         let mut embeddings = Vec::with_capacity(keys.len());
         for (key, known) in keys.into_iter().zip(known) {
-            let Some(embedding) = known.or_else(|| made.next().inspect(|made| self.keep(lane, key, made)))
-            else {
-                return Err(InferenceError::Failed);
-            };
-            embeddings.push(embedding);
+            let embedding = known.or_else(|| fresh.next().inspect(|made| self.keep(terms.lane, key, made)));
+            embeddings.push(embedding.ok_or(InferenceError::Failed)?);
         }
-        Ok(embeddings)
+        Ok(Embedded { embeddings, waited: made.waited })
+    }
+
+    /// Makes embeddings, each by whoever makes those of the model.
+    async fn make(
+        &self,
+        model: &LoadedModel,
+        inputs: Vec<Input>,
+        terms: Terms,
+    ) -> Result<Embedded, InferenceError> {
+        let engine = match &model.embedder {
+            Embedder::Local(model) => Engine::Local(model.clone()),
+            Embedder::Onnx(model) => Engine::Onnx(model.clone()),
+            Embedder::Upstream(upstream) => {
+                let texts = inputs.into_iter().map(Input::into_text).collect();
+                return upstream.embed(texts, terms.lane, terms.until).await;
+            }
+            Embedder::Pseudo(pseudo) => {
+                let embeddings = inputs.into_iter().map(|input| pseudo.embed(&input.into_text().text));
+                return Ok(Embedded { embeddings: embeddings.collect(), waited: Duration::ZERO });
+            }
+        };
+        self.compute(&engine, inputs.into_iter().map(Input::into_ids).collect(), terms.lane).await
     }
 
     fn keep(&self, lane: Lane, key: Key, embedding: &[f32]) {
@@ -175,21 +223,27 @@ impl Scheduler {
         }
     }
 
-    async fn embed_sequences(
+    /// Has the threads of `lane` compute.
+    async fn compute(
         &self,
-        model: &Arc<Model>,
+        engine: &Engine,
         sequences: Vec<Vec<u32>>,
         lane: Lane,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let (batches, replies) = cut(model, sequences);
+    ) -> Result<Embedded, InferenceError> {
+        let (mut batches, replies) = cut(engine, sequences);
+        let queued = |batch: &mut MicroBatch| {
+            batch.queued = Some(self.0.metrics.queued(lane.name(), batch.sequences.len()));
+        };
         match lane {
             Lane::Interactive => {
                 let tokens = batches.iter().map(|batch| batch.tokens).sum();
+                batches.iter_mut().for_each(queued);
                 let admit = |load| self.0.admit(load, tokens);
                 self.0.interactive.push(batches, InferenceError::Stopping, admit)?;
             }
             Lane::Bulk => {
                 for mut batch in batches {
+                    queued(&mut batch);
                     let tokens = batch.tokens.min(self.0.queue_tokens_max);
                     let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
                     let room = self.0.bulk_room.clone().acquire_many_owned(tokens).await;
@@ -198,11 +252,13 @@ impl Scheduler {
                 }
             }
         }
-        let mut embeddings = Vec::new();
+        let mut made = Embedded::default();
         for reply in replies {
-            embeddings.extend(reply.await.map_err(|_| self.0.why_no_reply())?);
+            let part = reply.await.map_err(|_| self.0.why_no_reply())?;
+            made.embeddings.extend(part.embeddings);
+            made.waited = made.waited.max(part.waited);
         }
-        Ok(embeddings)
+        Ok(made)
     }
 
     /// Tokens that wait in the interactive lane.
@@ -246,10 +302,10 @@ impl Parts {
 }
 
 /// The embeddings of one micro-batch, when they come.
-type Reply = oneshot::Receiver<Vec<Vec<f32>>>;
+type Reply = oneshot::Receiver<Embedded>;
 
 /// Cuts sequences into micro-batches, in order, each with the end of its reply channel.
-fn cut(model: &Arc<Model>, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Reply>) {
+fn cut(engine: &Engine, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Reply>) {
     let (mut batches, mut replies) = (Vec::new(), Vec::new());
     let mut open: Option<MicroBatch> = None;
     for sequence in sequences {
@@ -261,7 +317,14 @@ fn cut(model: &Arc<Model>, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Re
         let batch = open.get_or_insert_with(|| {
             let (reply, receiver) = oneshot::channel();
             replies.push(receiver);
-            MicroBatch { model: model.clone(), sequences: Vec::new(), tokens: 0, reply, room: None }
+            MicroBatch {
+                engine: engine.clone(),
+                sequences: Vec::new(),
+                tokens: 0,
+                reply,
+                room: None,
+                queued: None,
+            }
         });
         batch.sequences.push(sequence);
         batch.tokens += tokens;

@@ -7,7 +7,7 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, Prepared, Store, StoredDocument, TextHash};
 use weir_text::Chunking;
 
-use crate::inference::{Caching, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation};
+use crate::inference::{Caching, InferenceError, Input, Lane, LoadedModel, Scheduler, Terms, Truncation};
 
 /// Bytes of a chunk, at most: a model may make one token of any number of characters without a space.
 const CHUNK_BYTES_MAX: usize = 8192;
@@ -93,8 +93,9 @@ impl Preparer {
         }
         let inputs: Vec<Input> =
             missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
-        let made = self.scheduler.embed(model, inputs, Lane::Bulk, Caching::On).await?;
-        let new: Vec<_> = missing.into_iter().zip(made).collect();
+        let terms = Terms { lane: Lane::Bulk, caching: Caching::On, until: None };
+        let made = self.scheduler.embed(model, inputs, terms).await?;
+        let new: Vec<_> = missing.into_iter().zip(made.embeddings).collect();
         known.extend(new.iter().cloned());
         Ok((known, new))
     }

@@ -7,6 +7,7 @@
 mod cache;
 mod formats;
 mod models;
+mod onnx;
 mod openai_client;
 mod recordings;
 mod refusals;

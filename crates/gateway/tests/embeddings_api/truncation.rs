@@ -88,3 +88,29 @@ fn the_header_names_a_hundred_texts_and_counts_all() {
     assert_eq!(reply.header("x-truncated-inputs-count"), "120");
     assert_eq!(reply.json()["usage"]["truncated"], 120);
 }
+
+#[test]
+fn a_split_text_is_the_weighted_mean_of_its_parts() {
+    let gateway = with_the_model(&[]);
+    let words = words(300);
+    let reply = send(&gateway, &json!(["short", words.join(" ")]), &json!("split"));
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_eq!((reply.header("x-split-inputs"), reply.header("x-split-inputs-count")), ("1", "1"));
+    assert_eq!(reply.header("x-truncated-inputs"), "");
+    let tokens = 3 + 256 + (300 - ROOM + 2);
+    assert_eq!(reply.json()["usage"], json!({"prompt_tokens": tokens, "total_tokens": tokens}));
+    let floats = |value: &Value| -> Vec<f64> {
+        value["embedding"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    };
+    let parts = [words[..ROOM].join(" "), words[ROOM..].join(" "), "short".to_owned()];
+    let parts = embed(&gateway, "/v1/embeddings", &json!({"model": MODEL, "input": parts}))["data"].clone();
+    let weighted = |part: &Value, weight: f64| floats(part).into_iter().map(move |x| x * weight);
+    let mean: Vec<f64> =
+        weighted(&parts[0], 256.0).zip(weighted(&parts[1], 48.0)).map(|(a, b)| a + b).collect();
+    let length = mean.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let got = reply.json()["data"].clone();
+    for (got, expected) in floats(&got[1]).iter().zip(mean.iter().map(|x| x / length)) {
+        assert!((got - expected).abs() < 1e-6, "{got} is not {expected}");
+    }
+    assert_eq!(bits(&got[0]["embedding"]), bits(&parts[2]["embedding"]), "a text that fits is not split");
+}

@@ -94,12 +94,29 @@ fn a_job_is_shown_alone_and_in_the_list() {
     assert!(seconds("started_at") > now - 60.0, "unix seconds: {shown}");
 }
 
+/// Demand 19: a score that one can threshold.
+#[test]
+fn a_search_leaves_out_what_is_less_relevant_than_asked() {
+    let gateway = gateway_with_a_document();
+    let relevance_of = |body: Value| -> Vec<f64> {
+        let reply = gateway.send("POST", "/v1/search", Some(body.to_string().as_bytes()));
+        assert_eq!(reply.status, 200);
+        let results = reply.json()["results"].as_array().unwrap().clone();
+        results.iter().map(|result| result["relevance"].as_f64().unwrap()).collect()
+    };
+    let found = relevance_of(json!({"query": "dam", "mode": "lexical"}))[0];
+    assert!(found > 0.0 && found < 1.0, "{found}");
+    let with = |least: f64| relevance_of(json!({"query": "dam", "mode": "lexical", "min_relevance": least}));
+    assert_eq!(with(found), [found], "as relevant as asked");
+    assert_eq!(with(found + 0.01), [] as [f64; 0], "nothing relevant");
+}
+
 #[test]
 fn a_search_answers_results_with_citation_ranks_and_timings() {
     let gateway = gateway_with_a_document();
     let expected = json!({
         "results": [{
-            "id": "string", "score": "float", "text": "string", "title": "string", "metadata": {"year": "int"},
+            "id": "string", "score": "float", "relevance": "float", "text": "string", "title": "string", "metadata": {"year": "int"},
             "citation": {
                 "document_id": "string", "chunk": "int", "start": "int", "end": "int", "quote": "string",
             },

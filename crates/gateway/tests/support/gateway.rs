@@ -57,6 +57,13 @@ impl Gateway {
         Gateway { weir, client, folder }
     }
 
+    /// The same over a folder that stays.
+    pub(crate) fn start_in(folder: &Path, variables: &[(&str, &str)]) -> Gateway {
+        let weir = Weir::start_with(folder, variables);
+        let client = Client::new(&weir.url);
+        Gateway { weir, client, folder: tempfile::tempdir().unwrap() }
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A start or an end that takes longer is a failed test. Loading a model on a busy machine is the slowest of them.
@@ -11,9 +12,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running gateway. It is killed when it is dropped.
 pub(crate) struct Weir {
-    child: std::sync::Mutex<Child>,
+    child: Mutex<Child>,
     pub(crate) url: String,
+    log: Arc<Mutex<String>>,
 }
+
+/// Bytes of the log that are kept.
+const LOG_BYTES_MAX: usize = 4 << 20;
 
 impl Weir {
     /// Starts the binary over `folder`, with pseudo embeddings and small chunks, on a port of the system's choice.
@@ -42,8 +47,18 @@ impl Weir {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line_came, lines) = sync_channel(16);
         // whoever stops reading stops the writer: lines that nobody waits for any more are dropped
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = log.clone();
         std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(line_came.send(line)))
+            stderr.lines().map_while(Result::ok).for_each(|line| {
+                let mut kept = kept.lock().unwrap();
+                if kept.len() < LOG_BYTES_MAX {
+                    kept.push_str(&line);
+                    kept.push('\n');
+                }
+                drop(kept);
+                drop(line_came.send(line));
+            })
         });
         let mut seen = Vec::new();
         let url = loop {
@@ -57,7 +72,12 @@ impl Weir {
                 None => seen.push(line),
             }
         };
-        Weir { child: std::sync::Mutex::new(child), url }
+        Weir { child: Mutex::new(child), url, log }
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
     }
 
     /// Whether the process still runs.

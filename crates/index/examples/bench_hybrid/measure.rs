@@ -50,7 +50,10 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
 
 fn request(query: &Query, mode: Mode, depth: usize, limit: usize) -> SearchRequest {
     let (text, embedding) = (query.text.clone(), Some(query.vector.clone()));
-    SearchRequest { depth, ..SearchRequest::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit) }
+    SearchRequest {
+        depth,
+        ..SearchRequest::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit)
+    }
 }
 
 fn search(engine: &Embedded, request: &SearchRequest) -> Outcome<SearchReply> {

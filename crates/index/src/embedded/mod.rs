@@ -16,6 +16,7 @@ mod lexical;
 mod open;
 mod ranking;
 mod record;
+mod relevance;
 mod search;
 mod selection;
 mod signs;
@@ -35,11 +36,13 @@ use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
 
+use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
 use batch::Batch;
 use files::MappedFiles;
 use held::Held;
 use lexical::LexicalView;
+use relevance::Learned;
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{Before, Writer};
@@ -58,6 +61,9 @@ struct Inner {
     settings: EngineSettings,
     /// What searches see. Replaced only by holders of `live`.
     snapshot: ArcSwap<Snapshot>,
+    /// Where the embeddings lie; learned again when the index has doubled.
+    learned: ArcSwap<Learned>,
+    calibration: ArcSwap<Calibration>,
     /// Held for moments. Taken after `writer` where both are needed.
     live: Mutex<Live>,
     /// What earlier searches go on with.
@@ -81,9 +87,12 @@ impl Embedded {
         store_last_operation: u64,
     ) -> Result<(Embedded, Option<RebuildReason>), IndexError> {
         let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
+        let learned = Learned::from(&loaded.snapshot, settings.dimension);
         let inner = Inner {
             folder: folder.to_owned(),
             settings,
+            learned: ArcSwap::from_pointee(learned),
+            calibration: ArcSwap::from_pointee(Calibration::default()),
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(Live { table: loaded.table, hidden: HashMap::new() }),
             held: Mutex::default(),
@@ -132,6 +141,13 @@ impl Embedded {
             lexical: Arc::clone(&snapshot.lexical),
         });
         Ok(true)
+    }
+
+    /// See [`crate::Engine::refine_relevance`].
+    pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
+        let refined = Calibration::refined(feedback);
+        self.inner.calibration.store(Arc::new(refined));
+        refined
     }
 
     /// See [`crate::Engine::reached`].
@@ -316,6 +332,9 @@ impl Embedded {
 
     /// Only for holders of `live`.
     fn publish(&self, snapshot: Snapshot) {
+        if self.inner.learned.load().is_outgrown_by(&snapshot) {
+            self.inner.learned.store(Arc::new(Learned::from(&snapshot, self.settings().dimension)));
+        }
         self.inner.snapshot.store(Arc::new(snapshot));
         lock(&self.inner.held).let_go(Instant::now());
     }

@@ -5,9 +5,9 @@ mod apply;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod query;
-#[cfg(test)]
 mod parsers;
+#[cfg(test)]
+mod query;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Map, Value as Json, json};
 use weir_index::filter::{Filter, Value, flatten, instant};
 use weir_index::query::Query;
-use weir_index::{Change, Facet, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest, SortKey, Total};
+use weir_index::{
+    Change, Facet, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest, SortKey, Total,
+};
 
 use crate::sample::{DIMENSION, Index, settings};
 
@@ -72,7 +74,9 @@ fn metadata(dice: &mut Dice) -> Map<String, Json> {
             _ => scalar(field, dice),
         };
         match field.split_once('.') {
-            Some((outer, inner)) if dice.one_in(2) => metadata.insert(outer.to_owned(), json!({ inner: value })),
+            Some((outer, inner)) if dice.one_in(2) => {
+                metadata.insert(outer.to_owned(), json!({ inner: value }))
+            }
             _ => metadata.insert(field.to_owned(), value),
         };
     }
@@ -156,12 +160,13 @@ fn sorted<'a>(mut documents: Vec<&'a Known>, keys: &[SortKey]) -> Vec<&'a Known>
 fn facet_of(documents: &[&Known], facet: &Facet) -> Vec<(String, u64)> {
     let mut counts: Vec<(Value, u64)> = Vec::new();
     for known in documents {
-        let distinct = places(&known.metadata, &facet.field).into_iter().fold(Vec::new(), |mut seen, value| {
-            if !seen.contains(&value) {
-                seen.push(value);
-            }
-            seen
-        });
+        let distinct =
+            places(&known.metadata, &facet.field).into_iter().fold(Vec::new(), |mut seen, value| {
+                if !seen.contains(&value) {
+                    seen.push(value);
+                }
+                seen
+            });
         for value in distinct {
             match counts.iter_mut().find(|(other, _)| *other == value) {
                 Some((_, count)) => *count += 1,
@@ -252,22 +257,20 @@ fn random_request(dice: &mut Dice) -> SearchRequest {
     let mut request = SearchRequest::new(mode, query, embedding, 1 + dice.below(20));
     request.offset = *dice.of(&[0, 0, 3, 10]);
     request.count = true;
-    request.filter =
-        (!dice.one_in(4)).then(|| Filter::parse(&filter(dice, 3)).unwrap());
+    request.filter = (!dice.one_in(4)).then(|| Filter::parse(&filter(dice, 3)).unwrap());
     request.group_by = match dice.below(4) {
         0 => GroupBy::Chunk,
         1 => GroupBy::Field((*dice.of(&FIELDS)).to_owned()),
         _ => GroupBy::Document,
     };
     if dice.one_in(3) {
-        let key = |dice: &mut Dice| SortKey {
-            field: (*dice.of(&FIELDS)).to_owned(),
-            descending: dice.one_in(2),
-        };
+        let key =
+            |dice: &mut Dice| SortKey { field: (*dice.of(&FIELDS)).to_owned(), descending: dice.one_in(2) };
         request.sort = (0..1 + dice.below(2)).map(|_| key(dice)).collect();
     }
-    request.facets =
-        (0..dice.below(3)).map(|_| Facet { field: (*dice.of(&FIELDS)).to_owned(), limit: 1 + dice.below(9) }).collect();
+    request.facets = (0..dice.below(3))
+        .map(|_| Facet { field: (*dice.of(&FIELDS)).to_owned(), limit: 1 + dice.below(9) })
+        .collect();
     request
 }
 
@@ -280,9 +283,7 @@ fn ranking<'a>(index: &Index, known: &'a [Known], request: &SearchRequest) -> Ve
 }
 
 fn check(index: &Index, known: &[Known], request: &SearchRequest) {
-    let passes = |known: &Known| {
-        request.filter.as_ref().is_none_or(|filter| filter.matches(&known.metadata))
-    };
+    let passes = |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.matches(&known.metadata));
     let is_listing = request.query.is_none() && request.embedding.is_none();
     let ranked: Vec<(&Known, usize)> = if is_listing {
         let every = |known| (0..Known::chunks(known)).map(move |chunk| (known, chunk));
@@ -294,9 +295,15 @@ fn check(index: &Index, known: &[Known], request: &SearchRequest) {
     if request.mode == Mode::Hybrid && !is_listing {
         // the legs are fused after the filter, which the model does not repeat; but nothing may be lost
         let groups = grouped(ranked, &request.group_by).len();
-        assert!(reply.hits.iter().all(|hit| passes(known.iter().find(|one| one.id == hit.document_id).unwrap())));
+        assert!(
+            reply.hits.iter().all(|hit| passes(known.iter().find(|one| one.id == hit.document_id).unwrap()))
+        );
         if request.sort.is_empty() {
-            assert_eq!(reply.hits.len(), groups.saturating_sub(request.offset).min(request.limit), "{request:?}");
+            assert_eq!(
+                reply.hits.len(),
+                groups.saturating_sub(request.offset).min(request.limit),
+                "{request:?}"
+            );
         }
         return;
     }

@@ -77,11 +77,15 @@ fn the_query_language_is_searched_as_it_reads() {
 #[test]
 fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
     let index = Index::new(settings());
-    index.apply(vec![put("a", 1, "red apples", 0), put("b", 1, "green apples", 0), put("c", 1, "pears", 0)], 1);
+    index.apply(
+        vec![put("a", 1, "red apples", 0), put("b", 1, "green apples", 0), put("c", 1, "pears", 0)],
+        1,
+    );
     let check = |text: &str, expected: &str| {
         let parsed = weir_index::query::parse(text).unwrap();
         let request = SearchRequest::new(Mode::Hybrid, Some(parsed), Some(axis(0)), 10);
-        let mut found: Vec<String> = index.search(&request).hits.into_iter().map(|hit| hit.document_id).collect();
+        let mut found: Vec<String> =
+            index.search(&request).hits.into_iter().map(|hit| hit.document_id).collect();
         found.sort();
         assert_eq!(found.concat(), expected, "{text}");
     };
@@ -152,14 +156,7 @@ fn why_not_follows_a_document_to_where_it_falls_out() {
 fn like_texts_become_one_and_diversity_puts_unlike_ones_first() {
     let index = Index::new(settings());
     let text = "ten solar panels on the roof of a house make enough power for a kettle and a car";
-    index.apply(
-        vec![
-            put("a", 1, text, 0),
-            put("b", 1, &text.to_uppercase(), 0),
-            put("c", 1, "a car", 1),
-        ],
-        1,
-    );
+    index.apply(vec![put("a", 1, text, 0), put("b", 1, &text.to_uppercase(), 0), put("c", 1, "a car", 1)], 1);
     let mut request = lexical("car");
     request.collapse = true;
     let hits = index.search(&request).hits;

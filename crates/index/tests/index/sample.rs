@@ -5,8 +5,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use weir_index::query::Query;
 use weir_index::{
-    Change, Embedded, EngineSettings, Hit, IndexedChunk, IndexedDocument, Mode, RebuildReason,
-    SearchReply, SearchRequest,
+    Change, Embedded, EngineSettings, Hit, IndexedChunk, IndexedDocument, Mode, RebuildReason, SearchReply,
+    SearchRequest,
 };
 use weir_policy::Caller;
 use weir_text::Language;

@@ -33,6 +33,7 @@ impl Configuration {
             collection: Some(collection.to_owned()),
             mode: Some(self.mode),
             fusion: self.fusion,
+            min_relevance: None,
         }
     }
 }

@@ -16,9 +16,11 @@ pub enum InfoError {
     /// No folder was named and none is configured.
     #[error("no model folder is named or configured")]
     NoFolder,
-    /// The default model has no folder.
-    #[error("the default model `{0}` is a pseudo embedder: it has no folder")]
-    Pseudo(String),
+    /// The default model is none that the encoder runs.
+    #[error(
+        "the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load"
+    )]
+    NotLocal(String),
     /// The folder holds no model that can be run.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -30,7 +32,7 @@ impl InfoError {
             InfoError::NoFolder => {
                 Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
             }
-            InfoError::Pseudo(_) => Some("name a folder: `weir model info DIR`".to_owned()),
+            InfoError::NotLocal(_) => Some("name a folder: `weir model info DIR`".to_owned()),
             // The message has the remedy already.
             InfoError::Load(_) => None,
         }
@@ -93,6 +95,8 @@ fn default_model(config: &Config) -> Result<(PathBuf, Precision, &[usize]), Info
         ModelKind::Local { folder, precision, dimensions } => {
             Ok((folder.clone(), precision.unwrap_or(config.inference.precision), dimensions))
         }
-        ModelKind::Pseudo { .. } => Err(InfoError::Pseudo(model.id.clone())),
+        ModelKind::Onnx { .. } | ModelKind::Upstream(_) | ModelKind::Pseudo { .. } => {
+            Err(InfoError::NotLocal(model.id.clone()))
+        }
     }
 }

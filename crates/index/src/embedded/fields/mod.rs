@@ -191,9 +191,8 @@ impl Fields {
         let mut words = vec![0; self.segments.len() * SEGMENT_WORDS];
         for (segment, rows) in self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)) {
             for (row, &first) in (0..).zip(&segment.first_slots) {
-                let is_selected = |selection: &Selection| {
-                    segment.slots(row as usize).any(|slot| selection.contains(slot))
-                };
+                let is_selected =
+                    |selection: &Selection| segment.slots(row as usize).any(|slot| selection.contains(slot));
                 if tombstones.is_live(first) && selection.is_none_or(is_selected) {
                     set_bits(rows, row, row + 1);
                 }

@@ -15,10 +15,10 @@ impl Fields {
     /// A document with several values counts with the smallest, or the largest when the order descends.
     pub(crate) fn sort(&self, keys: &[SortKey], documents: &[u64], limit: usize) -> Vec<u32> {
         let mut first: Vec<(Values<'_>, u32)> = Vec::new();
-        let by_rank = |a: &(Values<'_>, u32), b: &(Values<'_>, u32)| {
-            compare(keys, &a.0, &b.0).then(a.1.cmp(&b.1))
-        };
-        for (number, (segment, rows)) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)).enumerate() {
+        let by_rank =
+            |a: &(Values<'_>, u32), b: &(Values<'_>, u32)| compare(keys, &a.0, &b.0).then(a.1.cmp(&b.1));
+        for (number, (segment, rows)) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)).enumerate()
+        {
             segment.first_rows(keys, rows, number, &mut first);
             if first.len() > limit {
                 if limit > 0 {

@@ -68,7 +68,9 @@ impl Compiler<'_> {
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
             Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
-            Query::Field { name, value, .. } => Ok(Some(Box::new(SlotsQuery((self.select)(&field_filter(name, value)))))),
+            Query::Field { name, value, .. } => {
+                Ok(Some(Box::new(SlotsQuery((self.select)(&field_filter(name, value))))))
+            }
             Query::Boolean { must, should, must_not } => self.boolean(must, should, must_not),
         }
     }
@@ -183,8 +185,10 @@ impl Compiler<'_> {
                     clauses.push((Occur::Must, self.needed(query)?));
                 }
                 if must.is_empty() {
-                    let conditions =
-                        should.iter().map(|query| self.condition(query)).collect::<tantivy::Result<Vec<_>>>()?;
+                    let conditions = should
+                        .iter()
+                        .map(|query| self.condition(query))
+                        .collect::<tantivy::Result<Vec<_>>>()?;
                     // one alternative without a condition lets everything through
                     if let Some(conditions) = conditions.into_iter().collect::<Option<Vec<_>>>() {
                         clauses.push((Occur::Must, Box::new(BooleanQuery::union(conditions))));

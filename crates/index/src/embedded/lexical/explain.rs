@@ -1,8 +1,8 @@
 //! What each term gave to a chunk's score.
 
+use tantivy::postings::Postings as _;
 use tantivy::query::{EnableScoring, Query as _, TermQuery};
 use tantivy::schema::IndexRecordOption;
-use tantivy::postings::Postings as _;
 use tantivy::{DocSet, TERMINATED, Term};
 
 use super::{LexicalQuery, LexicalView, SLOT, similar};
@@ -26,7 +26,9 @@ impl LexicalView {
             }
             let term = Term::from_field_text(field, text);
             let index = segment.inverted_index(field)?;
-            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::WithFreqs)? else { continue };
+            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::WithFreqs)? else {
+                continue;
+            };
             if postings.doc() > entry || postings.seek(entry) != entry {
                 continue;
             }

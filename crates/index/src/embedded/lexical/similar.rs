@@ -17,7 +17,11 @@ const TERMS_SEEN_MAX: usize = 20_000;
 const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
 
 /// The terms that begin with `prefix`, those of most chunks first.
-pub(super) fn beginning_with(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
+pub(super) fn beginning_with(
+    searcher: &Searcher,
+    field: Field,
+    prefix: &str,
+) -> tantivy::Result<Vec<String>> {
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;

@@ -1,16 +1,18 @@
 //! One commit, for searching. Later commits and merges do not touch it.
 
+use std::sync::Arc;
+
 use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query as Matcher};
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher};
 use weir_text::Language;
 
 use super::best::BestSlots;
 use super::slots::{SegmentSlots, SlotsQuery};
-use super::{Fields, LexicalQuery};
+use super::{Fields, LexicalQuery, similar};
 use crate::IndexError;
 use crate::embedded::ranking::ScoredSlot;
 use crate::embedded::selection::{Selection, Visible, set_bits};
-use std::sync::Arc;
+use crate::relevance::BM25_TERM_MAX;
 
 /// When a filter lets fewer than one of so many chunks through, its chunks lead and the terms follow; else the terms
 /// lead, which lets them skip blocks, and the filter is asked about each chunk.
@@ -27,7 +29,11 @@ pub(crate) struct LexicalView {
 }
 
 impl LexicalView {
-    pub(super) fn new(searcher: Searcher, fields: Fields, language: Language) -> tantivy::Result<LexicalView> {
+    pub(super) fn new(
+        searcher: Searcher,
+        fields: Fields,
+        language: Language,
+    ) -> tantivy::Result<LexicalView> {
         let slots = searcher.segment_readers().iter().map(SegmentSlots::open).collect::<Result<_, _>>()?;
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
         Ok(LexicalView { searcher, fields, language, slots, entries })
@@ -57,6 +63,19 @@ impl LexicalView {
         Ok(best.into_sorted())
     }
 
+    /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1`.
+    pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
+        let mut sum = 0.0;
+        for term in &query.terms {
+            let holding = similar::chunks_with(&self.searcher, self.fields.text, term);
+            let holding = holding.map_err(IndexError::lexical("search"))? as f32;
+            // deleted entries count until they are merged away
+            let others = (self.entries as f32 - holding).max(0.0);
+            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX;
+        }
+        Ok(sum)
+    }
+
     /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
     fn collect(
         &self,
@@ -80,7 +99,11 @@ impl LexicalView {
     }
 
     /// The slots that satisfy the query's condition; `None` when it sets none. Dead ones may be among them.
-    pub(crate) fn satisfying(&self, query: &LexicalQuery, slots: u32) -> Result<Option<Selection>, IndexError> {
+    pub(crate) fn satisfying(
+        &self,
+        query: &LexicalQuery,
+        slots: u32,
+    ) -> Result<Option<Selection>, IndexError> {
         query.condition.as_deref().map(|condition| self.matching(condition, slots)).transpose()
     }
 

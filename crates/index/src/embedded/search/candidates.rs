@@ -45,6 +45,12 @@ impl Search<'_> {
         }
         loop {
             let legs = self.legs(depth)?;
+            if self.evidence.is_none() {
+                let (lexical, dense) = (&legs.lexical, &legs.dense);
+                let query = self.query.as_ref();
+                self.evidence =
+                    Some(self.judge.evidence(self.snapshot, self.request, query, lexical, dense)?);
+            }
             let is_last = legs.lexical.len() < depth && legs.dense.len() < depth;
             let (request, fuse) = (self.request, &mut self.timings.fuse);
             timed(fuse, || candidates.extend(legs, request.mode, request.fusion));
@@ -75,7 +81,8 @@ impl Candidates {
         let known: HashSet<u32> = self.list.iter().map(|candidate| candidate.unit).collect();
         let worst = self.list.last().map_or(f32::MAX, |last| last.score);
         let behind = found.into_iter().filter(|candidate| !known.contains(&candidate.unit));
-        self.list.extend(behind.map(|candidate| Candidate { score: candidate.score.min(worst), ..candidate }));
+        self.list
+            .extend(behind.map(|candidate| Candidate { score: candidate.score.min(worst), ..candidate }));
     }
 
     /// What each leg alone gives to a candidate's fused score.
@@ -90,10 +97,9 @@ impl Candidates {
                 alone(Fusion::ReciprocalRank { k, lexical, dense: 0.0 }),
                 alone(Fusion::ReciprocalRank { k, lexical: 0.0, dense }),
             ),
-            Fusion::Convex { lexical, dense } => (
-                alone(Fusion::Convex { lexical, dense: 0.0 }),
-                alone(Fusion::Convex { lexical: 0.0, dense }),
-            ),
+            Fusion::Convex { lexical, dense } => {
+                (alone(Fusion::Convex { lexical, dense: 0.0 }), alone(Fusion::Convex { lexical: 0.0, dense }))
+            }
         }
     }
 }
@@ -124,11 +130,9 @@ fn fuse(legs: &Legs, fusion: Fusion, limit: usize) -> Vec<Fused> {
 }
 
 fn as_candidates(leg: &[BestChunk]) -> Vec<Candidate> {
-    leg.iter()
-        .map(|&BestChunk { document, slot, score }| Candidate { unit: document, slot, score })
-        .collect()
+    leg.iter().map(|&BestChunk { document, slot, score }| Candidate { unit: document, slot, score }).collect()
 }
 
-fn scored(leg: &[BestChunk]) -> Vec<Scored> {
+pub(in crate::embedded) fn scored(leg: &[BestChunk]) -> Vec<Scored> {
     leg.iter().map(|best| Scored { document: best.document, score: best.score }).collect()
 }

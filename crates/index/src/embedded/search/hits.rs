@@ -29,6 +29,11 @@ impl Search<'_> {
         let chunk = self.snapshot.chunk(candidate.slot)?;
         let collapsed =
             kept.collapsed.iter().map(|&slot| Some(self.snapshot.chunk(slot)?.document.id.to_owned()));
+        let lexical = rank_in(&outcome.candidates.lexical, candidate.unit);
+        let dense = rank_in(&outcome.candidates.dense, candidate.unit);
+        let features = self
+            .evidence
+            .map(|evidence| evidence.features(lexical.map(|leg| leg.score), dense.map(|leg| leg.score)));
         Some(Hit {
             document_id: chunk.document.id.to_owned(),
             title: chunk.document.title.map(str::to_owned),
@@ -39,8 +44,10 @@ impl Search<'_> {
             end: usize::try_from(chunk.record.end).ok()?,
             text: chunk.text.to_owned(),
             score: candidate.score,
-            lexical: rank_in(&outcome.candidates.lexical, candidate.unit),
-            dense: rank_in(&outcome.candidates.dense, candidate.unit),
+            relevance: features.map(|features| self.judge.calibration.relevance(&features)),
+            features,
+            lexical,
+            dense,
             context: self.neighbours(&chunk, candidate.slot)?,
             collapsed: collapsed.collect::<Option<_>>()?,
             explanation: None,

@@ -64,7 +64,13 @@ impl Search<'_> {
         };
         let search = |chunks| {
             let signs = &self.snapshot.signs;
-            Ok::<_, std::convert::Infallible>(dense::search(vectors, signs, embedding, self.visible(), chunks))
+            Ok::<_, std::convert::Infallible>(dense::search(
+                vectors,
+                signs,
+                embedding,
+                self.visible(),
+                chunks,
+            ))
         };
         self.units_from(depth, search).unwrap_or_else(|never| match never {})
     }

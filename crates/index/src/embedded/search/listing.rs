@@ -15,7 +15,8 @@ const CANDIDATES_MAX: usize = 20_000;
 impl Search<'_> {
     /// Lists all that is visible.
     pub(super) fn list(&mut self) -> Option<Outcome> {
-        let documents = self.snapshot.fields.documents_of(&self.snapshot.tombstones, self.selection.as_deref());
+        let documents =
+            self.snapshot.fields.documents_of(&self.snapshot.tombstones, self.selection.as_deref());
         let selection = self.selection.clone();
         self.listed(&documents, selection.as_deref(), &Candidates::default())
     }
@@ -89,8 +90,7 @@ impl Search<'_> {
         let limit = if is_thinned { usize::MAX } else { end };
         let snapshot = self.snapshot;
         let request = self.request;
-        let ordered =
-            timed(&mut self.timings.fuse, || snapshot.fields.sort(&request.sort, documents, limit));
+        let ordered = timed(&mut self.timings.fuse, || snapshot.fields.sort(&request.sort, documents, limit));
         let mut list = Vec::new();
         for document in ordered {
             let slots = snapshot.fields.slots(document);
@@ -112,18 +112,16 @@ impl Search<'_> {
                 let all = || (0..snapshot.tombstones.slots()).filter(visible).count();
                 selection.map_or_else(all, |selection| selection.slots().filter(visible).count())
             }
-            GroupBy::Document | GroupBy::Field(_) => documents.iter().map(|word| word.count_ones() as usize).sum(),
+            GroupBy::Document | GroupBy::Field(_) => {
+                documents.iter().map(|word| word.count_ones() as usize).sum()
+            }
         };
         let kept = self.thin(&list)?;
         let total = if is_thinned { kept.len() } else { total } as u64;
         let total = if ranked.list.is_empty() { Total::Exact(total) } else { Total::Window(total) };
         let page = kept.into_iter().skip(request.offset).take(request.limit).collect();
-        let candidates = Candidates {
-            list,
-            lexical: ranked.lexical.clone(),
-            dense: ranked.dense.clone(),
-            is_all: true,
-        };
+        let candidates =
+            Candidates { list, lexical: ranked.lexical.clone(), dense: ranked.dense.clone(), is_all: true };
         Some(Outcome { candidates, page, total, facets })
     }
 

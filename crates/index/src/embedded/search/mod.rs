@@ -19,12 +19,15 @@ use std::time::{Duration, Instant};
 use weir_policy::{Caller, Filter as CallerFilter};
 
 use super::lexical::LexicalQuery;
+use super::relevance::Judge;
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::query::Query;
+use crate::relevance::Evidence;
 use crate::{FacetCount, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
 use candidates::Candidates;
+pub(super) use candidates::scored;
 use thin::Kept;
 
 /// The field of the lexical leg that a query can name; every other name is a metadata field.
@@ -46,7 +49,8 @@ impl Embedded {
         };
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
-        let search = Search::new(&snapshot, &current, request, asked)?;
+        let judge = Judge::of(&self.inner, request.embedding.as_deref());
+        let search = Search::new(&snapshot, &current, request, asked, judge)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
     }
 
@@ -110,6 +114,9 @@ struct Search<'a> {
     selection: Option<Arc<Selection>>,
     /// The slots of the document of [`SearchRequest::why_not`], if it is there.
     asked: Option<Range<u32>>,
+    judge: Judge,
+    /// What the first window tells about the relevance of hits.
+    evidence: Option<Evidence>,
     timings: Timings,
 }
 
@@ -127,6 +134,7 @@ impl<'a> Search<'a> {
         current: &'a Snapshot,
         request: &'a SearchRequest,
         asked: Option<Range<u32>>,
+        judge: Judge,
     ) -> Result<Search<'a>, IndexError> {
         let started = Instant::now();
         snapshot.check_fields(request)?;
@@ -140,7 +148,7 @@ impl<'a> Search<'a> {
         };
         let selection = snapshot.selection(request, query.as_ref())?;
         let timings = Timings { select: started.elapsed(), ..Timings::default() };
-        Ok(Search { snapshot, current, request, query, selection, asked, timings })
+        Ok(Search { snapshot, current, request, query, selection, asked, judge, evidence: None, timings })
     }
 
     fn visible(&self) -> Visible<'_> {
@@ -158,8 +166,7 @@ impl<'a> Search<'a> {
         let started = Instant::now();
         let Some(hits) = self.hits(&outcome)? else { return Ok(None) };
         let leg = |leg| self.ranking(leg);
-        let (Some(lexical), Some(dense)) =
-            (leg(&outcome.candidates.lexical), leg(&outcome.candidates.dense))
+        let (Some(lexical), Some(dense)) = (leg(&outcome.candidates.lexical), leg(&outcome.candidates.dense))
         else {
             return Ok(None);
         };

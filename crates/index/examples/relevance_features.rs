@@ -1,0 +1,70 @@
+//! Prints what the estimate of relevance sees of searches over an index folder, for `scripts/relevance.py`.
+//!
+//! `relevance_features FOLDER DIMENSION FINGERPRINT < searches > hits`: each line of the input is `{"query": text,
+//! "embedding": [numbers]}`, each line of the output `{"hybrid": [hits], "dense": [hits], "lexical": [hits],
+//! "best_cosine": number}`, where a hit is `[document id, nearness, gap, relevance]`. The gateway has to be
+//! stopped: an index has one owner.
+
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+
+use serde::Deserialize;
+use weir_index::query::Query;
+use weir_index::{Embedded, EngineSettings, Mode, SearchReply, SearchRequest};
+use weir_policy::Caller;
+use weir_text::Language;
+
+const DEPTH: usize = 100;
+const HITS: usize = 10;
+
+#[derive(Deserialize)]
+struct Search {
+    query: String,
+    embedding: Vec<f32>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, folder, dimension, fingerprint] = arguments.as_slice() else {
+        return Err("usage: relevance_features FOLDER DIMENSION FINGERPRINT < searches > hits".into());
+    };
+    let settings = EngineSettings {
+        dimension: dimension.parse()?,
+        language: Language::English,
+        fingerprint: fingerprint.clone(),
+        writer_memory_bytes: 0,
+    };
+    let (engine, rebuilt) = Embedded::open(folder.as_ref(), settings, u64::MAX)?;
+    if let Some(reason) = rebuilt {
+        return Err(format!("the index could not be used and was emptied: {reason}").into());
+    }
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in std::io::stdin().lock().lines() {
+        let search: Search = serde_json::from_str(&line?)?;
+        let (hybrid, lexical, dense) = (
+            run(&engine, &search, Mode::Hybrid)?,
+            run(&engine, &search, Mode::Lexical)?,
+            run(&engine, &search, Mode::Dense)?,
+        );
+        let best_cosine = dense.dense.best.first().map(|best| best.score);
+        let line = serde_json::json!({
+            "hybrid": hits(&hybrid), "lexical": hits(&lexical), "dense": hits(&dense), "best_cosine": best_cosine
+        });
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn run(engine: &Embedded, search: &Search, mode: Mode) -> Result<SearchReply, Box<dyn Error>> {
+    let query = Some(Query::Words(search.query.clone()));
+    let embedding = Some(search.embedding.clone());
+    let request = SearchRequest { depth: DEPTH, ..SearchRequest::new(mode, query, embedding, HITS) };
+    Ok(engine.search(&Caller::all_powerful(), &request)?)
+}
+
+fn hits(reply: &SearchReply) -> Vec<(&str, f32, f32, f32)> {
+    let judged = |hit: &'_ weir_index::Hit| Some((hit.features?, hit.relevance?));
+    let hits = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), judged(hit)?)));
+    hits.map(|(id, (features, relevance))| (id, features.nearness, features.gap, relevance)).collect()
+}

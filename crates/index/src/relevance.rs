@@ -1,0 +1,463 @@
+//! How probable it is that a hit answers its query: a number from 0 to 1 that can be compared across queries. Pure.
+//!
+//! Two questions decide it. *Is the query about what the collection holds?* The best cosine, nudged by where the query
+//! lies in the collection's cloud of embeddings ([`Background`], learned from the collection's own chunks without any
+//! label) and by how much of the query's words the best chunk holds. *How far is the hit behind the best one?* The gap
+//! of its two scores, each measured by the best of its leg.
+//!
+//! The coefficients were fitted by `scripts/relevance.py` over the development sets; `docs/relevance.md` has what they
+//! were measured to be worth. [`Calibration::refined`] moves them by what users say of hits.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fusion::Scored;
+
+/// Chunks that a background is learned from at most.
+pub const SAMPLE_CHUNKS_MAX: usize = 512;
+/// With fewer chunks there is no cloud to speak of, and no query counts as far from it.
+pub const SAMPLE_CHUNKS_MIN: usize = 32;
+/// Pieces of feedback that a calibration is refined by at most: the last ones.
+pub const FEEDBACK_MAX: usize = 10_000;
+
+/// What each term of BM25 is at most, for an idf of 1: `k1 + 1`.
+pub(crate) const BM25_TERM_MAX: f32 = 2.2;
+/// The best hit is looked for among so many of each leg.
+const BEST_AMONG: usize = 10;
+/// Where topicality ends to count: far outside the cloud, and just inside its middle.
+const TOPICALITY: (f32, f32) = (-5.0, 0.5);
+/// What topicality and the share of the words add to the best cosine. Small, because they only decide between queries
+/// of about one cosine.
+const NUDGES: (f32, f32) = (0.01, 0.08);
+/// Lower best scores than these do not stretch the gap any further.
+const BEST_MIN: (f32, f32) = (0.5, 0.05);
+/// A usual best BM25 score: lexical gaps are measured halfway between this and the query's own best.
+const BM25_USUAL: f32 = 22.0;
+/// What the lexical gap counts beside the dense one.
+const LEXICAL_WEIGHT: f32 = 0.75;
+
+/// Where the embeddings of a collection lie: learned from a sample of its chunks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Background {
+    /// The mean of the sample.
+    centroid: Vec<f32>,
+    /// The mean, over the sample, of a chunk's mean product with the others.
+    mean: f32,
+    /// The standard deviation of the same.
+    spread: f32,
+}
+
+impl Background {
+    /// Learns from embeddings of one length; `None` from fewer than [`SAMPLE_CHUNKS_MIN`]. The same sample in the same
+    /// order gives the same background.
+    pub fn learn(sample: &[Vec<f32>]) -> Option<Background> {
+        let count = sample.len();
+        if count < SAMPLE_CHUNKS_MIN {
+            return None;
+        }
+        let mut centroid = vec![0.0; sample[0].len()];
+        for row in sample {
+            centroid.iter_mut().zip(row).for_each(|(sum, value)| *sum += value / count as f32);
+        }
+        let with_others =
+            |row: &Vec<f32>| (count as f32 * dot(row, &centroid) - dot(row, row)) / (count as f32 - 1.0);
+        let means: Vec<f32> = sample.iter().map(with_others).collect();
+        let mean = means.iter().sum::<f32>() / count as f32;
+        let variance = means.iter().map(|one| (one - mean).powi(2)).sum::<f32>() / count as f32;
+        Some(Background { centroid, mean, spread: variance.sqrt().max(1e-3) })
+    }
+
+    /// How the query's mean product with the collection compares with that of a chunk: 0 is as usual for a chunk, -3 three
+    /// standard deviations less, which speaks of another subject.
+    pub fn topicality(&self, query: &[f32]) -> f32 {
+        (dot(query, &self.centroid) - self.mean) / self.spread
+    }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// What a leg found, best first.
+#[derive(Debug, Clone, Copy)]
+pub struct Leg<'a> {
+    /// Its documents.
+    pub ranking: &'a [Scored],
+    /// Whether there may be more of them than it was asked for.
+    pub is_cut: bool,
+}
+
+/// What is known of one search before its hits are judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    kind: Kind,
+    nearness: f32,
+    /// What a leg's score is divided by.
+    scales: (f32, f32),
+    /// The score of a document that a leg did not return.
+    floors: (f32, f32),
+    /// The largest sum of both legs' scaled scores.
+    best: f32,
+}
+
+/// Which legs searched; each kind has coefficients of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Both.
+    Hybrid,
+    /// Words alone.
+    Lexical,
+    /// Embeddings alone.
+    Dense,
+}
+
+/// What the probability of one hit is computed from. Feedback keeps it, so that it stays true when coefficients change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Features {
+    /// Which legs searched.
+    pub kind: Kind,
+    /// How near the collection comes to the query: of the search, not of the hit.
+    pub nearness: f32,
+    /// How far the hit is behind the best; 0 for the best.
+    pub gap: f32,
+}
+
+impl Evidence {
+    /// Of a search by the legs that are given, of which at least one searched.
+    ///
+    /// `bm25_max` is the most that a chunk can score for the query's words: the sum of their idf by `k1 + 1`.
+    /// `topicality` is [`Background::topicality`], 0 where no background was learned.
+    pub fn of(lexical: Option<Leg<'_>>, dense: Option<Leg<'_>>, bm25_max: f32, topicality: f32) -> Evidence {
+        let first = |leg| ranking_of(leg).first().map_or(0.0, |one| one.score);
+        let last = |leg| ranking_of(leg).last().map_or(0.0, |one| one.score);
+        let (best_bm25, best_cosine) = (first(lexical), first(dense));
+        let share = if bm25_max > 0.0 { (best_bm25 / bm25_max).clamp(0.0, 1.0) } else { 0.0 };
+        let topicality = topicality.clamp(TOPICALITY.0, TOPICALITY.1);
+        let (kind, nearness) = match (lexical, dense) {
+            (_, None) => (Kind::Lexical, share),
+            (None, Some(_)) => (Kind::Dense, best_cosine + NUDGES.0 * topicality),
+            (Some(_), Some(_)) => (Kind::Hybrid, best_cosine + NUDGES.0 * topicality + NUDGES.1 * share),
+        };
+        // beyond the cut a score may be anything below the last; words are rarer than nearness
+        let lexical_floor = if lexical.is_some_and(|leg| leg.is_cut) { last(lexical) / 2.0 } else { 0.0 };
+        let mut evidence = Evidence {
+            kind,
+            nearness,
+            scales: ((best_bm25.max(BEST_MIN.0) * BM25_USUAL).sqrt(), best_cosine.max(BEST_MIN.1)),
+            floors: (lexical_floor, last(dense)),
+            best: f32::NEG_INFINITY,
+        };
+        evidence.best = evidence.best_sum(lexical, dense);
+        evidence
+    }
+
+    /// Of a hit by its scores in the legs that returned it.
+    pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> Features {
+        let gap = (self.best - self.sum(lexical, dense)).max(0.0);
+        Features { kind: self.kind, nearness: self.nearness, gap }
+    }
+
+    fn sum(&self, lexical: Option<f32>, dense: Option<f32>) -> f32 {
+        let lexical = lexical.unwrap_or(self.floors.0) / self.scales.0;
+        let dense = dense.unwrap_or(self.floors.1) / self.scales.1;
+        match self.kind {
+            Kind::Hybrid => LEXICAL_WEIGHT * lexical + dense,
+            Kind::Lexical => lexical,
+            Kind::Dense => dense,
+        }
+    }
+
+    fn best_sum(&self, lexical: Option<Leg<'_>>, dense: Option<Leg<'_>>) -> f32 {
+        let (lexical, dense) = (ranking_of(lexical), ranking_of(dense));
+        let score_in = |leg: &[Scored], document: u32| {
+            leg.iter().find(|one| one.document == document).map(|one| one.score)
+        };
+        let by_words = lexical.iter().take(BEST_AMONG);
+        let by_words = by_words.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
+        let by_meaning = dense.iter().take(BEST_AMONG);
+        let by_meaning = by_meaning.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
+        by_words.chain(by_meaning).fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+fn ranking_of(leg: Option<Leg<'_>>) -> &[Scored] {
+    leg.map_or(&[], |leg| leg.ranking)
+}
+
+/// The logistic curves of one kind of search.
+#[derive(Debug, Clone, Copy)]
+struct Curve {
+    /// Log-odds that the collection can answer: intercept and slope over nearness.
+    answerable: (f32, f32),
+    /// Log-odds that the best hit of a query that can be answered does answer it.
+    best: f32,
+    /// What a gap of 1 takes from that.
+    gap: f32,
+    /// What the logarithm of the probability of an answer adds, by this factor.
+    unanswerable: f32,
+}
+
+/// Fitted by `scripts/relevance.py`.
+const HYBRID: Curve = Curve { answerable: (-22.11, 48.44), best: 0.265, gap: 4.094, unanswerable: 0.577 };
+const DENSE: Curve = Curve { answerable: (-21.72, 49.50), best: 0.096, gap: 7.995, unanswerable: 0.575 };
+const LEXICAL: Curve = Curve { answerable: (-8.27, 38.03), best: -0.067, gap: 5.254, unanswerable: 0.434 };
+
+impl Curve {
+    fn of(kind: Kind) -> Curve {
+        match kind {
+            Kind::Hybrid => HYBRID,
+            Kind::Lexical => LEXICAL,
+            Kind::Dense => DENSE,
+        }
+    }
+
+    fn log_odds(&self, features: &Features) -> f32 {
+        let answerable = self.answerable.0 + self.answerable.1 * features.nearness;
+        self.best - self.gap * features.gap - self.unanswerable * softplus(-answerable)
+    }
+}
+
+/// `ln(1 + exp(x))` without overflow.
+fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// From features to probabilities, for one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Added to the log-odds of the fitted curves.
+    shift: f32,
+    /// Multiplies them.
+    slope: f32,
+}
+
+impl Default for Calibration {
+    /// The fitted curves as they are.
+    fn default() -> Calibration {
+        Calibration { shift: 0.0, slope: 1.0 }
+    }
+}
+
+/// Whether a hit answered its query, as somebody said.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// Those of the hit when it was shown.
+    pub features: Features,
+    /// Whether it did.
+    pub is_relevant: bool,
+}
+
+/// How much collections differ before anything is known: standard deviations of shift and slope, from the fits that
+/// left one set out.
+const PRIOR_SPREAD: (f64, f64) = (1.0, 0.25);
+/// The order of hits is never turned round.
+const SLOPE_RANGE: (f64, f64) = (0.25, 4.0);
+/// Newton's method is done long before.
+const STEPS_MAX: usize = 30;
+
+impl Calibration {
+    /// The probability, from 0 to 1, that the hit answers the query.
+    pub fn relevance(&self, features: &Features) -> f32 {
+        let relevance = sigmoid(self.shift + self.slope * Curve::of(features.kind).log_odds(features));
+        if relevance.is_finite() { relevance } else { 0.0 }
+    }
+
+    /// The calibration that is most probable after the last [`FEEDBACK_MAX`] pieces of feedback: Platt's scaling with a
+    /// Gaussian prior around the fitted curves, by Newton's method. Without feedback, the fitted curves.
+    pub fn refined(feedback: &[Feedback]) -> Calibration {
+        let last = &feedback[feedback.len().saturating_sub(FEEDBACK_MAX)..];
+        let pairs: Vec<(f64, f64)> = last
+            .iter()
+            .map(|one| (Curve::of(one.features.kind).log_odds(&one.features), one.is_relevant))
+            .filter(|(log_odds, _)| log_odds.is_finite())
+            .map(|(log_odds, is_relevant)| (log_odds.into(), f64::from(u8::from(is_relevant))))
+            .collect();
+        let (mut shift, mut slope) = (0.0, 1.0);
+        for _ in 0..STEPS_MAX {
+            let (by_shift, by_slope) = newton_step(&pairs, shift, slope);
+            shift -= by_shift;
+            slope = (slope - by_slope).clamp(SLOPE_RANGE.0, SLOPE_RANGE.1);
+            if by_shift.abs() + by_slope.abs() < 1e-9 {
+                break;
+            }
+        }
+        Calibration { shift: shift as f32, slope: slope as f32 }
+    }
+}
+
+/// What Newton's method takes from shift and slope: the inverse of the second derivatives of the negative logarithm of
+/// the posterior, by its gradient.
+fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
+    let (shift_weight, slope_weight) = (PRIOR_SPREAD.0.powi(-2), PRIOR_SPREAD.1.powi(-2));
+    let (mut to_shift, mut to_slope) = (shift * shift_weight, (slope - 1.0) * slope_weight);
+    let (mut shift_twice, mut both, mut slope_twice) = (shift_weight, 0.0, slope_weight);
+    for &(log_odds, is_relevant) in pairs {
+        let expected = 1.0 / (1.0 + (-shift - slope * log_odds).exp());
+        let (error, weight) = (expected - is_relevant, expected * (1.0 - expected));
+        to_shift += error;
+        to_slope += error * log_odds;
+        shift_twice += weight;
+        both += weight * log_odds;
+        slope_twice += weight * log_odds * log_odds;
+    }
+    // never 0: both priors are in it
+    let determinant = shift_twice * slope_twice - both * both;
+    (
+        (slope_twice * to_shift - both * to_slope) / determinant,
+        (shift_twice * to_slope - both * to_shift) / determinant,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLERANCE: f32 = 1e-4;
+
+    fn ranking(pairs: &[(u32, f32)]) -> Vec<Scored> {
+        pairs.iter().map(|&(document, score)| Scored { document, score }).collect()
+    }
+
+    fn leg(ranking: &[Scored]) -> Option<Leg<'_>> {
+        Some(Leg { ranking, is_cut: false })
+    }
+
+    fn close(seen: f32, expected: f32) {
+        assert!((seen - expected).abs() < TOLERANCE, "{seen} is not {expected}");
+    }
+
+    /// A hybrid search whose best chunk holds half of the query's words.
+    fn evidence(topicality: f32) -> Evidence {
+        let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
+        let dense = ranking(&[(1, 0.6), (3, 0.3)]);
+        Evidence::of(leg(&lexical), leg(&dense), 44.0, topicality)
+    }
+
+    #[test]
+    fn nearness_is_the_best_cosine_nudged_by_subject_and_words() {
+        close(evidence(0.0).nearness, 0.6 + 0.08 * 0.5);
+        close(evidence(-2.0).nearness, 0.6 - 0.02 + 0.04);
+        close(evidence(-100.0).nearness, 0.6 - 0.05 + 0.04);
+        close(evidence(100.0).nearness, 0.6 + 0.005 + 0.04);
+    }
+
+    #[test]
+    fn the_gap_is_what_both_scores_lack_to_the_best_hit() {
+        let evidence = evidence(0.0);
+        close(evidence.features(Some(22.0), Some(0.6)).gap, 0.0);
+        // half of the best BM25 score, and the last of the cosines
+        close(evidence.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
+        // nothing of the words: the lexical leg was not cut
+        close(evidence.features(None, Some(0.3)).gap, 0.75 + 0.5);
+    }
+
+    #[test]
+    fn a_document_beyond_a_cut_has_half_of_the_last_lexical_score() {
+        let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
+        let cut = Leg { ranking: &lexical, is_cut: true };
+        let evidence = Evidence::of(Some(cut), leg(&dense), 44.0, 0.0);
+        close(evidence.features(None, Some(0.6)).gap, 0.75 * 0.75);
+    }
+
+    #[test]
+    fn the_best_hit_is_found_in_either_leg() {
+        // document 9 is second in both, and by the sum the best
+        let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
+        let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
+        let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0);
+        close(evidence.features(Some(21.0), Some(0.59)).gap, 0.0);
+        close(evidence.features(Some(22.0), Some(0.2)).gap, 0.6159);
+    }
+
+    #[test]
+    fn relevance_falls_with_the_gap_and_far_from_the_collection() {
+        let calibration = Calibration::default();
+        let relevance =
+            |nearness, gap| calibration.relevance(&Features { kind: Kind::Hybrid, nearness, gap });
+        close(relevance(0.7, 0.0), 0.5658);
+        close(relevance(0.7, 0.5), 0.1440);
+        close(relevance(0.4, 0.0), 0.2061);
+        close(relevance(0.2, 0.0), 0.0010);
+    }
+
+    #[test]
+    fn each_kind_has_its_own_curves_and_nothing_is_near_nothing() {
+        let relevance = |lexical, dense| {
+            let features = Evidence::of(lexical, dense, 0.0, 0.0).features(None, None);
+            (features.kind, Calibration::default().relevance(&features))
+        };
+        let nothing: Vec<Scored> = Vec::new();
+        let empty = leg(&nothing);
+        for (lexical, dense, kind) in
+            [(empty, None, Kind::Lexical), (None, empty, Kind::Dense), (empty, empty, Kind::Hybrid)]
+        {
+            let (seen, value) = relevance(lexical, dense);
+            assert_eq!(seen, kind);
+            assert!((0.0..0.05).contains(&value), "{value}");
+        }
+    }
+
+    #[test]
+    fn scores_that_are_no_numbers_are_not_relevant() {
+        let features = Features { kind: Kind::Dense, nearness: f32::NAN, gap: 0.0 };
+        assert_eq!(Calibration::default().relevance(&features), 0.0);
+    }
+
+    #[test]
+    fn a_background_is_the_cloud_of_its_sample() {
+        // a half points one way, a half another: the mean product with the others is 15/31 for all
+        let row = |place: usize| if place.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+        let sample: Vec<Vec<f32>> = (0..32).map(row).collect();
+        let background = Background::learn(&sample).unwrap();
+        assert_eq!(background.centroid, [0.5, 0.5]);
+        close(background.mean, 15.0 / 31.0);
+        close(background.spread, 1e-3);
+        assert!(background.topicality(&[0.0, -1.0]) < -100.0);
+        close(background.topicality(&[0.6, 0.8]) / 1e3, 0.7 - 15.0 / 31.0);
+        assert_eq!(Background::learn(&sample[..31]), None);
+    }
+
+    fn feedback(count: usize, relevant_of_ten: usize) -> Vec<Feedback> {
+        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        (0..count).map(|place| Feedback { features, is_relevant: place * 7 % 10 < relevant_of_ten }).collect()
+    }
+
+    #[test]
+    fn feedback_moves_relevance_to_what_users_say() {
+        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        assert_eq!(Calibration::refined(&[]), Calibration::default());
+        let relevance =
+            |count, relevant| Calibration::refined(&feedback(count, relevant)).relevance(&features);
+        assert!(
+            (relevance(10, 1) - 0.28).abs() < 0.05,
+            "ten are weighed against the prior: {}",
+            relevance(10, 1)
+        );
+        assert!((relevance(1000, 1) - 0.1).abs() < 0.01);
+        assert!((relevance(1000, 9) - 0.9).abs() < 0.01);
+    }
+
+    #[test]
+    fn contrary_feedback_does_not_turn_the_order_round() {
+        let near = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        let far = Features { gap: 1.0, ..near };
+        let said = |features, is_relevant| Feedback { features, is_relevant };
+        let contrary: Vec<Feedback> = (0..20_000)
+            .map(|place| if place % 2 == 0 { said(near, false) } else { said(far, true) })
+            .collect();
+        let refined = Calibration::refined(&contrary);
+        assert!(refined.relevance(&near) > refined.relevance(&far), "{refined:?}");
+    }
+
+    #[test]
+    fn only_the_last_feedback_counts() {
+        let old = feedback(20_000, 0);
+        let recent = feedback(FEEDBACK_MAX, 9);
+        let both: Vec<Feedback> = old.into_iter().chain(recent.clone()).collect();
+        assert_eq!(Calibration::refined(&both), Calibration::refined(&recent));
+    }
+}

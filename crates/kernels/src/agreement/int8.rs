@@ -1,0 +1,198 @@
+//! The int8 product and what it reads, of every instruction set.
+
+use super::{assert_close, numbers, tables};
+use crate::{Codes, Epilogue, Group, Int8Matrix, Kernels, MatmulInt8, Panels, QuantisedWeight};
+
+/// The codes of all rows, without what fills the rows up.
+fn codes_of(kernels: &Kernels, a: &Codes) -> Vec<u16> {
+    let code = |row: usize, k: usize| {
+        let at = &a.bytes()[row * a.row_bytes() + k * kernels.code_bytes..];
+        if kernels.code_bytes == 1 { u16::from(at[0]) } else { u16::from_le_bytes([at[0], at[1]]) }
+    };
+    (0..a.rows()).flat_map(|row| (0..a.width()).map(move |k| (row, k))).map(|(row, k)| code(row, k)).collect()
+}
+
+/// The codes themselves, and the product.
+fn product_int8(
+    kernels: &Kernels,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    epilogue: Epilogue,
+    group: Group,
+) -> (Vec<u16>, Vec<f32>) {
+    let weight = QuantisedWeight::new(&numbers(22, columns * depth), depth);
+    let packing = kernels.packing_int8;
+    let data = packing.pack(&weight.codes, columns, depth);
+    let padded = |values: &[f32]| {
+        let mut values = values.to_vec();
+        values.resize(packing.padded_columns(columns), 0.0);
+        values
+    };
+    let (scale, sum, bias) = (padded(&weight.scale), padded(&weight.sum), padded(&numbers(23, columns)));
+    let b = Int8Matrix { panels: Panels { depth, columns, packing, data: &data }, scale: &scale, sum: &sum };
+    let (stride, out_stride) = (depth + 3, bias.len() + 5);
+    let mut a = Codes::new();
+    a.fit(2 * rows, depth + 9, Group::Pair, 1); // larger than needed, with other contents
+    a.fit(rows, depth, group, kernels.code_bytes);
+    (kernels.quantise)(&numbers(21, rows * stride), stride, &mut a);
+    let codes = codes_of(kernels, &a);
+    let mut out = vec![0.0; rows * out_stride];
+    let start = numbers(24, rows * columns);
+    for row in 0..rows {
+        out[row * out_stride..][..columns].copy_from_slice(&start[row * columns..][..columns]);
+    }
+    (kernels.matmul_int8)(MatmulInt8 { a: &a, b, bias: &bias, epilogue, out: &mut out, out_stride });
+    (codes, (0..rows).flat_map(|row| out[row * out_stride..][..columns].to_vec()).collect())
+}
+
+#[test]
+fn every_int8_product_equals_the_reference_bit_for_bit() {
+    for (name, kernels) in tables() {
+        let fused = !name.ends_with("(emulated)"); // those round a multiply-add twice
+        for rows in (1..=15).chain([28, 29, 57]) {
+            for depth in [1, 2, 3, 7, 8, 31, 32, 65, 384] {
+                for columns in [1, 15, 16, 17, 31, 32, 33, 96] {
+                    for (epilogue, group) in [
+                        (Epilogue::Store, Group::Pair),
+                        (Epilogue::Gelu, Group::Pair),
+                        (Epilogue::Add, Group::Pair),
+                        (Epilogue::Store, Group::Quad),
+                    ] {
+                        let of = |kernels| product_int8(kernels, rows, depth, columns, epilogue, group);
+                        let (codes, got) = of(kernels);
+                        let (want_codes, want) = of(Kernels::scalar());
+                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?} {group:?}");
+                        assert_eq!(codes, want_codes, "{what}");
+                        let tolerance = match epilogue {
+                            _ if !fused => 1e-5,
+                            Epilogue::Gelu => 1e-6,
+                            Epilogue::Store | Epilogue::Add => 0.0,
+                        };
+                        assert_close(&what, &got, &want, tolerance);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_int8_product_is_near_the_float_product() {
+    let (depth, columns) = (384, 48);
+    for (name, kernels) in tables() {
+        let (_, got) = product_int8(kernels, 5, depth, columns, Epilogue::Store, Group::Pair);
+        let (a, b, bias) = (numbers(21, 5 * (depth + 3)), numbers(22, columns * depth), numbers(23, columns));
+        for (i, got) in got.into_iter().enumerate() {
+            let (row, column) = (i / columns, i % columns);
+            let (x, w) = (&a[row * (depth + 3)..][..depth], &b[column * depth..][..depth]);
+            let want = (Kernels::scalar().dot)(x, w) + bias[column];
+            assert!((got - want).abs() < 0.15, "{name}: at {row}, {column} got {got}, want {want}");
+        }
+    }
+}
+
+/// The sums of the codes that have a common limit.
+fn group_sums(codes: &[u16], group: Group) -> Vec<u16> {
+    let pairs: Vec<u16> = codes.chunks(2).map(|pair| pair.iter().sum()).collect();
+    match group {
+        Group::Pair => pairs,
+        Group::Quad => (0..pairs.len() / 2).map(|k| pairs[k] + pairs[k + pairs.len() / 2]).collect(),
+    }
+}
+
+#[test]
+fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
+    let shapes: [fn(usize, f32) -> f32; 7] = [
+        |_, x| x,
+        |k, x| if k == 5 { -9.0 } else { x }, // one value far below: all others are high
+        |k, x| if k == 5 { 9.0 } else { x },  // and far above
+        |k, x| if k < 2 { 9.0 - 18.0 * k as f32 } else { x }, // far out on both sides, in one pair
+        |k, x| if k < 4 { 9.0 - 18.0 * (k / 2) as f32 } else { x }, // in two
+        |_, x| 1e4 + x / 64.0,                // little spread far from zero
+        |_, x| x.signum(),
+    ];
+    let widths = || (2..=37).chain([64, 384]).flat_map(|width| [(width, Group::Pair), (width, Group::Quad)]);
+    for (name, kernels) in tables() {
+        for ((width, group), (shape, value)) in
+            widths().flat_map(|width| shapes.iter().enumerate().map(move |shape| (width, shape)))
+        {
+            let row: Vec<f32> =
+                numbers(31, width).into_iter().enumerate().map(|(k, x)| value(k, x)).collect();
+            let mut a = Codes::new();
+            a.fit(1, width, group, kernels.code_bytes);
+            (kernels.quantise)(&row, width, &mut a);
+            let (codes, factor) = (codes_of(kernels, &a), a.factors()[0]);
+            let what = format!("{name} {width} shape {shape} {group:?}: {codes:?}");
+            assert!(codes.iter().all(|code| *code <= 255), "{what}");
+            assert!(group_sums(&codes, a.group()).iter().all(|sum| *sum <= 258), "{what}");
+            // at worst all values of a group are far out
+            let steps = if a.group() == Group::Quad { 64.0 } else { 128.5 };
+            let spread = row.iter().fold(0.0f32, |max, x| max.max((x - factor.base).abs()));
+            assert!(factor.scale.abs() <= spread / steps, "{what}");
+            for (x, code) in row.iter().zip(&codes) {
+                let error = (factor.base + factor.scale * f32::from(*code) - x).abs();
+                assert!(error <= 1.51 * factor.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_largest_sums_of_products_do_not_saturate() {
+    let pairs = [[255.0f32, 3.0], [3.0, 255.0], [129.0, 129.0], [0.0, 0.0]];
+    let halves = [[[255.0f32, 2.0], [64.0, 65.0], [0.0, 0.0]], [[0.0, 0.0], [63.0, 65.0], [129.0, 128.0]]];
+    let (depth, columns) = (96, 33);
+    let of_pairs: Vec<f32> = (0..depth).map(|k| pairs[k / 2 % 4][k % 2]).collect();
+    let of_quads: Vec<f32> = (0..depth).map(|k| halves[k / 48][k / 2 % 3][k % 2]).collect();
+    let rows = [(Group::Pair, of_pairs), (Group::Quad, of_quads)];
+    for ((name, kernels), (group, row)) in
+        tables().into_iter().flat_map(|table| rows.iter().map(move |row| (table.clone(), row)))
+    {
+        let sign = |column: usize, k: usize| match column {
+            0 => 1.0,
+            1 => -1.0,
+            _ if (k / 2 + column).is_multiple_of(3) => -1.0,
+            _ => 1.0,
+        };
+        let weight: Vec<f32> =
+            (0..columns).flat_map(|column| (0..depth).map(move |k| sign(column, k))).collect();
+        let weight = QuantisedWeight::new(&weight, depth);
+        assert!(weight.codes.iter().all(|code| code.abs() == 127));
+        let packing = kernels.packing_int8;
+        let data = packing.pack(&weight.codes, columns, depth);
+        let padded = packing.padded_columns(columns);
+        let (scale, zero) = (vec![1.0; padded], vec![0.0; padded]);
+        let panels = Panels { depth, columns, packing, data: &data };
+        let mut a = Codes::new();
+        a.fit(1, depth, *group, kernels.code_bytes);
+        (kernels.quantise)(row, depth, &mut a);
+        assert!(codes_of(kernels, &a).iter().zip(row).all(|(code, x)| f32::from(*code) == *x), "{name}");
+        let mut out = vec![0.0; padded];
+        (kernels.matmul_int8)(MatmulInt8 {
+            a: &a,
+            b: Int8Matrix { panels, scale: &scale, sum: &zero },
+            bias: &zero,
+            epilogue: Epilogue::Store,
+            out: &mut out,
+            out_stride: padded,
+        });
+        for (column, got) in out.iter().take(columns).enumerate() {
+            let want: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
+            assert_eq!(*got, want, "{name} {group:?} column {column}");
+        }
+    }
+}
+
+#[test]
+fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
+    for (name, kernels) in tables() {
+        for row in [[0.0f32; 19], [-3.5; 19], [1e30; 19], [f32::MIN_POSITIVE; 19]] {
+            let mut a = Codes::new();
+            a.fit(1, row.len(), Group::Pair, kernels.code_bytes);
+            (kernels.quantise)(&row, row.len(), &mut a);
+            let factor = a.factors()[0];
+            assert_eq!((factor.scale, factor.base), (0.0, row[0]), "{name}");
+        }
+    }
+}

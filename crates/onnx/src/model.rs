@@ -1,0 +1,195 @@
+//! A network and the sessions that run it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ort::session::Session;
+use ort::session::builder::GraphOptimizationLevel;
+use ort::value::TensorRef;
+use weir_encoder::Outline;
+
+use crate::{OnnxError, Runtime};
+
+/// Which of a model's sessions runs a text. Each has threads of its own, which stand in line for cores as the thread that runs the
+/// session's first text does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits.
+    Interactive,
+    /// Nobody does.
+    Bulk,
+}
+
+/// An embedder whose network is an ONNX file. Shared by all threads.
+pub struct OnnxModel {
+    outline: Outline,
+    runtime: Runtime,
+    network: PathBuf,
+    fingerprint: String,
+    threads: usize,
+    interactive: Mutex<Option<Session>>,
+    bulk: Mutex<Option<Session>>,
+}
+
+/// The inputs that a network may have. The first two must be there.
+const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+/// Names of the last hidden rows, in exports of `optimum` and of sentence-transformers.
+const OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
+
+impl OnnxModel {
+    /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the small files of the Hugging Face layout beside it. A text
+    /// runs on `threads` threads.
+    ///
+    /// The session of the interactive lane is made here, that of the bulk lane when it is first needed; each holds the weights.
+    ///
+    /// # Errors
+    /// [`OnnxError`].
+    pub fn load(folder: &Path, runtime: Runtime, threads: usize) -> Result<OnnxModel, OnnxError> {
+        let network = [folder.join("model.onnx"), folder.join("onnx").join("model.onnx")];
+        let network = network
+            .into_iter()
+            .find(|path| path.is_file())
+            .ok_or_else(|| OnnxError::NoNetwork { folder: folder.to_owned() })?;
+        let outline = Outline::load(folder)?;
+        let beside = [network.with_extension("onnx_data"), network.with_extension("onnx.data")];
+        let files: Vec<&Path> = std::iter::once(network.as_path())
+            .chain(beside.iter().map(PathBuf::as_path).filter(|path| path.is_file()))
+            .collect();
+        let fingerprint = Outline::fingerprint(folder, &files, "onnx")?;
+        let model = OnnxModel {
+            outline,
+            runtime,
+            network,
+            fingerprint,
+            threads,
+            interactive: Mutex::default(),
+            bulk: Mutex::default(),
+        };
+        let session = model.session()?;
+        model.check(&session)?;
+        *model.interactive.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        Ok(model)
+    }
+
+    /// The same model with other lengths that its embeddings can be cut to than its files say.
+    ///
+    /// # Errors
+    /// A length that is 0 or longer than an embedding.
+    pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
+        self.outline = self.outline.with_dimensions(dimensions)?;
+        Ok(self)
+    }
+
+    /// What the folder says.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// Hash of everything that decides an embedding, the version of the runtime aside.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The embeddings of sequences of token ids, as the outline's tokenizer makes them: `dimension` floats each, one after the other.
+    ///
+    /// # Errors
+    /// [`OnnxError::Run`] and [`OnnxError::Shape`].
+    pub fn embed(&self, sequences: &[&[u32]], lane: Lane) -> Result<Vec<f32>, OnnxError> {
+        let slot = match lane {
+            Lane::Interactive => &self.interactive,
+            Lane::Bulk => &self.bulk,
+        };
+        let dimension = self.outline.dimension();
+        let mut out = vec![0.0; sequences.len() * dimension];
+        for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(dimension)) {
+            // held for one text: others come in between
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            let session = match &mut *slot {
+                Some(session) => session,
+                none => none.insert(self.session()?),
+            };
+            self.run(session, ids, out)?;
+        }
+        Ok(out)
+    }
+
+    fn failed(&self, reason: impl ToString) -> OnnxError {
+        OnnxError::Run { path: self.network.clone(), reason: reason.to_string() }
+    }
+
+    fn shape(&self, reason: impl Into<String>) -> OnnxError {
+        OnnxError::Shape { path: self.network.clone(), reason: reason.into() }
+    }
+
+    fn session(&self) -> Result<Session, OnnxError> {
+        let build = || -> Result<Session, String> {
+            let text = |error: &dyn std::fmt::Display| error.to_string();
+            let mut builder = Session::builder(&self.runtime.environment)
+                .map_err(|error| text(&error))?
+                .with_intra_threads(self.threads)
+                .map_err(|error| text(&error))?
+                // a thread without work must not keep a core from others
+                .with_intra_op_spinning(false)
+                .map_err(|error| text(&error))?
+                .with_optimization_level(GraphOptimizationLevel::All)
+                .map_err(|error| text(&error))?;
+            builder.commit_from_file(&self.network).map_err(|error| text(&error))
+        };
+        build().map_err(|reason| self.failed(reason))
+    }
+
+    fn check(&self, session: &Session) -> Result<(), OnnxError> {
+        let inputs: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
+        if let Some(unknown) = inputs.iter().find(|name| !INPUTS.contains(name)) {
+            return Err(self.shape(format!(
+                "it has an input `{unknown}`, and Weir gives `input_ids`, `attention_mask` and `token_type_ids`; \
+                 export it for feature extraction"
+            )));
+        }
+        if !inputs.contains(&INPUTS[0]) {
+            return Err(self.shape("it has no input `input_ids`; export it for feature extraction"));
+        }
+        self.output(session).map(drop)
+    }
+
+    /// The name of the output with the last hidden rows.
+    fn output(&self, session: &Session) -> Result<&'static str, OnnxError> {
+        let has = |name: &&&str| session.outputs().iter().any(|output| output.name() == **name);
+        OUTPUTS.iter().find(has).copied().ok_or_else(|| {
+            self.shape(
+                "it has no output `last_hidden_state`; export it for feature extraction, without pooling",
+            )
+        })
+    }
+
+    fn run(&self, session: &mut Session, ids: &[u32], out: &mut [f32]) -> Result<(), OnnxError> {
+        let name = self.output(session)?;
+        let count = ids.len();
+        let ids: Vec<i64> = ids.iter().map(|id| i64::from(*id)).collect();
+        let (mask, types) = (vec![1_i64; count], vec![0_i64; count]);
+        let mut inputs = Vec::with_capacity(INPUTS.len());
+        for input in session.inputs() {
+            let values = match INPUTS.iter().position(|name| *name == input.name()) {
+                Some(0) => &ids,
+                Some(1) => &mask,
+                _ => &types,
+            };
+            let tensor = TensorRef::from_array_view(([1, count], values.as_slice()))
+                .map_err(|error| self.failed(error))?;
+            inputs.push((input.name().to_owned(), tensor));
+        }
+        let outputs = session.run(inputs).map_err(|error| self.failed(error))?;
+        let (shape, rows) =
+            outputs[name].try_extract_tensor::<f32>().map_err(|error| self.shape(error.to_string()))?;
+        let dimension = self.outline.dimension();
+        if rows.len() != count * dimension {
+            let reason = format!(
+                "`{name}` has the shape {:?} for {count} tokens, and `config.json` says {dimension} floats a token",
+                &shape[..]
+            );
+            return Err(self.shape(reason));
+        }
+        self.outline.pool(rows, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,452 @@
+#!/usr/bin/env python3
+"""Fits and measures the estimate of relevance over evaluation sets; prints tables, coefficients, and draws a plot.
+
+Ingests the sets into a gateway of its own, asks every query of every set of every collection, and reads what the
+estimate sees of the hits through the example `relevance_features`. Then, for each kind of search:
+
+- calibration: expected calibration error (ten bins of one width) over a set's (query, hit) pairs of the first ten hits,
+  and over the first hits alone, by curves that were fitted without the set; hits without a judgment count as not
+  relevant;
+- answerable or not: area under the ROC of a set's own queries against those of another set asked of its collection, by
+  the best relevance among the hits, with the same curves, beside raw top-1 cosine;
+- feedback: the calibration error when some judged hits of the set refine the curves.
+
+    cargo build --release --workspace --example relevance_features
+    scripts/relevance.py --data /path/to/sets --work /tmp/relevance --plot docs/benchmarks/relevance.svg
+
+A second run with the same `--work` measures again without ingesting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import fmean as mean
+from typing import Any
+
+import quality
+
+SETS = ("scifact", "cranfield", "cacm", "xquad_en", "dbpedia_entity_subset5k", "trecqa")
+KINDS = ("hybrid", "dense", "lexical")
+BINS = 10
+# The first column is the intercept and is not held back.
+RIDGE = 1e-3
+# How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
+SHARPNESS = 2.0
+FOREIGN_WEIGHT = 0.25
+FOREIGN_QUERIES_MAX = 150
+# The prior of the product's refinement: standard deviations of shift and slope.
+PRIOR = (1.0, 0.25)
+FEEDBACK = (10, 30, 100)
+REPEATS = 20
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What the estimate sees of one hit, and whether it was judged relevant."""
+
+    nearness: float
+    gap: float
+    shipped: float
+    relevant: float
+
+
+@dataclass(frozen=True)
+class Query:
+    """The first hits of a query by kind of search, and the raw cosine of the best chunk."""
+
+    hits: dict[str, list[Hit]]
+    cosine: float
+
+
+Asked = dict[tuple[str, str], list[Query]]
+
+
+def sigmoid(value: float) -> float:
+    """The logistic function, without overflow."""
+    if value < 0:
+        power = math.exp(max(value, -700.0))
+        return power / (1.0 + power)
+    return 1.0 / (1.0 + math.exp(-value))
+
+
+def softplus(value: float) -> float:
+    """ln(1 + exp(value)), without overflow."""
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
+
+# Values, label, weight.
+Row = tuple[tuple[float, ...], float, float]
+
+
+def solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Solves a small linear system by elimination with pivots."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda row: abs(rows[row][column]))
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        for row in range(size):
+            if row != column:
+                factor = rows[row][column] / rows[column][column]
+                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[column], strict=True)]
+    return [rows[at][size] / rows[at][at] for at in range(size)]
+
+
+def logistic(rows: list[Row], centre: tuple[float, ...], spread: tuple[float, ...]) -> list[float]:
+    """Weighted logistic regression by Newton's method with a Gaussian prior; the first column of a row is 1.
+
+    `centre` and `spread` describe the prior of each coefficient; an infinite spread leaves it free.
+    """
+    size = len(centre)
+    found = list(centre)
+    for _ in range(40):
+        weights = [0.0 if math.isinf(one) else one**-2 for one in spread]
+        gradient = [weight * (a - b) for weight, a, b in zip(weights, found, centre, strict=True)]
+        twice = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
+        for values, label, weight in rows:
+            expected = sigmoid(sum(a * b for a, b in zip(found, values, strict=True)))
+            error, curvature = weight * (expected - label), weight * expected * (1.0 - expected)
+            for i, a in enumerate(values):
+                gradient[i] += error * a
+                for j in range(i + 1):
+                    twice[i][j] += curvature * a * values[j]
+        for i in range(size):
+            twice[i][i] += 1e-9
+            for j in range(i):
+                twice[j][i] = twice[i][j]
+        step = solve(twice, gradient)
+        found = [a - b for a, b in zip(found, step, strict=True)]
+        if max(map(abs, step)) < 1e-7:
+            break
+    return found
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The curves of one kind of search, as in `relevance.rs`."""
+
+    answerable: tuple[float, float]
+    best: float
+    gap: float
+    unanswerable: float
+
+    def log_odds(self, hit: Hit) -> float:
+        """That the hit answers its query."""
+        answerable = self.answerable[0] + self.answerable[1] * hit.nearness
+        return self.best - self.gap * hit.gap - self.unanswerable * softplus(-answerable)
+
+
+def fit(asked: Asked, kind: str, sets: list[str]) -> Curve:
+    """Fits the curves over some sets, each of which weighs the same."""
+    pairs = [(collection, queries) for collection in sets for queries in sets]
+
+    def weight(collection: str, queries: str, foreign: float) -> float:
+        return 1000.0 if collection == queries else 1000.0 * foreign / (len(sets) - 1)
+
+    rows: list[Row] = []
+    for pair in pairs:
+        nearness = [query.hits[kind][0].nearness for query in asked[pair] if query.hits[kind]]
+        own = float(pair[0] == pair[1])
+        rows += [((1.0, one), own, weight(*pair, 1.0) / len(nearness)) for one in nearness]
+    intercept, slope = logistic(rows, (0.0, 0.0), (math.inf, 1000.0))
+    answerable = (SHARPNESS * intercept, SHARPNESS * slope)
+
+    rows = []
+    for pair in pairs:
+        queries = asked[pair]
+        if pair[0] != pair[1]:
+            queries = queries[:: max(1, len(queries) // FOREIGN_QUERIES_MAX)]
+        hits = [hit for query in queries for hit in query.hits[kind]]
+        for hit in hits:
+            unanswerable = -softplus(-(answerable[0] + answerable[1] * hit.nearness))
+            rows.append(((1.0, -hit.gap, unanswerable), hit.relevant, weight(*pair, FOREIGN_WEIGHT) / len(hits)))
+    best, gap, unanswerable = logistic(rows, (0.0, 0.0, 0.0), (math.inf, 1.0 / RIDGE, 1.0 / RIDGE))
+    return Curve(answerable, best, gap, unanswerable)
+
+
+def calibration_error(pairs: list[tuple[float, float]]) -> float:
+    """Expected calibration error of (probability, label) pairs."""
+    error = 0.0
+    for members in bins(pairs):
+        if members:
+            expected, observed = mean(p for p, _ in members), mean(y for _, y in members)
+            error += len(members) / len(pairs) * abs(expected - observed)
+    return error
+
+
+def bins(pairs: list[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """The pairs by probability, in bins of one width."""
+    found: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
+    for pair in pairs:
+        found[min(int(pair[0] * BINS), BINS - 1)].append(pair)
+    return found
+
+
+def area_under_roc(above: list[float], below: list[float]) -> float:
+    """The probability that one of `above` is larger than one of `below`; ties count half."""
+    ranked = sorted([(value, 1) for value in above] + [(value, 0) for value in below])
+    total, at = 0.0, 0
+    while at < len(ranked):
+        end = at
+        while end < len(ranked) and ranked[end][0] == ranked[at][0]:
+            end += 1
+        total += (at + 1 + end) / 2 * sum(label for _, label in ranked[at:end])
+        at = end
+    count = len(above)
+    return (total - count * (count + 1) / 2) / (count * len(below))
+
+
+def judged(
+    queries: list[Query], kind: str, curve: Curve, refined: tuple[float, float] = (0.0, 1.0)
+) -> list[list[tuple[float, float]]]:
+    """(probability, label) of the hits of every query."""
+    shift, slope = refined
+    return [
+        [(sigmoid(shift + slope * curve.log_odds(hit)), hit.relevant) for hit in query.hits[kind]] for query in queries
+    ]
+
+
+def flat(lists: Iterable[list[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """All pairs."""
+    return [pair for one in lists for pair in one]
+
+
+def some_of(hits: list[Hit], seed: int) -> list[Hit]:
+    """Three hits that a user might have judged."""
+    return Random(seed).sample(hits, min(3, len(hits)))  # noqa: S311 - not for secrets
+
+
+def after_feedback(queries: list[Query], kind: str, curve: Curve, count: int) -> float:
+    """The calibration error when `count` hits refine the curves, over the hits of queries without any of them."""
+    errors = []
+    for seed in range(REPEATS):
+        order = list(range(len(queries)))
+        Random(seed).shuffle(order)  # noqa: S311 - not for secrets
+        told = {at for at in order[: max(count // 3, 1)] if queries[at].hits[kind]}
+        hits = [hit for at in sorted(told) for hit in some_of(queries[at].hits[kind], seed + at)]
+        rows: list[Row] = [((1.0, curve.log_odds(hit)), hit.relevant, 1.0) for hit in hits]
+        shift, slope = logistic(rows, (0.0, 1.0), PRIOR)
+        rest = [query for at, query in enumerate(queries) if at not in told]
+        errors.append(calibration_error(flat(judged(rest, kind, curve, (shift, slope)))))
+    return mean(errors)
+
+
+def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Curve:
+    """Prints the tables of one kind of search; the curves over all sets are what is shipped."""
+    print(f"\n## {kind}\n")
+    print("| set left out | queries | relevant (first ten / first) | expected | ECE | ECE of the first hit |", end="")
+    print("".join(f" after {count} |" for count in FEEDBACK))
+    print("|---|---|---|---|---|---|" + "---|" * len(FEEDBACK))
+    curves = {name: fit(asked, kind, [other for other in sets if other != name]) for name in sets}
+    own: dict[str, list[tuple[float, float]]] = {}
+    errors: list[tuple[float, float]] = []
+    for name in sets:
+        queries = asked[name, name]
+        lists = judged(queries, kind, curves[name])
+        own[name], first = flat(lists), [one[0] for one in lists if one]
+        errors.append((calibration_error(own[name]), calibration_error(first)))
+        base, base_first = mean(y for _, y in own[name]), mean(y for _, y in first)
+        expected, expected_first = mean(p for p, _ in own[name]), mean(p for p, _ in first)
+        told = "".join(f" {after_feedback(queries, kind, curves[name], count):.3f} |" for count in FEEDBACK)
+        shares = f"{base:.2f} / {base_first:.2f} | {expected:.2f} / {expected_first:.2f}"
+        print(f"| {name} | {len(queries)} | {shares} | {errors[-1][0]:.3f} | {errors[-1][1]:.3f} |{told}")
+    pooled = calibration_error(flat(own.values()))
+    print(
+        f"| mean of the sets | | | | {mean(e for e, _ in errors):.3f} | {mean(e for _, e in errors):.3f} |"
+        + " |" * len(FEEDBACK)
+    )
+    print(f"| all pairs together | | | | {pooled:.3f} | |" + " |" * len(FEEDBACK))
+    print_areas(asked, kind, sets, curves)
+    print_thresholds(asked, kind, sets, curves)
+    if plot:
+        plot.write_text(reliability_plot(own), encoding="utf-8")
+    return fit(asked, kind, sets)
+
+
+def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+    """Prints how well own and foreign queries are told apart, beside raw top-1 cosine."""
+
+    def best(queries: list[Query], curve: Curve) -> list[float]:
+        return [max((pair[0] for pair in one), default=0.0) for one in judged(queries, kind, curve)]
+
+    print("\n| collection (curves without it) |" + "".join(f" {name} |" for name in sets))
+    print("|---|" + "---|" * len(sets))
+    below = 0
+    for name in sets:
+        cells = []
+        for other in sets:
+            if other == name:
+                cells.append("")
+                continue
+            ours = area_under_roc(best(asked[name, name], curves[name]), best(asked[name, other], curves[name]))
+            raw = area_under_roc([q.cosine for q in asked[name, name]], [q.cosine for q in asked[name, other]])
+            worse = ours < raw - 1e-9
+            below += worse
+            cells.append(f"{ours:.4f} ({raw:.4f})" + (" BELOW" if worse else ""))
+        print(f"| {name} |" + "".join(f" {cell} |" for cell in cells))
+    print(f"\nrelevance (raw top-1 cosine); pairs below raw cosine: {below} of {len(sets) * (len(sets) - 1)}")
+
+
+def print_thresholds(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+    """Prints how many own and foreign queries still get a result at some values of `min_relevance`."""
+
+    def kept(queries: list[Query], curve: Curve, least: float) -> float:
+        return mean(float(any(p >= least for p, _ in one)) for one in judged(queries, kind, curve))
+
+    print("\n| min_relevance |" + "".join(f" {name} |" for name in sets))
+    print("|---|" + "---|" * len(sets))
+    for least in THRESHOLDS:
+        cells = []
+        for name in sets:
+            foreign = mean(kept(asked[name, other], curves[name], least) for other in sets if other != name)
+            cells.append(f" {100 * kept(asked[name, name], curves[name], least):.0f} / {100 * foreign:.0f} % |")
+        print(f"| {least} |" + "".join(cells))
+
+
+def reliability_plot(own: dict[str, list[tuple[float, float]]]) -> str:
+    """An SVG: what came true over what was expected, a panel for each set."""
+    size, gap, columns = 170, 40, 3
+    rows = -(-len(own) // columns)
+    width, height = columns * (size + gap) + gap, rows * (size + gap + 14) + gap
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        ' font-family="sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+    ]
+    for at, (name, pairs) in enumerate(own.items()):
+        x, y = gap + at % columns * (size + gap), gap + at // columns * (size + gap + 14)
+        title = f"{name}: ECE {calibration_error(pairs):.3f}"
+        out += [
+            f'<text x="{x}" y="{y - 6}">{title}</text>',
+            f'<rect x="{x}" y="{y}" width="{size}" height="{size}" fill="none" stroke="#999"/>',
+            f'<path d="M{x} {y + size}L{x + size} {y}" stroke="#bbb" stroke-dasharray="3"/>',
+            f'<text x="{x}" y="{y + size + 13}" fill="#666">expected 0..1, observed upwards</text>',
+        ]
+        for members in bins(pairs):
+            if members:
+                expected, observed = mean(p for p, _ in members), mean(v for _, v in members)
+                radius = 2 + 9 * math.sqrt(len(members) / len(pairs))
+                centre = f'cx="{x + size * expected:.1f}" cy="{y + size * (1 - observed):.1f}"'
+                out.append(f'<circle {centre} r="{radius:.1f}" fill="#27c" fill-opacity="0.6"/>')
+    return "\n".join([*out, "</svg>", ""])
+
+
+@contextmanager
+def gateway(binary: Path, model: Path, work: Path) -> Iterator[str]:
+    """A gateway over `work/data`: its URL while it's ready."""
+    address = "127.0.0.1:18473"
+    log = work / "log"
+    with log.open("wb") as sink:
+        command = [str(binary), "serve", "--listen", address, "--data-dir", str(work / "data"), "--model", str(model)]
+        server = subprocess.Popen(command, stdout=sink, stderr=sink)
+    try:
+        quality.wait_until_ready(f"http://{address}", server, log)
+        yield f"http://{address}"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def embeddings(connection: quality.Gateway, texts: list[str]) -> list[list[float]]:
+    """Embeds texts."""
+    found: list[list[float]] = []
+    for at in range(0, len(texts), 64):
+        reply = connection.call("POST", "/v1/embeddings", {"model": "all-MiniLM-L6-v2", "input": texts[at : at + 64]})
+        found += [item["embedding"] for item in reply["data"]]
+    return found
+
+
+def collect(data: dict[str, quality.EvaluationSet], options: argparse.Namespace) -> None:
+    """Ingests what isn't there, embeds all queries, and writes what the estimate sees into `work/seen`."""
+    work: Path = options.work
+    searches: dict[str, str] = {}
+    with gateway(options.binary, options.model, work) as url, closing(quality.Gateway(url)) as connection:
+        there = {one["name"] for one in connection.call("GET", "/v1/collections")["data"]}
+        for name, one in data.items():
+            if collection_name(name) not in there:
+                quality.ingest(connection, collection_name(name), one.documents)
+            lines = zip(one.queries.values(), embeddings(connection, list(one.queries.values())), strict=True)
+            searches[name] = "".join(json.dumps({"query": text, "embedding": row}) + "\n" for text, row in lines)
+    with closing(sqlite3.connect(work / "data" / "store.sqlite3")) as store:
+        ids = dict(store.execute("SELECT name, id FROM collections"))
+    (work / "seen").mkdir(exist_ok=True)
+    for collection in data:
+        folder = max((work / "data" / "index" / str(ids[collection_name(collection)])).iterdir())
+        form = json.loads((folder / "FORMAT").read_text(encoding="utf-8"))
+        command = [str(options.features), str(folder), str(form["dimension"]), form["fingerprint"]]
+        for name, asked in searches.items():
+            ran = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+            (work / "seen" / f"{collection}.{name}.jsonl").write_text(ran.stdout, encoding="utf-8")
+
+
+def collection_name(name: str) -> str:
+    """What a set's collection is called."""
+    return name.replace("_", "-")
+
+
+def read(data: dict[str, quality.EvaluationSet], work: Path) -> Asked:
+    """What was collected, with the judgments."""
+    asked: Asked = {}
+    for collection in data:
+        for name, one in data.items():
+            lines = (work / "seen" / f"{collection}.{name}.jsonl").read_text(encoding="utf-8").splitlines()
+            asked[collection, name] = [
+                query_of(json.loads(line), one.judgments[query] if collection == name else {})
+                for query, line in zip(one.queries, lines, strict=True)
+            ]
+    return asked
+
+
+def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
+    """One line of the example's output."""
+    hits = {
+        kind: [
+            Hit(near, gap, shipped, float(scores.get(document, 0) > 0)) for document, near, gap, shipped in seen[kind]
+        ]
+        for kind in KINDS
+    }
+    return Query(hits, float(seen["best_cosine"] or 0.0))
+
+
+def main(arguments: list[str]) -> int:
+    """Collects, fits and prints; 0, also when there is no data, which is said."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", quality.ROOT / "target")) / "release"
+    parser = argparse.ArgumentParser(description="Fit and measure the estimate of relevance.")
+    parser.add_argument("sets", nargs="*", default=list(SETS), help="folders below the data folder")
+    parser.add_argument("--data", default=os.environ.get("WEIR_EVAL_DATA", ""), help="folder of the sets")
+    parser.add_argument("--work", type=Path, required=True, help="folder for the gateway's data and what was seen")
+    parser.add_argument("--binary", type=Path, default=target / "weir")
+    parser.add_argument("--features", type=Path, default=target / "examples" / "relevance_features")
+    parser.add_argument("--model", type=Path, default=quality.ROOT / "models" / "all-MiniLM-L6-v2")
+    parser.add_argument("--plot", type=Path, help="write the reliability plot of hybrid search here")
+    parser.add_argument("--again", action="store_true", help="measure what an earlier run saw")
+    options = parser.parse_args(arguments)
+    if not options.data or not Path(options.data).is_dir():
+        print(f"relevance: SKIPPED, no data folder at `{options.data}`; name one with --data")
+        return 0
+    options.work.mkdir(parents=True, exist_ok=True)
+    data = {name: quality.load_set(Path(options.data) / name) for name in options.sets}
+    if not options.again:
+        collect(data, options)
+    asked = read(data, options.work)
+    shipped = {kind: report(asked, kind, list(data), options.plot if kind == "hybrid" else None) for kind in KINDS}
+    print("\n## Coefficients over all sets, for `crates/index/src/relevance.rs`\n")
+    for kind, curve in shipped.items():
+        print(f"{kind.upper()}: {curve}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
