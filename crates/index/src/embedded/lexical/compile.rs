@@ -28,7 +28,7 @@ pub(crate) struct LexicalQuery {
     pub(super) ranking: Option<Box<dyn Matcher>>,
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Box<dyn Matcher>>,
-    /// The terms that rank, for explaining.
+    /// The terms that rank, and those that would if a document held them.
     pub(super) terms: Vec<QueryTerm>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
@@ -88,11 +88,12 @@ impl Compiler<'_> {
                 searched.push(term);
                 continue;
             }
-            if self.corrections.len() == CORRECTIONS_MAX {
-                continue;
-            }
-            let instead = similar::misspelt(searcher, field, &term.text)?;
-            if !instead.is_empty() {
+            let may_correct = self.corrections.len() < CORRECTIONS_MAX;
+            let instead =
+                if may_correct { similar::misspelt(searcher, field, &term.text)? } else { Vec::new() };
+            if instead.is_empty() {
+                self.terms.push(term);
+            } else {
                 let count = term.count;
                 searched.extend(instead.iter().map(|other| QueryTerm { text: other.clone(), count }));
                 self.corrections.push(Correction { term: term.text, instead });
