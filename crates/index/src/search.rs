@@ -150,7 +150,7 @@ pub enum Fusion {
 }
 
 impl Default for Fusion {
-    /// Convex with equal weights, which measured best over the development sets.
+    /// Convex with equal weights, amid those that measured well on every development set.
     fn default() -> Fusion {
         Fusion::Convex { lexical: 0.5, dense: 0.5 }
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Pairs of characters that overlap are merged into one span. The words that [`query_terms`] drops are not
 /// marked.
 pub fn highlight(text: &str, query: &str, language: Language) -> Vec<Range<usize>> {
-    let terms: HashSet<String> = query_terms(query, language).into_iter().collect();
+    let terms: HashSet<String> = query_terms(query, language).into_iter().map(|term| term.text).collect();
     let mut spans: Vec<Range<usize>> = Vec::new();
     if terms.is_empty() {
         return spans;

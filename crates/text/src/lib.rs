@@ -21,5 +21,5 @@ pub use chunk::{Chunking, TokenOffsets, chunk};
 pub use hash::text_hash;
 pub use highlight::{highlight, snippet};
 pub use language::Language;
-pub use query::{is_stop_word, query_terms};
+pub use query::{QueryTerm, is_stop_word, query_terms};
 pub use signature::Signature;

@@ -51,7 +51,7 @@ pub struct Fusion {
 pub enum FusionMethod {
     /// Weighted reciprocal rank: only the order counts.
     Rrf,
-    /// Weighted sum of scores, each ranking's scores first stretched to 0..1.
+    /// Weighted sum of scores, each as a share of its ranking's best.
     Convex,
 }
 

@@ -70,7 +70,6 @@ impl MappedFiles {
             vectors,
         })
     }
-
 }
 
 /// A file of which a search needs a few places only. It is read, not mapped: mapped pages count as memory of the process,

@@ -35,7 +35,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
-pub(crate) use ranking::spread;
+pub(crate) use ranking::scatter;
 
 use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};

@@ -42,7 +42,9 @@ impl fmt::Display for Query {
         };
         let better = if must.is_empty() { "any of" } else { "better with" };
         let groups = [("all of", must), (better, should), ("none of", must_not)];
-        for (place, (what, queries)) in groups.into_iter().filter(|(_, queries)| !queries.is_empty()).enumerate() {
+        for (place, (what, queries)) in
+            groups.into_iter().filter(|(_, queries)| !queries.is_empty()).enumerate()
+        {
             let before = if place == 0 { "" } else { "; " };
             write!(f, "{before}{what} ")?;
             for (place, query) in queries.iter().enumerate() {
@@ -72,12 +74,12 @@ mod tests {
         check("lang:en", "", "lang:en");
         check("+solar wind -water", "solar wind", "all of (solar); better with (wind); none of (water)");
         check("solar -\"wind power\"", "solar", "any of (solar); none of (\"wind power\")");
-        check("lang:en solar AND roof", "solar roof", "all of (all of (lang:en); better with (solar)), (roof)");
         check(
-            "(a OR \"b c\") AND NOT (d e)",
-            "a b c",
-            "all of (any of (a), (\"b c\")); none of (d e)",
+            "lang:en solar AND roof",
+            "solar roof",
+            "all of (all of (lang:en); better with (solar)), (roof)",
         );
+        check("(a OR \"b c\") AND NOT (d e)", "a b c", "all of (any of (a), (\"b c\")); none of (d e)");
     }
 
     #[test]

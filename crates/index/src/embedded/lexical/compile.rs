@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use tantivy::Term;
-use tantivy::query::{AllQuery, BooleanQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery};
+use tantivy::query::{
+    AllQuery, BooleanQuery, BoostQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery,
+};
 use tantivy::schema::{Field, IndexRecordOption};
-use weir_text::Language;
+use weir_text::{Language, QueryTerm};
 
 use super::slots::SlotsQuery;
 use super::{LexicalView, TITLE, similar};
@@ -27,7 +29,7 @@ pub(crate) struct LexicalQuery {
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Box<dyn Matcher>>,
     /// The terms that rank, and those that would if a document held them.
-    pub(super) terms: Vec<String>,
+    pub(super) terms: Vec<QueryTerm>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
 }
@@ -52,7 +54,7 @@ impl LexicalView {
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
-    terms: Vec<String>,
+    terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
 }
 
@@ -82,26 +84,26 @@ impl Compiler<'_> {
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
             let searcher = &self.view.searcher;
-            if similar::chunks_with(searcher, field, &term)? > 0 {
+            if similar::chunks_with(searcher, field, &term.text)? > 0 {
                 searched.push(term);
                 continue;
             }
             let may_correct = self.corrections.len() < CORRECTIONS_MAX;
             let instead =
-                if may_correct { similar::misspelt(searcher, field, &term)? } else { Vec::new() };
+                if may_correct { similar::misspelt(searcher, field, &term.text)? } else { Vec::new() };
             if instead.is_empty() {
                 self.terms.push(term);
             } else {
-                searched.extend(instead.iter().cloned());
-                self.corrections.push(Correction { term, instead });
+                let count = term.count;
+                searched.extend(instead.iter().map(|other| QueryTerm { text: other.clone(), count }));
+                self.corrections.push(Correction { term: term.text, instead });
             }
         }
         Ok(self.any_of(searched, field))
     }
 
-    fn any_of(&mut self, terms: Vec<String>, field: Field) -> Option<Box<dyn Matcher>> {
-        let mut queries: Vec<Box<dyn Matcher>> =
-            terms.iter().map(|term| Box::new(term_query(field, term)) as Box<dyn Matcher>).collect();
+    fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {
+        let mut queries: Vec<Box<dyn Matcher>> = terms.iter().map(|term| term_query(field, term)).collect();
         self.terms.extend(terms);
         match queries.len() {
             0 => None,
@@ -115,10 +117,10 @@ impl Compiler<'_> {
         let mut terms = tokens(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
         if terms.len() < 2 {
-            return self.any_of(terms, field);
+            return self.any_of(terms.into_iter().map(once).collect(), field);
         }
         let query = PhraseQuery::new(terms.iter().map(|term| Term::from_field_text(field, term)).collect());
-        self.terms.extend(terms);
+        self.terms.extend(terms.into_iter().map(once));
         Some(Box::new(query))
     }
 
@@ -132,11 +134,12 @@ impl Compiler<'_> {
         if !terms.contains(&stem) {
             terms.push(stem);
         }
-        let last = self.any_of(terms, field);
+        let last = self.any_of(terms.into_iter().map(once).collect(), field);
         if whole.is_empty() {
             return Ok(last);
         }
-        let words = whole.into_iter().filter_map(|term| self.any_of(vec![term], field)).collect::<Vec<_>>();
+        let words =
+            whole.into_iter().filter_map(|term| self.any_of(vec![once(term)], field)).collect::<Vec<_>>();
         Ok(Some(Box::new(BooleanQuery::intersection(words.into_iter().chain(last).collect()))))
     }
 
@@ -228,8 +231,17 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
     }
 }
 
-fn term_query(field: Field, term: &str) -> TermQuery {
-    TermQuery::new(Term::from_field_text(field, term), IndexRecordOption::WithFreqs)
+/// A term counts as often as it was said. A boosted term still takes the Block-Max WAND path: the boost goes into its weight.
+fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
+    let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
+    match term.count {
+        1 => Box::new(query),
+        count => Box::new(BoostQuery::new(Box::new(query), count as f32)),
+    }
+}
+
+fn once(text: String) -> QueryTerm {
+    QueryTerm { text, count: 1 }
 }
 
 fn tokens(text: &str, language: Language) -> Vec<String> {

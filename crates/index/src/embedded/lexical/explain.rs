@@ -5,6 +5,8 @@ use tantivy::query::{EnableScoring, Query as _, TermQuery};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, TERMINATED, Term};
 
+use weir_text::QueryTerm;
+
 use super::{LexicalQuery, LexicalView, SLOT, similar};
 use crate::IndexError;
 use crate::search::TermShare;
@@ -20,7 +22,7 @@ impl LexicalView {
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
         let mut shares: Vec<TermShare> = Vec::new();
-        for text in &query.terms {
+        for QueryTerm { text, count } in &query.terms {
             if shares.iter().any(|share| share.term == *text) {
                 continue;
             }
@@ -34,7 +36,7 @@ impl LexicalView {
             }
             let weight = TermQuery::new(term, IndexRecordOption::WithFreqs)
                 .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
-            let mut scorer = weight.scorer(segment, 1.0)?;
+            let mut scorer = weight.scorer(segment, *count as f32)?;
             let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
             let chunks = similar::chunks_with(&self.searcher, field, text)?;
             shares.push(TermShare { term: text.clone(), chunks, frequency: postings.term_freq(), score });

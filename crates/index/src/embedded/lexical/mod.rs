@@ -109,7 +109,15 @@ impl Lexical {
             .try_into()
             .map_err(IndexError::lexical("be read"))?;
         let writer_memory_bytes = writer_memory_bytes.max(WRITER_MEMORY_MIN_BYTES);
-        Ok(Lexical { index, reader, fields: schema().1, language, writer_memory_bytes, writer: None, threads: 1 })
+        Ok(Lexical {
+            index,
+            reader,
+            fields: schema().1,
+            language,
+            writer_memory_bytes,
+            writer: None,
+            threads: 1,
+        })
     }
 
     /// What the last commit says about itself; `None` when it says nothing that we understand.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query as Matcher};
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher};
-use weir_text::Language;
+use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
 use super::slots::{SegmentSlots, SlotsQuery};
@@ -63,15 +63,15 @@ impl LexicalView {
         Ok(best.into_sorted())
     }
 
-    /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1`.
+    /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1` and as often as it was said.
     pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
         let mut sum = 0.0;
-        for term in &query.terms {
-            let holding = similar::chunks_with(&self.searcher, self.fields.text, term);
+        for QueryTerm { text, count } in &query.terms {
+            let holding = similar::chunks_with(&self.searcher, self.fields.text, text);
             let holding = holding.map_err(IndexError::lexical("search"))? as f32;
             // deleted entries count until they are merged away
             let others = (self.entries as f32 - holding).max(0.0);
-            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX;
+            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * *count as f32;
         }
         Ok(sum)
     }

@@ -114,7 +114,9 @@ impl Legs {
 
 /// Dense comes last, so that it wins where both legs have an equal share.
 fn fuse(legs: &Legs, fusion: Fusion, limit: usize) -> Vec<Fused> {
-    let (lexical, dense) = (scored(&legs.lexical), scored(&legs.dense));
+    let (lexical, mut dense) = (scored(&legs.lexical), scored(&legs.dense));
+    // BM25 says itself what nothing is worth; a model's cosines don't
+    fusion::spread(&mut dense);
     let weighted = |lexical_weight, dense_weight| {
         [
             Weighted { ranking: &lexical, weight: lexical_weight },
