@@ -73,7 +73,7 @@ def alive(run: Run, documents: int, chosen: list[Engine]) -> Iterator[list[Proce
         for engine in chosen:
             try:
                 folder, built = engines.build(run.setup, engine, documents, run.cores)
-                process = Process(run.setup, engine, folder, run.cores[-1:])
+                process = Process(run.setup, engine, folder, run.cores)
             except EngineError as error:
                 give_up(run, engine, documents, error)
                 continue

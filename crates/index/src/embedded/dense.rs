@@ -13,6 +13,7 @@ use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
 use super::selection::Visible;
 use super::signs::Signs;
+use super::threads;
 use crate::IndexError;
 
 /// For every chunk that is to be exact, so many are scored again in half precision, and at least so many are.
@@ -118,7 +119,7 @@ fn scan(
     visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let parts = (signs.rows() / ROWS_PER_THREAD).clamp(1, rayon::current_num_threads());
+    let parts = (signs.rows() / ROWS_PER_THREAD).clamp(1, threads::available());
     let scan_part = |part| {
         let mut best = TopSlots::new(count);
         signs.scan(kernels, query, part, parts, |slot, score| {

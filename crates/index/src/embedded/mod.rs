@@ -22,6 +22,7 @@ mod selection;
 mod signs;
 mod snapshot;
 mod table;
+mod threads;
 mod tokens;
 mod tombstones;
 mod verify;
@@ -88,6 +89,7 @@ impl Embedded {
         store_last_operation: u64,
     ) -> Result<(Embedded, Option<RebuildReason>), IndexError> {
         let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
+        threads::start();
         let learned = Learned::from(&loaded.snapshot, settings.dimension);
         let inner = Inner {
             folder: folder.to_owned(),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Search;
 use crate::embedded::dense;
+use crate::embedded::threads;
 use crate::embedded::ranking::{BestChunk, ScoredSlot, best_chunks};
 use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 
@@ -24,7 +25,7 @@ impl Search<'_> {
     /// Ranks `depth` of each leg.
     pub(super) fn legs(&mut self, depth: usize) -> Result<Legs, IndexError> {
         let mode = self.request.mode;
-        let has_threads = self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS && rayon::current_num_threads() > 1;
+        let has_threads = self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS && threads::available() > 1;
         let is_both = mode == Mode::Hybrid && has_threads;
         let (lexical, dense) = if is_both {
             rayon::join(|| self.timed_lexical(depth), || self.timed_dense(depth))
