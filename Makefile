@@ -39,6 +39,7 @@ test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED)
 	$(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
+	$(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 

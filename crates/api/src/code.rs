@@ -13,8 +13,16 @@ pub enum Code {
     InvalidUtf8,
     /// A parameter has a wrong type or a value out of its range.
     InvalidParameter,
-    /// A native route got a field that it doesn't know.
+    /// A native route got a field that it doesn't know, or a search asks for a metadata field that no document has.
     UnknownField,
+    /// A query doesn't parse, and the request says that it has to.
+    InvalidQuery,
+    /// A filter doesn't parse.
+    InvalidFilter,
+    /// A cursor is not one of this request.
+    InvalidCursor,
+    /// The index has moved on since the cursor was made.
+    CursorExpired,
     /// The body's media type is not `application/json`.
     UnsupportedMediaType,
     /// The body, or one part of it, has too many bytes.
@@ -106,15 +114,23 @@ const fn failed(
 
 /// Every code, in the order of [`Code`].
 #[rustfmt::skip]
-pub const TABLE: [Row; 26] = [
+pub const TABLE: [Row; 30] = [
     refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column where reading stopped."),
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
         "Encode the text as UTF-8; the message gives the offset of the first bad byte."),
     refused(Code::InvalidParameter, "invalid_parameter", 400, "A parameter has a wrong type or value",
         "Correct what the message names; it says what is accepted."),
-    refused(Code::UnknownField, "unknown_field", 400, "The request has a field that this route doesn't know",
+    refused(Code::UnknownField, "unknown_field", 400, "The request names a field that isn't there",
         "Remove the field or correct its name; the message lists the accepted names."),
+    refused(Code::InvalidQuery, "invalid_query", 400, "The query doesn't parse",
+        "Correct the query at the byte that the message names, or leave out `strict` to search it as text."),
+    refused(Code::InvalidFilter, "invalid_filter", 400, "The filter doesn't parse",
+        "Correct the filter at the place that the message names; docs/search.md has the language."),
+    refused(Code::InvalidCursor, "invalid_cursor", 400, "The cursor doesn't belong to this request",
+        "Send `next_cursor` of a reply as it is, with the request that the reply answered; or leave it out to start at the first page."),
+    refused(Code::CursorExpired, "cursor_expired", 410, "The index has moved on since the first page",
+        "Start again from the first page: leave out `cursor`."),
     refused(Code::UnsupportedMediaType, "unsupported_media_type", 415, "The media type is not supported",
         "Send the body with `Content-Type: application/json`."),
     refused(Code::PayloadTooLarge, "payload_too_large", 413, "The request, or a part of it, has too many bytes",

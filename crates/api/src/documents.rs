@@ -1,9 +1,10 @@
-//! `GET` and `DELETE /v1/collections/{name}/documents/{id}`.
+//! `/v1/collections/{name}/documents`: one document, a list of them, and deleting by filter.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Metadata;
+use crate::limits::check_bytes;
+use crate::{Invalid, Json, Limits, Metadata};
 
 /// One document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,4 +31,46 @@ pub struct DeletedReply {
     /// How many chunks went with the document; absent when a collection was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u64>,
+}
+
+/// Which documents are to be deleted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentsDeleteRequest {
+    /// Conditions on metadata, in either form of the filter language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub filter: Option<Json>,
+    /// Whether a filter without any condition, or none, is meant: every document. False when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all: Option<bool>,
+    /// Whether they are only counted. False when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+}
+
+/// What was deleted by a filter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentsDeleteReply {
+    /// Searchable documents that passed the filter.
+    pub matched: u64,
+    /// Those that are gone now.
+    pub deleted: u64,
+    /// Those that have changed meanwhile and were left; what they have become is searchable soon.
+    pub skipped: u64,
+    /// Those beyond the limit of one request: send it again.
+    pub remaining: u64,
+    /// Whether they were only counted.
+    pub dry_run: bool,
+}
+
+impl DocumentsDeleteRequest {
+    /// Checks what can be checked without reading the filter.
+    ///
+    /// # Errors
+    /// A filter that is too long.
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        let bytes = self.filter.as_ref().map_or(0, |filter| filter.text().len());
+        check_bytes(&["filter"], "the filter", bytes, limits.filter_bytes_max, "filter_bytes_max")
+    }
 }

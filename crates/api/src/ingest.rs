@@ -214,10 +214,7 @@ mod tests {
         document_id_bytes_max: 8,
         metadata_bytes_max: 40,
         metadata_keys_max: 3,
-        query_bytes_max: 20,
-        top_k_max: 10,
-        embedding_inputs_max: 0,
-        embedding_input_bytes_max: 0,
+        ..Limits::DEFAULT
     };
 
     /// Reads one document; `expected` is `code param`, or `ok`.

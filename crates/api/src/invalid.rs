@@ -1,5 +1,7 @@
 //! A request that is refused, and the reading of JSON bodies into one.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
@@ -58,14 +60,24 @@ impl Invalid {
     }
 
     /// The same refusal, seen from the request that holds this document as `documents[index]`.
-    pub fn in_document(mut self, index: usize) -> Invalid {
+    pub fn in_document(self, index: usize) -> Invalid {
+        self.in_item("documents", index)
+    }
+
+    /// The same refusal, seen from what holds the refused thing as the item `index` of its list `key`.
+    pub fn in_item(mut self, key: &str, index: usize) -> Invalid {
         self.param = Some(match self.param {
-            Some(inner) => format!("documents[{index}].{inner}"),
-            None => format!("documents[{index}]"),
+            Some(inner) => format!("{key}[{index}].{inner}"),
+            None => format!("{key}[{index}]"),
         });
         let inner = self.pointer.as_deref().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or("");
-        self.pointer = Some(format!("#/documents/{index}{inner}"));
+        self.pointer = Some(format!("#/{key}/{index}{inner}"));
         self
+    }
+
+    /// A refusal of what lies under `key` at `pointer`, a JSON pointer from there.
+    pub fn at_pointer(code: Code, key: &str, pointer: &str, message: impl Into<String>) -> Invalid {
+        Invalid { pointer: Some(format!("#/{key}{pointer}")), ..Invalid::at(code, &[key], message) }
     }
 }
 
@@ -122,27 +134,42 @@ fn steps_of(path: &Path) -> Vec<Step> {
     path.iter()
         .filter_map(|segment| match segment {
             Segment::Seq { index } => Some(Step::Index(*index)),
-            Segment::Map { key } => Some(Step::Key(key.clone())),
+            Segment::Map { key } => Some(Step::Key(shortened(key).into_owned())),
             Segment::Enum { .. } | Segment::Unknown => None,
         })
         .collect()
 }
 
+/// Bytes of a name or a message of the caller's that are repeated to it; what is left out of the middle is `…`.
+const REPEATED_BYTES_MAX: usize = 1_000;
+
+/// The text without its middle when it is long: a reply must not grow with a bad request.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= REPEATED_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let start = &text[..text.floor_char_boundary(REPEATED_BYTES_MAX / 2)];
+    let end = &text[text.ceil_char_boundary(text.len() - REPEATED_BYTES_MAX / 2)..];
+    Cow::Owned(format!("{start}…{end}"))
+}
+
 fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
-    let message = error.to_string();
+    let whole = error.to_string();
+    let message = shortened(&whole);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
             Invalid::whole(Code::InvalidJson, format!("the body is not valid JSON: {message}"))
         }
-        Category::Data => match named_after(&message, "unknown field `") {
+        Category::Data => match named_after(&whole, "unknown field `") {
             Some(field) => {
+                let field = shortened(&field).into_owned();
                 if steps.last() != Some(&Step::Key(field.clone())) {
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(Code::UnknownField, &steps, message)
             }
             None => {
-                if let Some(field) = named_after(&message, "missing field `") {
+                if let Some(field) = named_after(&whole, "missing field `") {
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(Code::InvalidParameter, &steps, message)
@@ -179,7 +206,6 @@ mod tests {
         check(b"[]", "invalid_parameter - -");
         check(b"[\"a\"]", "invalid_parameter - -");
         check(b"{\"query\":\"a\",\"fusion\":[\"rrf\"]}", "invalid_parameter fusion #/fusion");
-        check(b"{}", "invalid_parameter query #/query");
         check(b"{\"query\":1}", "invalid_parameter query #/query");
         check(b"{\"query\":\"a\",\"top_k\":-1}", "invalid_parameter top_k #/top_k");
         check(b"{\"query\":\"a\",\"top_k\":\"5\"}", "invalid_parameter top_k #/top_k");
@@ -197,8 +223,28 @@ mod tests {
         let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
         assert_eq!(
             message,
-            "unknown field `topk`, expected one of `query`, `top_k`, `collection`, `mode`, `fusion`, \
-             `min_relevance` at line 1 column 19"
+            "unknown field `topk`, expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
+             `mode`, `fusion`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
+             `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
+        );
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_a_long_name() {
+        let body = format!("{{\"query\":\"a\",\"{}\":5}}", "é".repeat(100_000));
+        let invalid = parse::<SearchRequest>(body.as_bytes()).unwrap_err();
+        let name = invalid.param.unwrap();
+        assert_eq!(invalid.code, Code::UnknownField);
+        assert!(
+            name.len() < 1_100 && invalid.message.len() < 1_100,
+            "{} {}",
+            name.len(),
+            invalid.message.len()
+        );
+        assert!(
+            name.starts_with("éé") && invalid.message.contains("unknown field `éé"),
+            "{}",
+            invalid.message
         );
     }
 

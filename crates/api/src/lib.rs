@@ -27,7 +27,7 @@ pub use code::{Code, Row, TABLE};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
 };
-pub use documents::{DeletedReply, DocumentReply};
+pub use documents::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest};
 pub use embeddings::{
     EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding, EncodingFormat,
     ListObject, TextRole, Truncate, Usage,
@@ -42,8 +42,11 @@ pub use list::List;
 pub use models::{Capability, ModelObject, ModelReply, ModelsReply};
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
-    Citation, Fusion, FusionMethod, FusionWeights, Mode, Ranks, SearchReply, SearchRequest, SearchResult,
-    Timings,
+    BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES, DegradedReason,
+    EmbeddingSource, Explain, ExplainFusion, Explanation, Facet, FacetCount, Fusion, FusionMethod,
+    FusionWeights, GroupBy, Json, LegCounts, LegPlace, Mode, Order, Ranks, Scores, SearchAnswer, SearchReply,
+    SearchRequest, SearchResult, Snippet, Sort, TermShare, Timings, Total, TotalRelation, WhyNot,
+    WhyNotStage,
 };
 pub use tei::{
     EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,

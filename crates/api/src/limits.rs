@@ -19,25 +19,54 @@ pub struct Limits {
     pub query_bytes_max: usize,
     /// Results of one search.
     pub top_k_max: u64,
+    /// Bytes of JSON in a filter.
+    pub filter_bytes_max: usize,
+    /// Fields whose values one search counts.
+    pub facets_per_request_max: usize,
+    /// Values of one field that a search counts.
+    pub facet_values_max: u64,
+    /// Fields that one search sorts by.
+    pub sort_fields_max: usize,
+    /// Chunks before, and after, a result that come with it.
+    pub context_chunks_max: u64,
+    /// The last result that pages lead to.
+    pub page_depth_max: u64,
+    /// Searches in one request.
+    pub queries_per_request_max: usize,
+    /// Milliseconds that a request may take.
+    pub request_deadline_ms: u64,
     /// Texts in one request for embeddings, at most [`crate::INPUTS_MAX`].
     pub embedding_inputs_max: usize,
     /// Bytes of UTF-8 in one text to embed.
     pub embedding_input_bytes_max: usize,
 }
 
+impl Limits {
+    /// The limits of a gateway that was told nothing.
+    pub const DEFAULT: Limits = Limits {
+        documents_per_request_max: 10_000,
+        document_text_bytes_max: 16 << 20,
+        document_id_bytes_max: 512,
+        metadata_bytes_max: 64 << 10,
+        metadata_keys_max: 256,
+        query_bytes_max: 16 << 10,
+        top_k_max: 1_000,
+        filter_bytes_max: 1 << 20,
+        facets_per_request_max: 16,
+        facet_values_max: 1_000,
+        sort_fields_max: 8,
+        context_chunks_max: 10,
+        page_depth_max: 10_000,
+        queries_per_request_max: 32,
+        request_deadline_ms: 30_000,
+        embedding_inputs_max: 2_048,
+        embedding_input_bytes_max: 1 << 20,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            documents_per_request_max: 10_000,
-            document_text_bytes_max: 16 << 20,
-            document_id_bytes_max: 512,
-            metadata_bytes_max: 64 << 10,
-            metadata_keys_max: 256,
-            query_bytes_max: 16 << 10,
-            top_k_max: 1_000,
-            embedding_inputs_max: 2_048,
-            embedding_input_bytes_max: 1 << 20,
-        }
+        Limits::DEFAULT
     }
 }
 

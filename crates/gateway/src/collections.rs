@@ -115,6 +115,11 @@ impl OpenCollection {
         self.preparer.model.as_ref()
     }
 
+    /// The language that its texts are analysed in.
+    pub fn language(&self) -> Language {
+        self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
+    }
+
     /// Tells the worker that operations up to `number` are in the store.
     pub fn wake(&self, number: u64) {
         self.accepted.fetch_max(number, Ordering::Relaxed);

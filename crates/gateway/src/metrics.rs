@@ -42,7 +42,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 22] = [
+pub const TABLE: [Row; 24] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -56,6 +56,18 @@ pub const TABLE: [Row; 22] = [
         "From the request's head to the reply's head.",
     ),
     row("weir_search_stage_seconds", Kind::Histogram, &["stage"], "Time of each stage of a search."),
+    row(
+        "weir_search_degraded_total",
+        Kind::Counter,
+        &["reason"],
+        "Searches that were answered without a part of what they asked for.",
+    ),
+    row(
+        "weir_search_corrections_total",
+        Kind::Counter,
+        &[],
+        "Words of queries that no document holds, and in whose place others were searched.",
+    ),
     row("weir_embed_queue_tokens", Kind::Gauge, &[], "Tokens that wait in the interactive lane."),
     row(
         "weir_embed_tokens_total",
@@ -146,6 +158,11 @@ struct Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfModel {
     model: Text,
 }
@@ -197,6 +214,8 @@ pub struct Metrics {
     requests: Family<Request, Counter>,
     durations: Histograms<Route>,
     stages: Histograms<Stage>,
+    degraded: Family<Reason, Counter>,
+    corrections: Counter,
     queue_tokens: Gauge,
     embedded_tokens: Family<OfModel, Counter>,
     truncated_inputs: Family<OfModel, Counter>,
@@ -251,6 +270,8 @@ impl Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(seconds),
             stages: Family::new_with_constructor(seconds),
+            degraded: Family::default(),
+            corrections: Counter::default(),
             queue_tokens: Gauge::default(),
             embedded_tokens: Family::default(),
             truncated_inputs: Family::default(),
@@ -282,30 +303,32 @@ impl Metrics {
             metrics.durations.clone(),
         );
         registry.register_with_unit("weir_search_stage", help(2), Unit::Seconds, metrics.stages.clone());
-        registry.register("weir_embed_queue_tokens", help(3), metrics.queue_tokens.clone());
-        registry.register("weir_embed_tokens", help(4), metrics.embedded_tokens.clone());
-        registry.register("weir_truncated_inputs", help(5), metrics.truncated_inputs.clone());
-        registry.register("weir_embed_cache_lookups", help(6), metrics.embed_cache.clone());
-        registry.register_with_unit("weir_embed_cache", help(7), Unit::Bytes, metrics.cache_bytes.clone());
-        registry.register("weir_ingest_documents", help(8), metrics.ingested.clone());
-        registry.register("weir_collections", help(9), metrics.collections.clone());
-        registry.register("weir_documents", help(10), metrics.documents.clone());
-        registry.register("weir_chunks", help(11), metrics.chunks.clone());
-        registry.register("weir_pending_operations", help(12), metrics.pending.clone());
-        registry.register_with_unit("weir_index", help(13), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_query_log_entries", help(14), metrics.logged.clone());
-        registry.register("weir_embed_queue_depth", help(15), metrics.queue_depth.clone());
+        registry.register("weir_search_degraded", help(3), metrics.degraded.clone());
+        registry.register("weir_search_corrections", help(4), metrics.corrections.clone());
+        registry.register("weir_embed_queue_tokens", help(5), metrics.queue_tokens.clone());
+        registry.register("weir_embed_tokens", help(6), metrics.embedded_tokens.clone());
+        registry.register("weir_truncated_inputs", help(7), metrics.truncated_inputs.clone());
+        registry.register("weir_embed_cache_lookups", help(8), metrics.embed_cache.clone());
+        registry.register_with_unit("weir_embed_cache", help(9), Unit::Bytes, metrics.cache_bytes.clone());
+        registry.register("weir_ingest_documents", help(10), metrics.ingested.clone());
+        registry.register("weir_collections", help(11), metrics.collections.clone());
+        registry.register("weir_documents", help(12), metrics.documents.clone());
+        registry.register("weir_chunks", help(13), metrics.chunks.clone());
+        registry.register("weir_pending_operations", help(14), metrics.pending.clone());
+        registry.register_with_unit("weir_index", help(15), Unit::Bytes, metrics.index_bytes.clone());
+        registry.register("weir_query_log_entries", help(16), metrics.logged.clone());
+        registry.register("weir_embed_queue_depth", help(17), metrics.queue_depth.clone());
         registry.register_with_unit(
             "weir_embed_queue_wait",
-            help(16),
+            help(18),
             Unit::Seconds,
             metrics.queue_wait.clone(),
         );
-        registry.register("weir_embed_batch_size", help(17), metrics.batch_size.clone());
-        registry.register("weir_embed_batch_tokens", help(18), metrics.batch_tokens.clone());
-        registry.register("weir_upstream_errors", help(19), metrics.upstream_errors.clone());
-        registry.register("weir_connections", help(20), metrics.connections.clone());
-        registry.register("weir_build_info", help(21), build);
+        registry.register("weir_embed_batch_size", help(19), metrics.batch_size.clone());
+        registry.register("weir_embed_batch_tokens", help(20), metrics.batch_tokens.clone());
+        registry.register("weir_upstream_errors", help(21), metrics.upstream_errors.clone());
+        registry.register("weir_connections", help(22), metrics.connections.clone());
+        registry.register("weir_build_info", help(23), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
 
@@ -321,6 +344,7 @@ impl Metrics {
         let stages = [
             ("parse", timings.parse),
             ("embed", timings.embed),
+            ("select", timings.select),
             ("lexical", timings.lexical),
             ("dense", timings.dense),
             ("fuse", timings.fuse),
@@ -329,6 +353,16 @@ impl Metrics {
         for (stage, ms) in stages {
             self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);
         }
+    }
+
+    /// Counts a search that was answered without a part of what it asked for.
+    pub fn search_degraded(&self, reason: &str) {
+        self.degraded.get_or_create(&Reason { reason: reason.into() }).inc();
+    }
+
+    /// Counts words in whose place others were searched.
+    pub fn search_corrected(&self, words: usize) {
+        self.corrections.inc_by(words as u64);
     }
 
     /// Counts the texts of a request that were embedded: all their tokens, and how many of them were cut.

@@ -116,6 +116,44 @@ fn a_search_is_sent_and_shown() {
 }
 
 #[test]
+fn the_flags_of_a_search_become_its_request() {
+    let reply = r#"{"results":[],"took_ms":1.0,"timings_ms":{"parse":0,"embed":0,"lexical":0,"dense":0,"fuse":0,"fetch":0},
+        "why_not":{"id":"b.md","stage":"missing","lexical":null,"dense":null,"rank":null,"message":"check the id"}}"#;
+    let gateway = Script::serve(vec![Answer::json(200, reply), Answer::json(200, reply)]);
+    let filter = r#"{"year": {"gte": 2019}}"#;
+    let flags = ["--filter", filter, "--sort", "-year,title", "--facet", "lang", "--facet", "year"];
+    let more = ["--group-by", "author.name", "--explain", "--why-not", "b.md", "--url", &gateway.url];
+    let seen = Weir::new().run(&[["search", "keys"].as_slice(), &flags, &more].concat());
+    assert_eq!(
+        (seen.code, seen.out.as_str()),
+        (0, "why not b.md: check the id\nno results in 1.0 ms\n"),
+        "{}",
+        seen.err
+    );
+    let seen = Weir::new().run(&["search", "--filter", filter, "--group-by", "chunk", "--url", &gateway.url]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    let heard = gateway.heard();
+    assert_eq!(
+        heard[0].1,
+        r#"{"query":"keys","top_k":5,"collection":"default","mode":"hybrid","filter":{"year": {"gte": 2019}},"#.to_owned()
+            + r#""facets":[{"field":"lang"},{"field":"year"}],"sort":[{"field":"year","order":"desc"},{"field":"title","order":"asc"}],"#
+            + r#""group_by":{"field":"author.name"},"explain":true,"why_not":"b.md"}"#
+    );
+    assert_eq!(
+        heard[1].1,
+        r#"{"top_k":5,"collection":"default","filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
+    );
+}
+
+#[test]
+fn a_filter_that_is_no_json_is_told_before_anything_is_sent() {
+    let seen = Weir::new().run(&["search", "x", "--filter", "year > 3", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(seen.code, 1);
+    assert!(seen.err.starts_with("error: the filter is not JSON: "), "{}", seen.err);
+    assert!(seen.err.contains("hint: quote it for the shell"), "{}", seen.err);
+}
+
+#[test]
 fn a_refusal_is_shown_with_its_remedy() {
     let problem =
         weir_api::Problem::new(weir_api::Code::CollectionNotFound, "there is no collection `x`", None);

@@ -43,6 +43,8 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     let metrics = Metrics::new("scalar");
     metrics.request("/v1/search", "POST", 200, 0.01);
     metrics.search(&Timings::default());
+    metrics.search_degraded("embedding_deadline");
+    metrics.search_corrected(2);
     metrics.embedded("m", 7, 1);
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
@@ -72,5 +74,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     assert!(text.contains("weir_ingest_documents_total{result=\"refused\"} 1\n"), "{text}");
     assert!(text.contains("weir_embed_tokens_total{model=\"m\"} 7\n"), "{text}");
     assert!(text.contains("weir_truncated_inputs_total{model=\"m\"} 1\n"), "{text}");
+    assert!(text.contains("weir_search_degraded_total{reason=\"embedding_deadline\"} 1\n"), "{text}");
+    assert!(text.contains("weir_search_corrections_total 2\n"), "{text}");
     assert!(text.contains("weir_connections 1\n"), "{text}");
 }

@@ -121,6 +121,13 @@ impl Engine {
         }
     }
 
+    /// Whether a query can name this field: a document has had it in its metadata, or it is `title`.
+    pub fn has_field(&self, name: &str) -> bool {
+        match self {
+            Engine::Embedded(embedded) => embedded.has_field(name),
+        }
+    }
+
     /// Refines the relevance of hits by all that users have said of earlier ones, and returns what came out.
     ///
     /// Replaces what earlier calls refined. Nothing of it is kept on disk: call it after opening.

@@ -1,5 +1,10 @@
 //! Merging rankings of documents. Pure: the same input gives the same output, bit for bit.
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use crate::embedded::scatter;
+
 /// One document in a ranking, named by a number that the caller gave it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scored {
@@ -86,40 +91,58 @@ fn bounds(ranking: &[Scored]) -> (f32, f32) {
     })
 }
 
-/// What each ranking gives to each document, collected and then sorted: faster than a hash table at these sizes.
-struct Shares(Vec<Share>);
+/// What each ranking gives to each document, added up as it comes.
+struct Shares {
+    fused: Vec<Sum>,
+    /// Places in `fused` by document.
+    places: HashTable<u32>,
+}
 
-struct Share {
-    document: u32,
-    leg: usize,
-    place: usize,
-    value: f32,
+struct Sum {
+    fused: Fused,
+    /// The largest share so far.
+    largest: f32,
 }
 
 impl Shares {
     fn with_room_for(rankings: &[Weighted<'_>]) -> Shares {
-        Shares(Vec::with_capacity(rankings.iter().map(|weighted| weighted.ranking.len()).sum()))
+        let room = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
+        Shares { fused: Vec::with_capacity(room), places: HashTable::with_capacity(room) }
     }
 
+    /// Rankings come one after the other, so that of equal shares the later counts as the stronger.
     fn add(&mut self, document: u32, leg: usize, place: usize, value: f32) {
-        self.0.push(Share { document, leg, place, value });
+        let fused = &mut self.fused;
+        let is_it = |&at: &u32| fused[at as usize].fused.document == document;
+        let of = |&at: &u32| scatter(fused[at as usize].fused.document);
+        match self.places.entry(scatter(document), is_it, of) {
+            Entry::Occupied(entry) => {
+                let sum = &mut fused[*entry.get() as usize];
+                sum.fused.score += value;
+                if value.total_cmp(&sum.largest).is_ge() {
+                    (sum.largest, sum.fused.strongest, sum.fused.place) = (value, leg, place);
+                }
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(fused.len() as u32);
+                let first = Fused { document, score: value, strongest: leg, place };
+                fused.push(Sum { fused: first, largest: value });
+            }
+        }
     }
 
-    fn into_best(mut self, limit: usize) -> Vec<Fused> {
-        self.0.sort_unstable_by_key(|share| (share.document, share.leg));
-        let by_document = self.0.chunk_by(|a, b| a.document == b.document);
-        let mut fused: Vec<Fused> = by_document.filter_map(sum).collect();
-        fused.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
-        fused.truncate(limit);
+    fn into_best(self, limit: usize) -> Vec<Fused> {
+        let mut fused: Vec<Fused> = self.fused.into_iter().map(|sum| sum.fused).collect();
+        let by_rank = |a: &Fused, b: &Fused| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document));
+        if limit < fused.len() {
+            if limit > 0 {
+                fused.select_nth_unstable_by(limit - 1, by_rank);
+            }
+            fused.truncate(limit);
+        }
+        fused.sort_unstable_by(by_rank);
         fused
     }
-}
-
-/// Adds up the shares of one document, given in the order of the rankings.
-fn sum(shares: &[Share]) -> Option<Fused> {
-    let strongest = shares.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
-    let score = shares.iter().map(|share| share.value).sum();
-    Some(Fused { document: strongest.document, score, strongest: strongest.leg, place: strongest.place })
 }
 
 #[cfg(test)]

@@ -99,8 +99,9 @@ pub struct IngestArguments {
 /// The arguments of `weir search`.
 #[derive(Debug, Args)]
 pub struct SearchArguments {
-    /// What to search: words or a sentence.
-    pub query: String,
+    /// What to search: words, a sentence, or the query language. Without it, what --filter lets through is listed.
+    #[arg(required_unless_present_any = ["filter", "sort", "facet"])]
+    pub query: Option<String>,
     /// How many results at most.
     #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]
     pub top_k: u64,
@@ -110,6 +111,24 @@ pub struct SearchArguments {
     /// Which legs rank.
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
+    /// Conditions on metadata, as JSON: '{"year": {"gte": 2019}}'.
+    #[arg(long, value_name = "JSON")]
+    pub filter: Option<String>,
+    /// Metadata fields to sort by, with commas between them and `-` before those from the largest value.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub sort: Vec<String>,
+    /// A metadata field whose values are counted; may be given several times.
+    #[arg(long, value_name = "FIELD")]
+    pub facet: Vec<String>,
+    /// What counts as one result: `document`, `chunk`, or a metadata field.
+    #[arg(long, value_name = "WHAT")]
+    pub group_by: Option<String>,
+    /// Say how the query was understood and how each result got its score.
+    #[arg(long)]
+    pub explain: bool,
+    /// Say at which stage this document fell out.
+    #[arg(long, value_name = "ID")]
+    pub why_not: Option<String>,
     /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,

@@ -45,6 +45,9 @@ pub enum Failure {
     /// Some jobs failed; they were shown before.
     #[error("the job `{0}` failed")]
     Job(String),
+    /// `--filter` is no JSON.
+    #[error("the filter is not JSON: {0}")]
+    Filter(serde_json::Error),
     /// A set could not be measured or drafted.
     #[error(transparent)]
     Eval(#[from] EvalError),
@@ -108,6 +111,7 @@ impl Failure {
             | Failure::Documents { .. }
             | Failure::NothingFound(_)
             | Failure::Job(_)
+            | Failure::Filter(_)
             | Failure::Eval(_)
             | Failure::Pull(_)
             | Failure::Info(_)
@@ -146,6 +150,9 @@ impl Failure {
             Failure::Eval(error) => error.hint().into_iter().collect(),
             Failure::Pull(error) => error.hint().into_iter().collect(),
             Failure::Info(error) => error.hint().into_iter().collect(),
+            Failure::Filter(_) => {
+                vec!["quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned()]
+            }
             Failure::Documents { .. }
             | Failure::Job(_)
             | Failure::Quality(_)

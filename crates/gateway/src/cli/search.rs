@@ -3,7 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use weir_api::{Mode, SearchReply, SearchRequest, SearchResult};
+use weir_api::{
+    Explain, Explanation, Facet, FacetCount, GroupBy, Json, Mode, SearchReply, SearchRequest, SearchResult,
+    Sort, TotalRelation, WhyNot,
+};
 use weir_text::Language;
 
 use super::arguments::{SearchArguments, SearchMode};
@@ -28,14 +31,7 @@ pub fn run(
     let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
     let config = load(&flags, environment)?.config;
     let client = Client::new(config.client_url());
-    let request = SearchRequest {
-        query: arguments.query.clone(),
-        top_k: Some(arguments.top_k),
-        collection: Some(arguments.collection.clone()),
-        mode: Some(mode_of(arguments.mode)),
-        fusion: None,
-        min_relevance: None,
-    };
+    let request = request(arguments)?;
     let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
     let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;
     if arguments.json {
@@ -44,8 +40,32 @@ pub fn run(
     }
     let reply: SearchReply = client.read(&text)?;
     let style = Style::of_output(environment);
-    out.write_all(render(&reply, &arguments.query, config.collections.language, style).as_bytes())?;
+    let query = arguments.query.as_deref().unwrap_or_default();
+    out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
     Ok(())
+}
+
+fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
+    let filter = arguments.filter.clone().map(Json::from_text).transpose().map_err(Failure::Filter)?;
+    let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
+    Ok(SearchRequest {
+        query: arguments.query.clone(),
+        top_k: Some(arguments.top_k),
+        collection: Some(arguments.collection.clone()),
+        mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
+        filter,
+        facets: list(&arguments.facet)
+            .map(|names| names.iter().map(|name| Facet::from(name.as_str())).collect()),
+        sort: list(&arguments.sort).map(|names| names.iter().map(|name| Sort::from(name.as_str())).collect()),
+        group_by: arguments.group_by.as_deref().map(|what| match what {
+            "document" => GroupBy::Document,
+            "chunk" => GroupBy::Chunk,
+            field => GroupBy::Field(field.to_owned()),
+        }),
+        explain: arguments.explain.then_some(true),
+        why_not: arguments.why_not.clone(),
+        ..SearchRequest::default()
+    })
 }
 
 fn mode_of(mode: SearchMode) -> Mode {
@@ -62,13 +82,83 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
         shown.push_str(&render_result(place + 1, result, query, language, style));
         shown.push('\n');
     }
+    for (field, counts) in reply.facets.iter().flatten() {
+        shown.push_str(&format!("{}: {}\n", one_line(field), render_facet(counts)));
+    }
+    for correction in &reply.corrections {
+        let (term, instead) = (one_line(&correction.term), one_line(&correction.instead.join(", ")));
+        shown.push_str(&format!("no document holds `{term}`; searched instead: {instead}\n"));
+    }
+    if let Some(reason) = reply.degraded_reason {
+        shown.push_str(&format!("degraded: words alone were searched ({})\n", reason.as_str()));
+    }
+    if let Some(explain) = &reply.explain {
+        shown.push_str(&render_explain(explain));
+    }
+    if let Some(WhyNot { id, message, .. }) = &reply.why_not {
+        shown.push_str(&format!("why not {}: {}\n", one_line(id), one_line(message)));
+    }
+    shown.push_str(&format!("{} in {:.1} ms\n", render_count(reply), reply.took_ms));
+    shown
+}
+
+fn render_count(reply: &SearchReply) -> String {
     let count = match reply.results.len() {
         0 => "no results".to_owned(),
         1 => "1 result".to_owned(),
         n => format!("{n} results"),
     };
-    shown.push_str(&format!("{count} in {:.1} ms\n", reply.took_ms));
-    shown
+    let total = reply.total.value;
+    if total <= reply.results.len() as u64 {
+        return count;
+    }
+    match reply.total.relation {
+        TotalRelation::Exact => format!("{count} of {total}"),
+        TotalRelation::Window => format!("{count} of {total} candidates"),
+    }
+}
+
+fn render_facet(counts: &[FacetCount]) -> String {
+    let shown = counts.iter().map(|count| {
+        let value = count.value.as_str().map_or_else(|| count.value.to_string(), str::to_owned);
+        format!("{} ({})", one_line(&value), count.count)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn render_explain(explain: &Explain) -> String {
+    let mut lines = Vec::new();
+    if let Some(query) = &explain.query {
+        lines.push(format!("query: {}", one_line(query)));
+    }
+    let mode = explain.mode.map_or("listed, nothing ranked", Mode::as_str);
+    let fusion = explain.fusion.map_or_else(String::new, |fusion| {
+        let (method, weights) = (fusion.method.as_str(), fusion.weights);
+        format!(", {method} with lexical {} and dense {}", weights.lexical, weights.dense)
+    });
+    let embedding = serde_json::to_value(explain.embedding).unwrap_or_default();
+    lines.push(format!("mode: {mode}{fusion}; embedding: {}", embedding.as_str().unwrap_or_default()));
+    let candidates = explain.candidates;
+    lines.push(format!("candidates: {} lexical, {} dense", candidates.lexical, candidates.dense));
+    if let (Some(selected), Some(share)) = (explain.selected_chunks, explain.selectivity) {
+        lines.push(format!("filter: {selected} of {} chunks ({:.1} %)", explain.chunks, share * 100.0));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn render_explanation(explanation: &Explanation) -> String {
+    let terms = explanation.terms.iter().map(|share| {
+        format!(
+            "{} {:.2} ({}×, in {} chunks)",
+            one_line(&share.term),
+            share.score,
+            share.frequency,
+            share.chunks
+        )
+    });
+    let terms: Vec<String> = terms.collect();
+    let terms = if terms.is_empty() { String::new() } else { format!("; {}", terms.join(", ")) };
+    format!("   = lexical {:.4} + dense {:.4}{terms}\n", explanation.lexical, explanation.dense)
 }
 
 fn render_result(
@@ -81,8 +171,9 @@ fn render_result(
     let title = result.title.as_deref().unwrap_or(&result.id);
     let rank = |rank: Option<u32>| rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let cited = &result.citation;
+    let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{place}. {}  (score {:.4}, lexical {}, dense {})\n   {}#{} [{}..{}]\n   {}\n",
+        "{place}. {}  (score {:.4}, lexical {}, dense {})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),
@@ -118,23 +209,16 @@ fn render_snippet(text: &str, query: &str, language: Language, style: Style) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::{Citation, Metadata, Ranks, Timings};
+    use weir_api::TermShare;
+
+    const REPLY: &str = r#"{"results": [{
+        "id": "a/b.md", "score": 0.5, "text": "The turbines\nfeed \u001b[31mthe grid.", "title": "Wind", "metadata": {},
+        "citation": {"document_id": "a/b.md", "chunk": 2, "start": 10, "end": 38, "quote": "The turbines\nfeed \u001b[31mthe grid."},
+        "ranks": {"lexical": 1, "dense": null}
+    }], "took_ms": 1.25, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0}}"#;
 
     fn reply() -> SearchReply {
-        let text = "The turbines\nfeed \x1b[31mthe grid.".to_owned();
-        let citation =
-            Citation { document_id: "a/b.md".into(), chunk: 2, start: 10, end: 38, quote: text.clone() };
-        let result = SearchResult {
-            id: "a/b.md".into(),
-            score: 0.5,
-            relevance: Some(0.5),
-            text,
-            title: Some("Wind".into()),
-            metadata: Metadata::empty(),
-            citation,
-            ranks: Ranks { lexical: Some(1), dense: None },
-        };
-        SearchReply { results: vec![result], took_ms: 1.25, timings_ms: Timings::default() }
+        serde_json::from_str(REPLY).unwrap()
     }
 
     #[test]
@@ -154,7 +238,41 @@ mod tests {
 
     #[test]
     fn nothing_found_is_said() {
-        let reply = SearchReply { results: Vec::new(), took_ms: 0.04, timings_ms: Timings::default() };
+        let reply = SearchReply { results: Vec::new(), took_ms: 0.04, ..reply() };
         assert_eq!(render(&reply, "x", Language::English, Style::PLAIN), "no results in 0.0 ms\n");
+    }
+
+    #[test]
+    fn what_was_asked_beside_the_results_stands_below_them() {
+        let mut reply = reply();
+        let share = TermShare { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
+        let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0 };
+        reply.results[0].explanation = Some(explanation);
+        let rest = r#"{
+            "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
+            "total": {"value": 7, "exact": true, "relation": "exact"},
+            "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
+            "corrections": [{"term": "gird", "instead": ["grid"]}],
+            "degraded": true, "degraded_reason": "embedding_deadline",
+            "explain": {"query": "any of (grid); none of (wind)", "mode": "hybrid", "embedding": "made", "chunks": 1000,
+                "fusion": {"method": "convex", "weights": {"lexical": 0.5, "dense": 0.5}, "k": null},
+                "selected_chunks": 25, "selectivity": 0.025, "candidates": {"lexical": 7, "dense": 100}, "reached": 9},
+            "why_not": {"id": "c", "stage": "filter", "lexical": null, "dense": null, "rank": null, "message": "the filter."}
+        }"#;
+        let rest: SearchReply = serde_json::from_str(rest).unwrap();
+        reply = SearchReply { results: reply.results, took_ms: 2.0, ..rest };
+        assert_eq!(
+            render(&reply, "grid", Language::English, Style::PLAIN),
+            "1. Wind  (score 0.5000, lexical 1, dense -)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
+             a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
+             lang: en (3), de (1)\nyear: 2020 (4)\n\
+             no document holds `gird`; searched instead: grid\n\
+             degraded: words alone were searched (embedding_deadline)\n\
+             query: any of (grid); none of (wind)\n\
+             mode: hybrid, convex with lexical 0.5 and dense 0.5; embedding: made\n\
+             candidates: 7 lexical, 100 dense\nfilter: 25 of 1000 chunks (2.5 %)\n\
+             why not c: the filter.\n\
+             1 result of 7 in 2.0 ms\n"
+        );
     }
 }

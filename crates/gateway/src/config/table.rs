@@ -172,6 +172,24 @@ settings! {
         query_bytes_max: usize = 16 << 10, "bytes", ONE;
         /// Results of one search.
         top_k_max: u64 = 1_000, "results", ONE;
+        /// The filter of one search, as JSON.
+        filter_bytes_max: usize = 1 << 20, "bytes", ONE;
+        /// Fields whose values one search counts.
+        facets_per_request_max: usize = 16, "fields", 0.0..=256.0;
+        /// Values of one field that a search counts.
+        facet_values_max: u64 = 1_000, "values", ONE;
+        /// Fields that one search sorts by.
+        sort_fields_max: usize = 8, "fields", 0.0..=256.0;
+        /// Chunks before, and after, a result that come with it.
+        context_chunks_max: u64 = 10, "chunks", ANY;
+        /// The last result of a search that pages lead to.
+        page_depth_max: u64 = 10_000, "results", ONE;
+        /// The last document of a filtered or sorted list that pages lead to.
+        list_depth_max: u64 = 1_000_000, "documents", ONE;
+        /// Searches in one request.
+        queries_per_request_max: usize = 32, "searches", 1.0..=1024.0;
+        /// Documents that one request deletes by a filter.
+        delete_documents_max: usize = 1_000, "documents", ONE;
         /// Texts in one request for embeddings.
         embedding_inputs_max: usize = 2_048, "texts", 1.0..=(weir_api::INPUTS_MAX as f64);
         /// One text to embed; what the model doesn't read of it counts too.
@@ -284,6 +302,14 @@ impl Config {
             metadata_keys_max: limits.metadata_keys_max,
             query_bytes_max: limits.query_bytes_max,
             top_k_max: limits.top_k_max,
+            filter_bytes_max: limits.filter_bytes_max,
+            facets_per_request_max: limits.facets_per_request_max,
+            facet_values_max: limits.facet_values_max,
+            sort_fields_max: limits.sort_fields_max,
+            context_chunks_max: limits.context_chunks_max,
+            page_depth_max: limits.page_depth_max,
+            queries_per_request_max: limits.queries_per_request_max,
+            request_deadline_ms: self.server.request_deadline_ms,
             embedding_inputs_max: limits.embedding_inputs_max,
             embedding_input_bytes_max: limits.embedding_input_bytes_max,
         }

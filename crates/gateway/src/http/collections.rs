@@ -1,6 +1,6 @@
 //! `/v1/collections` and the documents in them.
 
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{
@@ -11,13 +11,8 @@ use weir_store::StoredDocument;
 use weir_text::Language;
 
 use super::Gateway;
-use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
+use super::body::{self, CallerOf, Json, Segments};
 use super::error::{ApiError, no_model};
-
-/// Documents on a page when the caller doesn't say, and at most.
-const DOCUMENTS_PAGE: (usize, usize) = (100, 1_000);
-/// Bytes of texts after which a page of documents ends.
-const DOCUMENTS_PAGE_BYTES: usize = 8 << 20;
 
 /// All collections, by name.
 pub(super) async fn list(
@@ -103,31 +98,8 @@ pub(super) async fn get_document(
     document_reply(document).map(Json)
 }
 
-/// The documents of a collection as they are stored, in the order of their ids.
-pub(super) async fn list_documents(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    Segments([name]): Segments<1>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<List<DocumentReply>>, ApiError> {
-    let (mut limit, mut after) = (DOCUMENTS_PAGE.0, String::new());
-    for (key, value) in query_pairs(query.as_deref()) {
-        match key.as_str() {
-            // a page's `next_cursor` is its last id
-            "after" | "cursor" => after = value,
-            "limit" => limit = page_limit(&value, DOCUMENTS_PAGE.1)?,
-            _ => return Err(unknown_parameter(&key, "`limit`, `after` or `cursor`")),
-        }
-    }
-    let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
-    let (page, is_more) =
-        gateway.store.documents_after(collection.id, &after, limit, DOCUMENTS_PAGE_BYTES).await?;
-    let next_cursor = page.last().filter(|_| is_more).map(|document| document.id.clone());
-    let data = page.into_iter().map(document_reply).collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(List { data, next_cursor }))
-}
-
-fn document_reply(document: StoredDocument) -> Result<DocumentReply, ApiError> {
+/// A document as the API shows it.
+pub(super) fn document_reply(document: StoredDocument) -> Result<DocumentReply, ApiError> {
     let metadata = Metadata::from_json(document.metadata).map_err(|error| ApiError::internal(&error))?;
     Ok(DocumentReply {
         id: document.id,

@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use weir_api::{Code, Invalid, Problem};
+use weir_api::{Code, Invalid, Problem, ProblemItem};
 
 use super::dialect::Dialect;
 use super::layers::RequestId;
@@ -39,6 +39,22 @@ impl ApiError {
     pub(super) fn with_others(mut self, others: Vec<Invalid>) -> ApiError {
         self.others = others;
         self
+    }
+
+    /// The same, seen from what holds the refused request as the item `index` of its list `key`.
+    pub(super) fn in_item(self, key: &str, index: usize) -> ApiError {
+        let others = self.others.into_iter().map(|other| other.in_item(key, index)).collect();
+        ApiError { invalid: self.invalid.in_item(key, index), others, ..self }
+    }
+
+    /// The body of the reply.
+    pub(super) fn into_problem(self, request_id: Option<String>) -> Problem {
+        let mut problem = Problem::from_invalid(&self.invalid, request_id);
+        problem.errors.extend(self.others.into_iter().map(|other| ProblemItem {
+            detail: other.message,
+            pointer: other.pointer.unwrap_or_else(|| "#".to_owned()),
+        }));
+        problem
     }
 
     /// No such collection, for this caller.
@@ -167,13 +183,6 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     let wants_plain_json = dialect != Dialect::Native || accepts_only_json(&request);
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
-    let mut problem = Problem::from_invalid(&error.invalid, id);
-    for other in &error.others {
-        problem.errors.push(weir_api::ProblemItem {
-            detail: other.message.clone(),
-            pointer: other.pointer.clone().unwrap_or_else(|| "#".to_owned()),
-        });
-    }
     *response.status_mut() = dialect.status(error.invalid.code);
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
@@ -183,7 +192,7 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
         headers.insert("retry-after-ms", HeaderValue::from(ms));
     }
-    *response.body_mut() = Body::from(dialect.render(problem));
+    *response.body_mut() = Body::from(dialect.render(error.into_problem(id)));
     response
 }
 

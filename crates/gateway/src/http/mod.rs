@@ -2,7 +2,9 @@
 
 mod body;
 mod collections;
+mod cursor;
 mod dialect;
+mod documents;
 mod embeddings;
 mod error;
 mod feedback;
@@ -55,6 +57,7 @@ pub struct Parts {
     pub collections: Collections,
     /// The counters.
     pub metrics: Metrics,
+    cursors: cursor::Seal,
     /// What was searched.
     pub query_log: QueryLog,
     searches: Arc<Semaphore>,
@@ -82,6 +85,7 @@ impl Gateway {
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
+        let cursors = cursor::Seal::of_folder(&config.server.data_dir);
         Gateway(Arc::new(Parts {
             config,
             store,
@@ -89,6 +93,7 @@ impl Gateway {
             scheduler,
             collections,
             metrics,
+            cursors,
             query_log,
             searches,
             ingest_kib,
@@ -158,8 +163,12 @@ pub fn router(gateway: Gateway) -> Router {
             "/v1/collections/{name}",
             get(collections::get).put(collections::put).delete(collections::delete),
         )
+        .route("/v1/collections/{name}/documents", get(documents::list))
+        .route(
+            "/v1/collections/{name}/documents/delete",
+            post(documents::delete).get(documents::get_delete).delete(documents::delete_delete),
+        )
         .route("/v1/collections/{name}/queries", get(feedback::queries))
-        .route("/v1/collections/{name}/documents", get(collections::list_documents))
         .route(
             "/v1/collections/{name}/documents/{id}",
             get(collections::get_document).delete(collections::delete_document),

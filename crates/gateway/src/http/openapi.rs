@@ -6,10 +6,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, EmbedRequest, EmbeddingsReply,
-    EmbeddingsRequest, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List,
-    ModelReply, ModelsReply, OpenAiErrorBody, Problem, QueryReply, ReadyReply, SearchReply, SearchRequest,
-    TeiError,
+    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
+    DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, FeedbackReply, FeedbackRequest,
+    HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply, OpenAiErrorBody, Problem,
+    QueryReply, ReadyReply, SearchAnswer, SearchRequest, TeiError,
 };
 
 use super::dialect::Dialect;
@@ -54,11 +54,42 @@ const SEARCH: &[Code] = &[
     Code::InvalidUtf8,
     Code::InvalidParameter,
     Code::UnknownField,
+    Code::InvalidQuery,
+    Code::InvalidFilter,
+    Code::InvalidCursor,
+    Code::CursorExpired,
+    Code::BatchTooLarge,
     Code::UnsupportedMediaType,
     Code::PayloadTooLarge,
     Code::CollectionNotFound,
     Code::CollectionNotReady,
     Code::Overloaded,
+];
+const DOCUMENTS: &[Code] = &[
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::BatchTooLarge,
+    Code::InvalidFilter,
+    Code::InvalidCursor,
+    Code::CursorExpired,
+    Code::CollectionNotFound,
+    Code::CollectionNotReady,
+    Code::Overloaded,
+    Code::StoreUnavailable,
+];
+const DELETE_DOCUMENTS: &[Code] = &[
+    Code::InvalidJson,
+    Code::InvalidUtf8,
+    Code::InvalidParameter,
+    Code::UnknownField,
+    Code::InvalidFilter,
+    Code::UnsupportedMediaType,
+    Code::PayloadTooLarge,
+    Code::CollectionNotFound,
+    Code::CollectionNotReady,
+    Code::Overloaded,
+    Code::InsufficientStorage,
+    Code::StoreUnavailable,
 ];
 const EMBED: &[Code] = &[
     Code::InvalidJson,
@@ -136,7 +167,12 @@ pub const ROUTES: &[Route] = &[
     Route {
         request: Some(schema::<SearchRequest>()),
         codes: SEARCH,
-        ..route("post", "/v1/search", "Search a collection.", schema::<SearchReply>())
+        ..route(
+            "post",
+            "/v1/search",
+            "Search a collection, or ask several searches at once.",
+            schema::<SearchAnswer>(),
+        )
     },
     Route {
         request: Some(schema::<FeedbackRequest>()),
@@ -258,15 +294,31 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         query: &[
+            ("filter", "conditions on metadata, as JSON"),
+            (
+                "sort",
+                "metadata fields to sort by, with commas between them and `-` before those from the largest value",
+            ),
             ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
-            ("after", "the id after which the page starts: `next_cursor` of the page before; also `cursor`"),
+            ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
+            ("after", "without `filter` and `sort`: the id after which the page starts"),
         ],
-        codes: PAGE_OF_COLLECTION,
+        codes: DOCUMENTS,
         ..route(
             "get",
             "/v1/collections/{name}/documents",
-            "The documents of a collection, in the order of their ids.",
+            "The documents of a collection in the order of their ids; with `filter` or `sort`, the searchable ones that pass.",
             schema::<List<DocumentReply>>(),
+        )
+    },
+    Route {
+        request: Some(schema::<DocumentsDeleteRequest>()),
+        codes: DELETE_DOCUMENTS,
+        ..route(
+            "post",
+            "/v1/collections/{name}/documents/delete",
+            "Delete the documents that pass a filter; they are gone from search when this answers.",
+            schema::<DocumentsDeleteReply>(),
         )
     },
     Route {

@@ -54,6 +54,11 @@ impl Cache {
         self.lock().by_key.get(key).map(|embedding| embedding.to_vec())
     }
 
+    /// Whether it holds an embedding; looking doesn't count as use.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        self.lock().by_key.contains(key)
+    }
+
     /// Keeps an embedding, and lets go of those that were not used for longest.
     pub(super) fn put(&self, key: Key, embedding: &[f32]) {
         let mut entries = self.lock();

@@ -261,6 +261,11 @@ impl Scheduler {
         Ok(made)
     }
 
+    /// Whether the cache has the embedding of `input`, which must be of this model.
+    pub fn knows(&self, model: &LoadedModel, input: &Input) -> bool {
+        self.0.cache.has(&input.key(&model.own_fingerprint()))
+    }
+
     /// Tokens that wait in the interactive lane.
     pub fn queued_tokens(&self) -> usize {
         self.0.interactive.load().waiting

@@ -48,7 +48,7 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
         ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
     ]);
     gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
-    let body = json!({"query": "weir ".repeat(200)});
+    let body = json!({"query": "weir ".repeat(200), "mode": "dense"});
     let refused = gateway.first_refusal(16, "/v1/search", &body);
     let problem = check_error(&refused, "overloaded", "a query too many");
     assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");

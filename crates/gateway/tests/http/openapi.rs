@@ -64,6 +64,9 @@ fn every_documented_route_is_there_and_no_other_method() {
             if method == "DELETE" && filled == "/v1/collections/default" {
                 continue; // it would work
             }
+            if matches!(method, "GET" | "DELETE") && filled.ends_with("/documents/delete") {
+                continue; // a document may have this id
+            }
             let body: Option<&[u8]> = matches!(method, "PUT" | "POST" | "PATCH").then_some(b"{}");
             let reply = gateway.send(method, &filled, body);
             let is_there = reply.status != 405;
@@ -100,6 +103,8 @@ fn every_route_of_the_api_page_is_documented() {
         "GET /v1/jobs/{id}",
         "GET /v1/models",
         "GET /v1/models/{id}",
+        "GET /v1/collections/{name}/documents",
+        "POST /v1/collections/{name}/documents/delete",
         "POST /embed",
         "POST /embeddings",
         "POST /v1/embeddings",

@@ -121,11 +121,15 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
                 "document_id": "string", "chunk": "int", "start": "int", "end": "int", "quote": "string",
             },
             "ranks": {"lexical": "int", "dense": "int"},
+            "scores": {"lexical": "float", "dense": "float"},
         }],
+        "total": {"value": "int", "exact": "bool", "relation": "string"},
+        "next_cursor": "null",
+        "degraded": "bool",
         "took_ms": "float",
         "timings_ms": {
-            "parse": "float", "embed": "float", "lexical": "float", "dense": "float", "fuse": "float",
-            "fetch": "float",
+            "parse": "float", "embed": "float", "select": "float", "lexical": "float", "dense": "float",
+            "fuse": "float", "fetch": "float",
         },
     });
     let call = |body: Value| ("POST", "/v1/search", Some(body));
@@ -138,6 +142,7 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
     for (mode, absent) in [("lexical", "dense"), ("dense", "lexical")] {
         let mut expected = expected.clone();
         expected["results"][0]["ranks"][absent] = json!("null");
+        expected["results"][0]["scores"][absent] = json!("null");
         check(&gateway, call(json!({"query": "dam", "mode": mode})), 200, &expected);
     }
     let mut empty = expected.clone();

@@ -80,6 +80,11 @@ impl Weir {
         self.log.lock().unwrap().clone()
     }
 
+    /// The process's id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
     /// Whether the process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         self.child.lock().unwrap().try_wait().unwrap().is_none()

@@ -7,7 +7,7 @@
 
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use weir_kernels::{Kernels, prefetch, view};
+use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
@@ -15,7 +15,7 @@ use super::selection::Visible;
 use super::signs::Signs;
 use crate::IndexError;
 
-/// For every chunk that is asked for, so many are scored again in half precision, and at least so many are.
+/// For every chunk that is to be exact, so many are scored again in half precision, and at least so many are.
 const RESCORED: (usize, usize) = (2, 40);
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
 const COMPARED: (usize, usize) = (4, 400);
@@ -52,7 +52,8 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
     files.f16.append(&halves.collect::<Vec<u8>>())
 }
 
-/// The visible rows closest to `query`, best first, `depth` of them or all.
+/// The visible rows closest to `query`, best first, `depth` of them or all; the first `exact` as an exact comparison ranks
+/// them. `None` when a file does not hold them.
 ///
 /// # Panics
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
@@ -62,9 +63,10 @@ pub(crate) fn search(
     query: &[f32],
     visible: Visible<'_>,
     depth: usize,
-) -> Vec<ScoredSlot> {
+    exact: usize,
+) -> Option<Vec<ScoredSlot>> {
     let kernels = Kernels::current();
-    let (quantised, _) = quantise(query);
+    let quantised = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
     let mut candidates = match visible.selection {
         Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => selection
@@ -77,13 +79,28 @@ pub(crate) fn search(
             scan(kernels, signs, query, visible, compared)
         }
     };
-    compare(kernels, vectors, &quantised, &mut candidates, at_least(RESCORED));
-    let halves = view::as_u16(&vectors.f16);
-    for_each_row(&mut candidates, query.len(), halves, |candidate, row| {
-        candidate.score = (kernels.dot_f16)(query, row);
-    });
+    let rescored = exact.saturating_mul(RESCORED.0).max(RESCORED.1);
+    compare(kernels, vectors, (&quantised.0, quantised.1), &mut candidates, depth.max(rescored));
     candidates.sort_unstable_by(ScoredSlot::by_rank);
-    candidates
+    let best = candidates.len().min(rescored);
+    rescore(kernels, vectors, query, &mut candidates[..best])?;
+    candidates.sort_unstable_by(ScoredSlot::by_rank);
+    Some(candidates)
+}
+
+/// Scores the candidates from their halves; `None` when the file does not hold them.
+fn rescore(
+    kernels: &Kernels,
+    vectors: &MappedVectors,
+    query: &[f32],
+    candidates: &mut [ScoredSlot],
+) -> Option<()> {
+    let mut row: AlignedVec<u8> = AlignedVec::zeroed(2 * query.len());
+    for candidate in candidates {
+        vectors.f16.read_into(u64::from(candidate.slot) * row.len() as u64, &mut row)?;
+        candidate.score = (kernels.dot_f16)(query, view::as_u16(&row));
+    }
+    Some(())
 }
 
 /// The cosine of the angle between two embeddings; 0 when one is all zeros.
@@ -125,23 +142,22 @@ fn scan(
 fn compare(
     kernels: &Kernels,
     vectors: &MappedVectors,
-    query: &[i8],
+    (query, query_scale): (&[i8], f32),
     candidates: &mut Vec<ScoredSlot>,
     count: usize,
 ) {
-    if candidates.len() <= count {
-        return;
-    }
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     // in the order of the file, as memory likes it
     candidates.sort_unstable_by_key(|candidate| candidate.slot);
     for_each_row(candidates, query.len(), rows, |candidate, row| {
         let mut product = [0];
         (kernels.dot_i8_rows)(query, row, &mut product);
-        candidate.score = product[0] as f32 * scales[candidate.slot as usize];
+        candidate.score = product[0] as f32 * (scales[candidate.slot as usize] * query_scale);
     });
-    candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
-    candidates.truncate(count);
+    if candidates.len() > count {
+        candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
+        candidates.truncate(count);
+    }
 }
 
 /// Hands each candidate and its row of `rows` to `compare`. The rows lie anywhere in memory: later ones are fetched

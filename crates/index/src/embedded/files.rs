@@ -2,10 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
-use weir_mapped::Mapped;
+use weir_mapped::{Mapped, MappedError};
 
 use super::head::FileState;
 use crate::IndexError;
@@ -29,7 +30,7 @@ pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
 #[derive(Debug)]
 pub(crate) struct MappedFiles {
     pub(crate) documents: Mapped,
-    pub(crate) texts: Mapped,
+    pub(crate) texts: ReadFile,
     pub(crate) slots: Mapped,
     /// Absent in a text-only collection.
     pub(crate) vectors: Option<MappedVectors>,
@@ -43,39 +44,65 @@ pub(crate) struct MappedVectors {
     /// One f32 per row: what a signed byte of the row stands for.
     pub(crate) scales: Mapped,
     /// IEEE halves.
-    pub(crate) f16: Mapped,
+    pub(crate) f16: ReadFile,
 }
 
 impl MappedFiles {
     /// Maps what the head says is committed; `states` are in the order of [`names`].
     pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
         let map = |name, state: &FileState| Mapped::open_prefix(folder.join(name), state.len);
+        let read = |name, state: &FileState| ReadFile::open(folder.join(name), state.len);
         let wrong = || IndexError::damaged(folder, "file `head` names other files");
         let vectors = match states {
             [_, _, _] => None,
             [_, _, _, i8, scales, f16] => Some(MappedVectors {
                 i8: map(VECTORS_I8, i8)?,
                 scales: map(VECTORS_SCALE, scales)?,
-                f16: map(VECTORS_F16, f16)?,
+                f16: read(VECTORS_F16, f16)?,
             }),
             _ => return Err(wrong()),
         };
         let [documents, texts, slots, ..] = states else { return Err(wrong()) };
         Ok(MappedFiles {
             documents: map(DOCUMENTS, documents)?,
-            texts: map(TEXTS, texts)?,
+            texts: read(TEXTS, texts)?,
             slots: map(SLOTS, slots)?,
             vectors,
         })
     }
+}
 
-    /// All files with their names, in the order of the head.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Mapped)> {
-        let texts = [(DOCUMENTS, &self.documents), (TEXTS, &self.texts), (SLOTS, &self.slots)];
-        let vectors = self.vectors.iter().flat_map(|vectors| {
-            [(VECTORS_I8, &vectors.i8), (VECTORS_SCALE, &vectors.scales), (VECTORS_F16, &vectors.f16)]
-        });
-        texts.into_iter().chain(vectors)
+/// A file of which a search needs a few places only. It is read, not mapped: mapped pages count as memory of the process,
+/// those around the ones that were asked for too, and in the end the file would be there as a whole.
+#[derive(Debug)]
+pub(crate) struct ReadFile {
+    file: File,
+    len: u64,
+}
+
+impl ReadFile {
+    /// Opens a file that has at least `len` bytes, and reads none of those after them.
+    fn open(path: PathBuf, len: u64) -> Result<ReadFile, IndexError> {
+        let file = File::open(&path).map_err(IndexError::file("open", &path))?;
+        let actual = file.metadata().map_err(IndexError::file("read", &path))?.len();
+        if actual < len {
+            return Err(MappedError::Length { path, expected: len, actual }.into());
+        }
+        Ok(ReadFile { file, len })
+    }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `bytes` with what stands from `start` on; `None` when that is not there.
+    pub(crate) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Option<()> {
+        let end = start.checked_add(bytes.len() as u64)?;
+        if end > self.len {
+            return None;
+        }
+        self.file.read_exact_at(bytes, start).ok()
     }
 }
 
@@ -233,7 +260,11 @@ mod tests {
         let states = files.sync().unwrap();
 
         assert_eq!(states[1], FileState { len: 9, crc: 0xcbf4_3926 });
-        assert_eq!(&MappedFiles::open(folder.path(), &states).unwrap().texts[..], b"123456789");
+        let texts = MappedFiles::open(folder.path(), &states).unwrap().texts;
+        let mut read = [0; 9];
+        texts.read_into(0, &mut read).unwrap();
+        assert_eq!(&read, b"123456789");
+        assert_eq!(texts.read_into(1, &mut read), None);
         assert_eq!(std::fs::read(folder.path().join(TEXTS)).unwrap(), b"123456789");
     }
 

@@ -35,6 +35,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
+pub(crate) use ranking::scatter;
 
 use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
@@ -211,7 +212,7 @@ impl Embedded {
             (self.snapshot(), writer.head.files.clone())
         };
         let mut report = snapshot.verify();
-        verify::verify_files(&snapshot.files, &states, &mut report);
+        verify::verify_files(self.folder(), &states, &mut report);
         Ok(report)
     }
 

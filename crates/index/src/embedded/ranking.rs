@@ -41,7 +41,7 @@ pub(crate) fn best_chunks(
             break;
         }
         let Some(document) = document_of(slot) else { continue };
-        let entry = seen.entry(hash(document), |&other| other == document, |&other| hash(other));
+        let entry = seen.entry(scatter(document), |&other| other == document, |&other| scatter(other));
         if let hashbrown::hash_table::Entry::Vacant(entry) = entry {
             entry.insert(document);
             best.push(BestChunk { document, slot, score });
@@ -51,7 +51,7 @@ pub(crate) fn best_chunks(
 }
 
 /// Spreads small numbers over all bits; Fibonacci hashing, Knuth, volume 3, 6.4.
-fn hash(document: u32) -> u64 {
+pub(crate) fn scatter(document: u32) -> u64 {
     u64::from(document).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

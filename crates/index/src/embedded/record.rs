@@ -1,7 +1,5 @@
 //! The layout of one chunk and of one document in the append-only files. Numbers are little-endian.
 
-use std::ops::Range;
-
 /// Where a chunk belongs: one record of fixed size per slot.
 ///
 /// A document's chunks have consecutive slots, so `slot - chunk` is its first slot, which also serves as the
@@ -48,12 +46,6 @@ impl SlotRecord {
             text_len: reader.u32()?,
             chunk: reader.u32()?,
         })
-    }
-
-    /// Where the chunk's text lies in `texts`.
-    pub(crate) fn text_span(&self) -> Option<Range<usize>> {
-        let start = usize::try_from(self.text).ok()?;
-        Some(start..start.checked_add(self.text_len as usize)?)
     }
 }
 
@@ -155,7 +147,6 @@ mod tests {
         file.extend(record.to_bytes());
         assert_eq!(SlotRecord::read(&file, 1), Some(record));
         assert_eq!(SlotRecord::read(&file, 2), None);
-        assert_eq!(record.text_span(), Some(7..10));
     }
 
     #[test]

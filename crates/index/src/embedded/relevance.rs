@@ -1,8 +1,5 @@
 //! What the estimate of relevance takes from an index: a background learned from its rows, and the rankings of both legs.
 
-use half::f16;
-use weir_kernels::view;
-
 use super::Inner;
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
@@ -35,15 +32,15 @@ impl Learned {
 }
 
 fn sample(snapshot: &Snapshot, dimension: usize) -> Vec<Vec<f32>> {
-    let Some(vectors) = &snapshot.files.vectors else { return Vec::new() };
-    let halves = view::as_u16(&vectors.f16);
+    if dimension == 0 {
+        return Vec::new();
+    }
     let slots = u64::from(snapshot.tombstones.slots());
     let count = slots.min(SAMPLE_CHUNKS_MAX as u64);
     let places = (0..count).map(|place| (place * slots / count) as u32);
     places
         .filter(|&slot| snapshot.tombstones.is_live(slot))
-        .filter_map(|slot| halves.get(slot as usize * dimension..(slot as usize + 1) * dimension))
-        .map(|row| row.iter().map(|&half| f16::from_bits(half).to_f32()).collect())
+        .filter_map(|slot| snapshot.embedding(slot))
         .collect()
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use half::f16;
+
 use super::fields::Fields;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
@@ -23,11 +25,10 @@ pub(crate) struct Snapshot {
     pub(crate) lexical: Arc<LexicalView>,
 }
 
-/// A chunk with its document, read in place.
+/// A chunk with its document, which is read in place.
 pub(crate) struct Chunk<'a> {
     pub(crate) record: SlotRecord,
     pub(crate) document: DocumentRecord<'a>,
-    pub(crate) text: &'a str,
 }
 
 impl Snapshot {
@@ -40,8 +41,23 @@ impl Snapshot {
     pub(crate) fn chunk(&self, slot: u32) -> Option<Chunk<'_>> {
         let record = SlotRecord::read(&self.files.slots, slot)?;
         let (document, _) = DocumentRecord::read(&self.files.documents, record.document)?;
-        let text = std::str::from_utf8(self.files.texts.get(record.text_span()?)?).ok()?;
-        Some(Chunk { record, document, text })
+        Some(Chunk { record, document })
+    }
+
+    /// Reads a chunk's text; `None` as [`Snapshot::chunk`].
+    pub(crate) fn text(&self, record: &SlotRecord) -> Option<String> {
+        let mut bytes = vec![0; record.text_len as usize];
+        self.files.texts.read_into(record.text, &mut bytes)?;
+        String::from_utf8(bytes).ok()
+    }
+
+    /// Reads a chunk's embedding; `None` in a text-only collection, and as [`Snapshot::chunk`].
+    pub(crate) fn embedding(&self, slot: u32) -> Option<Vec<f32>> {
+        let vectors = self.files.vectors.as_ref()?;
+        let row_bytes = vectors.f16.len() / u64::from(self.tombstones.slots().max(1));
+        let mut bytes = vec![0; usize::try_from(row_bytes).ok()?];
+        vectors.f16.read_into(u64::from(slot) * row_bytes, &mut bytes)?;
+        Some(bytes.as_chunks().0.iter().map(|half| f16::from_le_bytes(*half).to_f32()).collect())
     }
 
     /// Live chunks.

@@ -1,6 +1,10 @@
 //! Checks one snapshot against itself.
 
-use super::files::MappedFiles;
+use std::path::Path;
+
+use weir_mapped::Mapped;
+
+use super::files::ALL;
 use super::head::FileState;
 use super::snapshot::Snapshot;
 use crate::{Problem, VerifyReport};
@@ -27,7 +31,8 @@ impl Snapshot {
     /// Every slot leads to its document and text, and the chunks of a document live and die together.
     fn verify_chunks(&self, report: &mut VerifyReport) {
         for slot in 0..self.tombstones.slots() {
-            let Some(chunk) = self.chunk(slot) else {
+            let whole = self.chunk(slot).filter(|chunk| self.text(&chunk.record).is_some());
+            let Some(chunk) = whole else {
                 report.note(Problem::Unreadable { slot });
                 continue;
             };
@@ -66,9 +71,10 @@ impl Snapshot {
 }
 
 /// Checks the bytes of the files against what the head says of them.
-pub(crate) fn verify_files(files: &MappedFiles, states: &[FileState], report: &mut VerifyReport) {
-    for ((name, file), state) in files.named().zip(states) {
-        if file.verify(state.len, state.crc).is_err() {
+pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut VerifyReport) {
+    for (&name, state) in ALL.iter().zip(states) {
+        let file = Mapped::open_prefix(folder.join(name), state.len);
+        if file.and_then(|file| file.verify(state.len, state.crc)).is_err() {
             report.note(Problem::File { name });
         }
     }

@@ -53,6 +53,7 @@ impl Writer {
             self.recover()?;
         }
         let slots = self.slots_after(batch)?;
+        self.lexical.expect(batch.puts.iter().map(|document| document.chunks.len()).sum())?;
         self.unfinished = true;
         let offsets = batch.puts.iter().map(|document| self.append(document)).collect::<Result<_, _>>()?;
         let files = self.files.sync()?;

@@ -13,6 +13,7 @@
 mod error;
 mod grammar;
 mod lexer;
+mod render;
 #[cfg(test)]
 mod tests;
 

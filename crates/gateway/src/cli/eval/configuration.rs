@@ -28,12 +28,12 @@ impl Configuration {
     /// The search that asks `query`.
     pub(super) fn request(&self, query: &str, collection: &str, top_k: u64) -> SearchRequest {
         SearchRequest {
-            query: query.to_owned(),
+            query: Some(query.to_owned()),
             top_k: Some(top_k),
             collection: Some(collection.to_owned()),
             mode: Some(self.mode),
             fusion: self.fusion,
-            min_relevance: None,
+            ..SearchRequest::default()
         }
     }
 }

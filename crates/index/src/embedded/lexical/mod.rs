@@ -29,6 +29,9 @@ pub(crate) use view::LexicalView;
 
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
+/// A batch of so many entries is worth a thread more.
+const ENTRIES_PER_THREAD: usize = 2_500;
+const THREADS_MAX: usize = 4;
 /// So many segments of about one size are merged into one.
 const SEGMENTS_MERGED_MIN: usize = 6;
 /// A segment with a larger share of deleted entries is rewritten.
@@ -43,6 +46,8 @@ pub(crate) struct Lexical {
     writer_memory_bytes: usize,
     /// Made with the first write, because it holds threads.
     writer: Option<IndexWriter>,
+    /// Threads that the writer analyses texts with.
+    threads: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -104,13 +109,33 @@ impl Lexical {
             .try_into()
             .map_err(IndexError::lexical("be read"))?;
         let writer_memory_bytes = writer_memory_bytes.max(WRITER_MEMORY_MIN_BYTES);
-        Ok(Lexical { index, reader, fields: schema().1, language, writer_memory_bytes, writer: None })
+        Ok(Lexical {
+            index,
+            reader,
+            fields: schema().1,
+            language,
+            writer_memory_bytes,
+            writer: None,
+            threads: 1,
+        })
     }
 
     /// What the last commit says about itself; `None` when it says nothing that we understand.
     pub(crate) fn last_commit(&self) -> Result<Option<Commit>, IndexError> {
         let metas = self.index.load_metas().map_err(IndexError::lexical("be read"))?;
         Ok(metas.payload.and_then(|payload| serde_json::from_str(&payload).ok()))
+    }
+
+    /// Prepares for so many entries until the next commit. Many are analysed by several threads, each of which writes
+    /// segments of its own; of few, that would make too many.
+    pub(crate) fn expect(&mut self, entries: usize) -> Result<(), IndexError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = (entries / ENTRIES_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
+        if threads != self.threads {
+            self.settle()?;
+            self.threads = threads;
+        }
+        Ok(())
     }
 
     /// Adds the entry of a slot; nothing is visible before the commit.
@@ -190,9 +215,9 @@ impl Lexical {
 
     fn new_writer(&self) -> tantivy::Result<IndexWriter> {
         let options = IndexWriterOptions::builder()
-            .num_worker_threads(1)
+            .num_worker_threads(self.threads)
             .num_merge_threads(1)
-            .memory_budget_per_thread(self.writer_memory_bytes)
+            .memory_budget_per_thread((self.writer_memory_bytes / self.threads).max(WRITER_MEMORY_MIN_BYTES))
             .build();
         let writer = self.index.writer_with_options(options)?;
         let mut policy = LogMergePolicy::default();

@@ -42,7 +42,7 @@ impl Search<'_> {
             chunk: chunk.record.chunk,
             start: usize::try_from(chunk.record.start).ok()?,
             end: usize::try_from(chunk.record.end).ok()?,
-            text: chunk.text.to_owned(),
+            text: self.snapshot.text(&chunk.record)?,
             score: candidate.score,
             relevance: features.map(|features| self.judge.calibration.relevance(&features)),
             features,
@@ -66,7 +66,7 @@ impl Search<'_> {
                 chunk: chunk.record.chunk,
                 start: usize::try_from(chunk.record.start).ok()?,
                 end: usize::try_from(chunk.record.end).ok()?,
-                text: chunk.text.to_owned(),
+                text: self.snapshot.text(&chunk.record)?,
             })
         });
         others.collect()

@@ -10,6 +10,9 @@ use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 /// With so many chunks or more the legs run side by side; handing one to another thread takes some 10 µs.
 const PARALLEL_FROM_CHUNKS: u32 = 50_000;
 
+/// The first of so many parts of the dense leg is ranked exactly.
+const EXACT_SHARE: usize = 5;
+
 /// Both legs' rankings, each as deep as was asked for or as there are matches.
 #[derive(Default)]
 pub(super) struct Legs {
@@ -32,14 +35,14 @@ impl Search<'_> {
                 Mode::Hybrid | Mode::Lexical => self.timed_lexical(depth),
             };
             let dense = match mode {
-                Mode::Lexical => (Vec::new(), no_time),
+                Mode::Lexical => (Ok(Vec::new()), no_time),
                 Mode::Hybrid | Mode::Dense => self.timed_dense(depth),
             };
             (lexical, dense)
         };
         self.timings.lexical += lexical.1;
         self.timings.dense += dense.1;
-        Ok(Legs { lexical: lexical.0?, dense: dense.0 })
+        Ok(Legs { lexical: lexical.0?, dense: dense.0? })
     }
 
     fn timed_lexical(&self, depth: usize) -> (Result<Vec<BestChunk>, IndexError>, Duration) {
@@ -47,7 +50,7 @@ impl Search<'_> {
         (self.lexical_leg(depth), started.elapsed())
     }
 
-    fn timed_dense(&self, depth: usize) -> (Vec<BestChunk>, Duration) {
+    fn timed_dense(&self, depth: usize) -> (Result<Vec<BestChunk>, IndexError>, Duration) {
         let started = Instant::now();
         (self.dense_leg(depth), started.elapsed())
     }
@@ -58,21 +61,18 @@ impl Search<'_> {
         self.units_from(depth, |chunks| view.search(query, self.visible(), self.selection.as_ref(), chunks))
     }
 
-    fn dense_leg(&self, depth: usize) -> Vec<BestChunk> {
+    fn dense_leg(&self, depth: usize) -> Result<Vec<BestChunk>, IndexError> {
         let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        let search = |chunks| {
+        // the same for every page of a window, so that they follow each other; thinning may reach for any of it
+        let exact = if self.request.is_thinned() { depth } else { depth.div_ceil(EXACT_SHARE) };
+        let search = |chunks: usize| {
             let signs = &self.snapshot.signs;
-            Ok::<_, std::convert::Infallible>(dense::search(
-                vectors,
-                signs,
-                embedding,
-                self.visible(),
-                chunks,
-            ))
+            let found = dense::search(vectors, signs, embedding, self.visible(), chunks, exact.min(chunks));
+            found.ok_or_else(|| IndexError::damaged(self.folder, "file `vectors.f16` lacks a row"))
         };
-        self.units_from(depth, search).unwrap_or_else(|never| match never {})
+        self.units_from(depth, search)
     }
 
     /// Ranks units by their best chunks: asks for more and more chunks until `depth` units are among them or there are

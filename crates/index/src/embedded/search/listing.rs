@@ -86,7 +86,7 @@ impl Search<'_> {
     ) -> Option<Outcome> {
         let facets = self.facets(documents);
         let end = self.request.offset.saturating_add(self.request.limit);
-        let is_thinned = self.request.collapse || matches!(self.request.group_by, GroupBy::Field(_));
+        let is_thinned = self.request.is_thinned();
         let limit = if is_thinned { usize::MAX } else { end };
         let snapshot = self.snapshot;
         let request = self.request;

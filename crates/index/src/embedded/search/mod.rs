@@ -13,6 +13,7 @@ mod thin;
 mod why_not;
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,9 +50,13 @@ impl Embedded {
         };
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
-        let judge = Judge::of(&self.inner, request.embedding.as_deref());
-        let search = Search::new(&snapshot, &current, request, asked, judge)?;
+        let search = Search::new(&snapshot, &current, request, asked, self)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
+    }
+
+    /// See [`crate::Engine::has_field`].
+    pub fn has_field(&self, name: &str) -> bool {
+        name == TITLE || self.snapshot().fields.is_known(name)
     }
 
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
@@ -100,10 +105,17 @@ impl SearchRequest {
     pub(crate) fn is_listing(&self) -> bool {
         self.query.is_none() && self.embedding.is_none()
     }
+
+    /// Whether candidates stand for others, or change places.
+    pub(crate) fn is_thinned(&self) -> bool {
+        self.collapse || self.diversity > 0.0 || matches!(self.group_by, crate::GroupBy::Field(_))
+    }
 }
 
 /// A search under way.
 struct Search<'a> {
+    /// Where the snapshot's files are, for errors.
+    folder: &'a Path,
     snapshot: &'a Snapshot,
     /// The snapshot of this moment: what it has dead is not shown.
     current: &'a Snapshot,
@@ -134,7 +146,7 @@ impl<'a> Search<'a> {
         current: &'a Snapshot,
         request: &'a SearchRequest,
         asked: Option<Range<u32>>,
-        judge: Judge,
+        engine: &'a Embedded,
     ) -> Result<Search<'a>, IndexError> {
         let started = Instant::now();
         snapshot.check_fields(request)?;
@@ -148,7 +160,19 @@ impl<'a> Search<'a> {
         };
         let selection = snapshot.selection(request, query.as_ref())?;
         let timings = Timings { select: started.elapsed(), ..Timings::default() };
-        Ok(Search { snapshot, current, request, query, selection, asked, judge, evidence: None, timings })
+        let judge = Judge::of(&engine.inner, request.embedding.as_deref());
+        Ok(Search {
+            folder: engine.folder(),
+            snapshot,
+            current,
+            request,
+            query,
+            selection,
+            asked,
+            judge,
+            evidence: None,
+            timings,
+        })
     }
 
     fn visible(&self) -> Visible<'_> {

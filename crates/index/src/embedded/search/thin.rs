@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 
-use half::f16;
-use weir_kernels::view;
 use weir_text::Signature;
 
 use super::Search;
@@ -39,7 +37,7 @@ impl Search<'_> {
         } else {
             grouped.into_iter().map(|candidate| Kept { candidate, collapsed: Vec::new() }).collect()
         };
-        Some(if self.request.diversity > 0.0 { self.diversify(kept) } else { kept })
+        if self.request.diversity > 0.0 { self.diversify(kept) } else { Some(kept) }
     }
 
     fn first_of_groups(&self, field: &str, candidates: &[Candidate]) -> Option<Vec<Candidate>> {
@@ -57,7 +55,8 @@ impl Search<'_> {
     fn collapse(&self, candidates: &[Candidate]) -> Option<Vec<Kept>> {
         let mut kept: Vec<(Signature, Kept)> = Vec::new();
         for &candidate in candidates {
-            let signature = Signature::of(self.snapshot.chunk(candidate.slot)?.text);
+            let record = self.snapshot.chunk(candidate.slot)?.record;
+            let signature = Signature::of(&self.snapshot.text(&record)?);
             match kept.iter_mut().find(|(other, _)| other.resemblance(&signature) >= ALL_BUT_EQUAL) {
                 Some((_, kept)) => kept.collapsed.push(candidate.slot),
                 None => kept.push((signature, Kept { candidate, collapsed: Vec::new() })),
@@ -68,20 +67,16 @@ impl Search<'_> {
 
     /// Takes, again and again, the candidate that is best by its score less its likeness to the most like of those
     /// taken: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), scores stretched to 0..1.
-    fn diversify(&self, mut kept: Vec<Kept>) -> Vec<Kept> {
-        let Some(vectors) = &self.snapshot.files.vectors else { return kept };
+    fn diversify(&self, mut kept: Vec<Kept>) -> Option<Vec<Kept>> {
         let rest = kept.split_off(kept.len().min(DIVERSIFIED_MAX));
         let score = |kept: &Kept| kept.candidate.score;
         let highest = kept.iter().map(score).fold(f32::NEG_INFINITY, f32::max);
         let lowest = kept.iter().map(score).fold(f32::INFINITY, f32::min);
         let range = if highest > lowest { highest - lowest } else { 1.0 };
-        let halves = view::as_u16(&vectors.f16);
-        let dimension = halves.len() / self.snapshot.tombstones.slots().max(1) as usize;
-        let embedding = |slot: u32| -> Vec<f32> {
-            let row = &halves[slot as usize * dimension..(slot as usize + 1) * dimension];
-            row.iter().map(|&bits| f16::from_bits(bits).to_f32()).collect()
-        };
-        let embeddings: Vec<Vec<f32>> = kept.iter().map(|kept| embedding(kept.candidate.slot)).collect();
+        let embeddings = kept
+            .iter()
+            .map(|kept| self.snapshot.embedding(kept.candidate.slot))
+            .collect::<Option<Vec<Vec<f32>>>>()?;
         let mut likeness = vec![0.0f32; kept.len()];
         let mut order: Vec<usize> = Vec::with_capacity(kept.len());
         let mut left: Vec<usize> = (0..kept.len()).collect();
@@ -101,6 +96,6 @@ impl Search<'_> {
             order.push(taken);
         }
         let mut by_place: Vec<Option<Kept>> = kept.into_iter().map(Some).collect();
-        order.into_iter().filter_map(|place| by_place[place].take()).chain(rest).collect()
+        Some(order.into_iter().filter_map(|place| by_place[place].take()).chain(rest).collect())
     }
 }

@@ -1,0 +1,107 @@
+//! Which legs rank, and how two rankings become one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::object::optional;
+use crate::{Code, Invalid};
+
+/// Which legs rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Both, fused.
+    #[default]
+    Hybrid,
+    /// Words alone (BM25).
+    Lexical,
+    /// Embeddings alone.
+    Dense,
+}
+
+impl Mode {
+    /// The mode's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Hybrid => "hybrid",
+            Mode::Lexical => "lexical",
+            Mode::Dense => "dense",
+        }
+    }
+}
+
+/// How two rankings become one. What is absent is taken from the gateway's settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fusion {
+    /// The method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<FusionMethod>,
+    /// The weight of each leg.
+    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    pub weights: Option<FusionWeights>,
+    /// The constant of `rrf`, usually 60; larger flattens the top. Without effect on `convex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k: Option<f32>,
+}
+
+/// A way to fuse rankings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FusionMethod {
+    /// Weighted reciprocal rank: only the order counts.
+    Rrf,
+    /// Weighted sum of scores, each as a share of its ranking's best.
+    Convex,
+}
+
+impl FusionMethod {
+    /// The method's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FusionMethod::Rrf => "rrf",
+            FusionMethod::Convex => "convex",
+        }
+    }
+}
+
+/// The weight of each leg: 0 or more, and not both 0.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FusionWeights {
+    /// The weight of the lexical ranking.
+    pub lexical: f32,
+    /// The weight of the dense ranking.
+    pub dense: f32,
+}
+
+impl Fusion {
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        if let Some(weights) = self.weights {
+            weights.check()?;
+        }
+        match self.k {
+            Some(k) if !(k.is_finite() && k > 0.0) => {
+                let message = format!("fusion.k is {k}; it must be a number above 0");
+                Err(Invalid::at(Code::InvalidParameter, &["fusion", "k"], message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl FusionWeights {
+    fn check(self) -> Result<(), Invalid> {
+        for (name, weight) in [("lexical", self.lexical), ("dense", self.dense)] {
+            if !(weight.is_finite() && weight >= 0.0) {
+                let message = format!("the weight `{name}` is {weight}; it must be a number of 0 or more");
+                return Err(Invalid::at(Code::InvalidParameter, &["fusion", "weights", name], message));
+            }
+        }
+        if self.lexical + self.dense == 0.0 {
+            let message = "both weights are 0; at least one must be above 0";
+            return Err(Invalid::at(Code::InvalidParameter, &["fusion", "weights"], message));
+        }
+        Ok(())
+    }
+}

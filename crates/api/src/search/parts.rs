@@ -1,0 +1,298 @@
+//! The parts of a search that can be written in more than one way, and lists that end at a limit.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// What counts as one hit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupBy {
+    /// A document, shown by its best chunk.
+    #[default]
+    Document,
+    /// A chunk.
+    Chunk,
+    /// All documents with one value of this metadata field, shown by the best of them.
+    Field(String),
+}
+
+/// A metadata field whose values are counted: `"lang"` or `{"field": "lang", "limit": 20}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facet {
+    /// The path of the field.
+    pub field: String,
+    /// Values to return at most, those of most documents; 10 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// One step of an order: `"year"`, `"-year"` or `{"field": "year", "order": "desc"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sort {
+    /// The path of the field. Documents without it come last.
+    pub field: String,
+    /// From the smallest or from the largest value.
+    pub order: Order,
+}
+
+/// A direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The smallest value first.
+    #[default]
+    Asc,
+    /// The largest value first.
+    Desc,
+}
+
+/// JSON that is kept as it was written, to be read later by who knows its form.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// The JSON text of `value`.
+    ///
+    /// # Errors
+    /// When it can't be written as JSON.
+    pub fn of(value: &impl Serialize) -> Result<Json, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Json)
+    }
+
+    /// JSON from its text, kept as it is.
+    ///
+    /// # Errors
+    /// When the text is not JSON.
+    pub fn from_text(text: String) -> Result<Json, serde_json::Error> {
+        RawValue::from_string(text).map(Json)
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.text() == other.text()
+    }
+}
+
+/// The long forms, as they are read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FacetObject {
+    /// The path of the field.
+    field: String,
+    /// Values to return at most, those of most documents; 10 when absent.
+    #[serde(default)]
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SortObject {
+    /// The path of the field.
+    field: String,
+    /// From the smallest or from the largest value; `asc` when absent.
+    #[serde(default)]
+    order: Order,
+}
+
+impl From<FacetObject> for Facet {
+    fn from(object: FacetObject) -> Facet {
+        Facet { field: object.field, limit: object.limit }
+    }
+}
+
+impl From<&str> for Facet {
+    fn from(field: &str) -> Facet {
+        Facet { field: field.to_owned(), limit: None }
+    }
+}
+
+impl From<SortObject> for Sort {
+    fn from(object: SortObject) -> Sort {
+        Sort { field: object.field, order: object.order }
+    }
+}
+
+impl From<&str> for Sort {
+    fn from(text: &str) -> Sort {
+        match text.strip_prefix('-') {
+            Some(field) => Sort { field: field.to_owned(), order: Order::Desc },
+            None => Sort { field: text.to_owned(), order: Order::Asc },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Facet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Facet, D::Error> {
+        deserializer.deserialize_any(ShortOrLong::<Facet, FacetObject>(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for Sort {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sort, D::Error> {
+        deserializer.deserialize_any(ShortOrLong::<Sort, SortObject>(PhantomData))
+    }
+}
+
+impl JsonSchema for Facet {
+    fn schema_name() -> Cow<'static, str> {
+        "Facet".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        short_or_long::<FacetObject>(generator, "The path of a metadata field.")
+    }
+}
+
+impl JsonSchema for Sort {
+    fn schema_name() -> Cow<'static, str> {
+        "Sort".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        short_or_long::<SortObject>(
+            generator,
+            "The path of a metadata field; with `-` before it from the largest value.",
+        )
+    }
+}
+
+fn short_or_long<T: JsonSchema>(generator: &mut SchemaGenerator, about: &str) -> Schema {
+    let long = generator.subschema_for::<T>();
+    schemars::json_schema!({"oneOf": [{"type": "string", "description": about}, long]})
+}
+
+/// Reads a `T` from a string, or from an object by way of `L`.
+struct ShortOrLong<T, L>(PhantomData<(T, L)>);
+
+impl<'de, T, L> Visitor<'de> for ShortOrLong<T, L>
+where
+    T: From<L> + for<'a> From<&'a str>,
+    L: Deserialize<'de>,
+{
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field, or an object with `field`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        Ok(T::from(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        L::deserialize(MapAccessDeserializer::new(map)).map(T::from)
+    }
+}
+
+/// For `deserialize_with`: null, or a list of at most `MAX` items. A longer one is refused before it takes memory.
+pub(super) fn at_most<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(AtMost::<T, MAX>(PhantomData))
+}
+
+struct AtMost<T, const MAX: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {MAX} items")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Option<Vec<T>>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<Vec<T>>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Option<Vec<T>>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            if list.len() == MAX {
+                return Err(A::Error::custom(format_args!("the list has more than {MAX} items")));
+            }
+            list.push(item);
+        }
+        Ok(Some(list))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Lists {
+        #[serde(default, deserialize_with = "at_most::<_, _, 2>")]
+        sort: Option<Vec<Sort>>,
+        #[serde(default, deserialize_with = "at_most::<_, _, 2>")]
+        facets: Option<Vec<Facet>>,
+    }
+
+    /// `expected`: the lists, or the beginning of the message.
+    fn check(json: &str, expected: &str) {
+        let seen = match serde_json::from_str::<Lists>(json) {
+            Ok(lists) => serde_json::to_string(&(lists.sort, lists.facets)).unwrap(),
+            Err(error) => error.to_string(),
+        };
+        assert!(seen.starts_with(expected), "{json}: {seen}");
+    }
+
+    #[test]
+    fn fields_are_written_short_or_long() {
+        check("{}", "[null,null]");
+        check(r#"{"sort":null,"facets":[]}"#, "[null,[]]");
+        check(
+            r#"{"sort":["year","-a.b"]}"#,
+            r#"[[{"field":"year","order":"asc"},{"field":"a.b","order":"desc"}],null]"#,
+        );
+        check(
+            r#"{"sort":[{"field":"-x","order":"desc"},{"field":"y"}]}"#,
+            r#"[[{"field":"-x","order":"desc"},{"field":"y","order":"asc"}],null]"#,
+        );
+        check(
+            r#"{"facets":["lang",{"field":"year","limit":3}]}"#,
+            r#"[null,[{"field":"lang"},{"field":"year","limit":3}]]"#,
+        );
+    }
+
+    #[test]
+    fn what_is_neither_short_nor_long_is_refused() {
+        check(
+            r#"{"sort":[7]}"#,
+            "invalid type: integer `7`, expected the name of a field, or an object with `field`",
+        );
+        check(r#"{"sort":[{"order":"desc"}]}"#, "missing field `field`");
+        check(r#"{"sort":[{"field":"a","order":"up"}]}"#, "unknown variant `up`");
+        check(r#"{"facets":[{"field":"a","max":1}]}"#, "unknown field `max`");
+        check(r#"{"facets":"lang"}"#, "invalid type: string \"lang\", expected a list of at most 2 items");
+    }
+
+    #[test]
+    fn a_list_ends_at_its_limit() {
+        check(r#"{"facets":["a","b","c","#, "the list has more than 2 items");
+    }
+}

@@ -1,0 +1,225 @@
+//! Cursors: where the next page begins, sealed so that only what this gateway made is accepted.
+//!
+//! A cursor says at which operation of which collection's index the first page was read, how far the pages have come, and
+//! for which request. The key lies in the data directory, beside what cursors lead into: a cursor outlives a restart, and
+//! one of another gateway is refused.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use weir_api::{Code, DegradedReason, Invalid};
+use weir_store::{CollectionId, GenerationId};
+
+/// The file that holds the key, in the data directory.
+const KEY_FILE: &str = "cursor.key";
+const KEY_BYTES: usize = 32;
+/// Another layout has another number.
+const FORMAT: u8 = 1;
+/// Format, flags, four numbers, the request's hash.
+const CONTENT_BYTES: usize = 2 + 4 * 8 + HASH_BYTES;
+const HASH_BYTES: usize = 16;
+const SEAL_BYTES: usize = 32;
+/// What the flags say, each by its place from 1.
+const REASONS: [DegradedReason; 3] =
+    [DegradedReason::EmbeddingOverloaded, DegradedReason::EmbeddingDeadline, DegradedReason::EmbeddingFailed];
+
+/// What a cursor is bound to: it leads nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Binding {
+    pub(super) collection: CollectionId,
+    pub(super) generation: GenerationId,
+    /// The request without its cursor, and the settings that its ranking depends on.
+    pub(super) request: RequestHash,
+}
+
+/// A hash of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestHash([u8; HASH_BYTES]);
+
+/// A place in the pages of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// The operation at which the first page was read.
+    pub(super) reached: u64,
+    /// Results that lie before the page.
+    pub(super) offset: u64,
+    /// Why the first page was ranked by words alone, if it was although more was asked for.
+    pub(super) degraded: Option<DegradedReason>,
+}
+
+/// Seals cursors and opens them.
+pub(super) struct Seal([u8; KEY_BYTES]);
+
+impl RequestHash {
+    /// The hash of these parts, in this order.
+    pub(super) fn of(parts: &[&[u8]]) -> RequestHash {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let mut hash = [0; HASH_BYTES];
+        hash.copy_from_slice(&hasher.finalize().as_bytes()[..HASH_BYTES]);
+        RequestHash(hash)
+    }
+}
+
+impl Seal {
+    /// With the key of `folder`, which is made when it isn't there. When it can be neither read nor written, with a key
+    /// of this process's own: cursors then end with it.
+    pub(super) fn of_folder(folder: &Path) -> Seal {
+        let key = read_or_make(&folder.join(KEY_FILE)).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no `{KEY_FILE}` in the data directory: cursors end with this process");
+            new_key()
+        });
+        Seal(key)
+    }
+
+    /// The text of a cursor.
+    pub(super) fn close(&self, binding: &Binding, cursor: Cursor) -> String {
+        let mut bytes = Vec::with_capacity(CONTENT_BYTES + SEAL_BYTES);
+        let place = cursor.degraded.and_then(|reason| REASONS.iter().position(|known| *known == reason));
+        bytes.extend([FORMAT, place.map_or(0, |place| place as u8 + 1)]);
+        bytes.extend(binding.collection.0.to_le_bytes());
+        bytes.extend(binding.generation.0.to_le_bytes());
+        bytes.extend(cursor.reached.to_le_bytes());
+        bytes.extend(cursor.offset.to_le_bytes());
+        bytes.extend(binding.request.0);
+        let seal = blake3::keyed_hash(&self.0, &bytes);
+        bytes.extend(seal.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads a cursor that must be bound to this.
+    ///
+    /// # Errors
+    /// `invalid_cursor`, saying what it is bound to instead; `cursor_expired` when the index was made anew.
+    pub(super) fn open(&self, binding: &Binding, text: &str) -> Result<Cursor, Invalid> {
+        let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
+        let bytes =
+            self.unseal(text).ok_or_else(|| refuse("the cursor is not one that this gateway made"))?;
+        let number = |place: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[2 + 8 * place..10 + 8 * place]);
+            u64::from_le_bytes(eight)
+        };
+        if bytes[0] != FORMAT {
+            return Err(refuse("the cursor is of another version of the gateway"));
+        }
+        if number(0) != binding.collection.0 as u64 {
+            return Err(refuse("the cursor belongs to another collection"));
+        }
+        if bytes[2 + 4 * 8..] != binding.request.0 {
+            return Err(refuse("the cursor belongs to another request: all but `cursor` has to be the same"));
+        }
+        if number(1) != binding.generation.0 as u64 {
+            let message = "the collection was embedded anew since the first page";
+            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
+        }
+        let degraded = usize::from(bytes[1]).checked_sub(1).and_then(|place| REASONS.get(place).copied());
+        Ok(Cursor { reached: number(2), offset: number(3), degraded })
+    }
+
+    /// The content of a cursor with a good seal.
+    fn unseal(&self, text: &str) -> Option<[u8; CONTENT_BYTES]> {
+        // longer ones are not even decoded
+        if text.len() > 4 * (CONTENT_BYTES + SEAL_BYTES).div_ceil(3) {
+            return None;
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (content, seal) = bytes.split_at_checked(CONTENT_BYTES)?;
+        let seal: [u8; SEAL_BYTES] = seal.try_into().ok()?;
+        // compares in constant time
+        (blake3::keyed_hash(&self.0, content) == seal).then(|| content.try_into().ok()).flatten()
+    }
+}
+
+fn read_or_make(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    match fs::read(path) {
+        Ok(bytes) => match bytes.try_into() {
+            Ok(key) => return Ok(key),
+            Err(_) => tracing::warn!(path = %path.display(), "the key of cursors is damaged and made anew"),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let key = new_key();
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&key)?;
+    Ok(key)
+}
+
+fn new_key() -> [u8; KEY_BYTES] {
+    let (one, two) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+    *blake3::Hasher::new().update(one.as_bytes()).update(two.as_bytes()).finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(collection: i64, generation: i64, request: &str) -> Binding {
+        Binding {
+            collection: CollectionId(collection),
+            generation: GenerationId(generation),
+            request: RequestHash::of(&[request.as_bytes()]),
+        }
+    }
+
+    fn cursor() -> Cursor {
+        Cursor { reached: 7, offset: 20, degraded: Some(DegradedReason::EmbeddingFailed) }
+    }
+
+    /// `expected`: the code, and a word of the message.
+    fn check(seal: &Seal, binding: &Binding, text: &str, expected: (Code, &str)) {
+        let refused = seal.open(binding, text).unwrap_err();
+        assert!(refused.code == expected.0 && refused.message.contains(expected.1), "{text}: {refused:?}");
+    }
+
+    #[test]
+    fn a_cursor_leads_where_it_was_made_for_and_nowhere_else() {
+        let seal = Seal([1; 32]);
+        let made_for = binding(1, 2, "a");
+        let text = seal.close(&made_for, cursor());
+        assert_eq!(seal.open(&made_for, &text), Ok(cursor()));
+        let whole = Cursor { degraded: None, ..cursor() };
+        assert_eq!(seal.open(&made_for, &seal.close(&made_for, whole)), Ok(whole));
+        check(&seal, &binding(3, 2, "a"), &text, (Code::InvalidCursor, "another collection"));
+        check(&seal, &binding(1, 2, "b"), &text, (Code::InvalidCursor, "another request"));
+        check(&seal, &binding(1, 3, "a"), &text, (Code::CursorExpired, "embedded anew"));
+        check(&Seal([2; 32]), &made_for, &text, (Code::InvalidCursor, "not one that this gateway made"));
+    }
+
+    #[test]
+    fn a_cursor_with_any_character_changed_is_refused() {
+        let seal = Seal([1; 32]);
+        let made_for = binding(1, 2, "a");
+        let text = seal.close(&made_for, cursor());
+        for place in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(seal.open(&made_for, &changed).unwrap_err().code, Code::InvalidCursor, "{place}");
+        }
+        let long = text.repeat(1000);
+        for other in ["", "a", "====", "\u{0}", &text[1..], &text[..text.len() - 1], &long] {
+            assert_eq!(seal.open(&made_for, other).unwrap_err().code, Code::InvalidCursor, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_key_stays_with_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Seal::of_folder(folder.path());
+        assert_eq!(Seal::of_folder(folder.path()).0, first.0);
+        fs::write(folder.path().join(KEY_FILE), b"short").unwrap();
+        let second = Seal::of_folder(folder.path());
+        assert_ne!(second.0, first.0);
+        assert_eq!(Seal::of_folder(folder.path()).0, second.0);
+        assert_ne!(Seal::of_folder(&folder.path().join("absent")).0, second.0);
+    }
+}

@@ -1,0 +1,89 @@
+//! The query's embedding, or the decision to do without.
+
+use tokio::time::{Instant, timeout_at};
+use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
+
+use super::super::Gateway;
+use super::super::error::ApiError;
+use super::plan::Plan;
+use crate::inference::{Caching, InferenceError, Lane, Terms, Truncation, UpstreamError};
+
+/// What the dense leg searches by.
+pub(super) struct Embedding {
+    /// The legs that rank after all.
+    pub(super) mode: Option<Mode>,
+    pub(super) vector: Option<Vec<f32>>,
+    pub(super) source: EmbeddingSource,
+    /// Why a hybrid search goes on without its dense leg.
+    pub(super) degraded: Option<DegradedReason>,
+}
+
+impl Embedding {
+    fn given(mode: Option<Mode>, vector: Option<Vec<f32>>, source: EmbeddingSource) -> Embedding {
+        Embedding { mode, vector, source, degraded: None }
+    }
+
+    fn degraded(reason: DegradedReason) -> Embedding {
+        Embedding {
+            degraded: Some(reason),
+            ..Embedding::given(Some(Mode::Lexical), None, EmbeddingSource::None)
+        }
+    }
+}
+
+/// Embeds the query of a plan, if its legs need that, until `deadline`.
+///
+/// A hybrid search whose embedding can't be had in time goes on with the lexical leg; a dense one fails. A page of a
+/// search that has gone on without goes on without as well: its results are in another order than those of both legs.
+pub(super) async fn embed(
+    gateway: &Gateway,
+    plan: &mut Plan,
+    caching: Caching,
+    deadline: Instant,
+) -> Result<Embedding, ApiError> {
+    let (mode, model) = match (plan.mode, plan.collection.model()) {
+        (None | Some(Mode::Lexical), _) | (_, None) => {
+            return Ok(Embedding::given(plan.mode, None, EmbeddingSource::None));
+        }
+        (Some(mode @ (Mode::Hybrid | Mode::Dense)), Some(model)) => (mode, model),
+    };
+    if let Some(vector) = plan.vector.take() {
+        return Ok(Embedding::given(Some(mode), Some(vector), EmbeddingSource::Given));
+    }
+    if let Some(reason) = plan.page.and_then(|page| page.degraded) {
+        return Ok(Embedding::degraded(reason));
+    }
+    let text = format!("{}{}", model.query_prompt, plan.text);
+    let input = model.input(&text, Truncation::End);
+    let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
+    let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
+    let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
+    let error = match timeout_at(deadline, gateway.scheduler.embed(model, vec![input], terms)).await {
+        Ok(Ok(mut made)) => return Ok(Embedding::given(Some(mode), made.embeddings.pop(), source)),
+        Ok(Err(error)) => Some(error),
+        Err(_) => None,
+    };
+    match error {
+        Some(InferenceError::Stopping) => Err(InferenceError::Stopping.into()),
+        Some(error) if mode == Mode::Dense => Err(error.into()),
+        None if mode == Mode::Dense => {
+            Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
+        }
+        Some(error) => Ok(Embedding::degraded(reason(&error))),
+        None => Ok(Embedding::degraded(DegradedReason::EmbeddingDeadline)),
+    }
+}
+
+/// What the caller of a degraded search hears of an error; the log has it all.
+fn reason(error: &InferenceError) -> DegradedReason {
+    tracing::warn!(%error, "a query was not embedded: words alone are searched");
+    match error {
+        InferenceError::TooMany { .. }
+        | InferenceError::TooLong { .. }
+        | InferenceError::Upstream(UpstreamError::Limited { .. }) => DegradedReason::EmbeddingOverloaded,
+        InferenceError::Upstream(UpstreamError::Timeout { .. }) => DegradedReason::EmbeddingDeadline,
+        InferenceError::Upstream(_) | InferenceError::Stopping | InferenceError::Failed => {
+            DegradedReason::EmbeddingFailed
+        }
+    }
+}

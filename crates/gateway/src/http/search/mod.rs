@@ -1,0 +1,193 @@
+//! `POST /v1/search`.
+//!
+//! A request is read and checked as a whole ([`plan`]), takes its place among the searches of the moment, is embedded
+//! ([`embed`]), asked of the index, and its hits are written as results ([`reply`]). `queries` are as many requests.
+
+mod embed;
+mod plan;
+mod refusal;
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use futures_util::StreamExt;
+use tokio::time::Instant;
+use weir_api::{
+    BatchItem, BatchReply, Code, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
+    SearchRequest, Timings,
+};
+use weir_policy::Caller;
+
+pub(super) use plan::{read_filter, sort_keys};
+pub(super) use refusal::refusal;
+
+use super::Gateway;
+use super::body::{self, CallerOf, Json};
+use super::cursor::Cursor;
+use super::embeddings::in_time;
+use super::error::ApiError;
+use super::layers::RequestId;
+use crate::inference::Caching;
+use plan::Plan;
+
+/// Searches of one batch that run at one instant.
+const BATCH_CONCURRENCY: usize = 8;
+
+/// The embedding gets this share of the time that a search may take; the rest is for ranking by what is there.
+const EMBEDDING_SHARE: f64 = 0.75;
+
+/// Filters and queries of more bytes than this are read on a thread of their own.
+const BYTES_AT_ONCE_MAX: usize = 8 << 10;
+
+/// Searches one collection, or answers several searches.
+pub(super) async fn search(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+    request: Request,
+) -> Result<Json<SearchAnswer>, ApiError> {
+    let caching = body::caching(request.headers());
+    let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
+    let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
+    let started = Instant::now();
+    let mut request: SearchRequest = weir_api::parse(&bytes)?;
+    drop(bytes);
+    let call = Call { gateway, caller, caching, started };
+    let Some(queries) = request.queries.take() else {
+        return Ok(Json(SearchAnswer::One(Box::new(call.one(request, started).await?))));
+    };
+    request.check_batch(&queries, &call.gateway.config.request_limits())?;
+    let replies = all(Arc::new(call), queries, id).await;
+    Ok(Json(SearchAnswer::Batch(BatchReply { replies, took_ms: ms(started.elapsed()) })))
+}
+
+/// The reply to each of `queries`, or why there is none.
+async fn all(call: Arc<Call>, queries: Vec<RawJson>, id: Option<String>) -> Vec<BatchItem> {
+    let answers = queries.into_iter().enumerate().map(|(index, query)| {
+        let (call, id) = (call.clone(), id.clone());
+        async move {
+            let started = Instant::now();
+            let answer = match weir_api::parse(query.text().as_bytes()) {
+                Ok(request) => call.one(request, started).await,
+                Err(invalid) => Err(invalid.into()),
+            };
+            match answer {
+                Ok(reply) => BatchItem::Reply(Box::new(reply)),
+                Err(error) => BatchItem::Problem(Box::new(error.in_item("queries", index).into_problem(id))),
+            }
+        }
+    });
+    futures_util::stream::iter(answers).buffered(BATCH_CONCURRENCY).collect().await
+}
+
+/// One HTTP request, which may hold several searches.
+struct Call {
+    gateway: Gateway,
+    caller: Arc<Caller>,
+    caching: Caching,
+    started: Instant,
+}
+
+impl Call {
+    /// Runs one search.
+    async fn one(&self, request: SearchRequest, started: Instant) -> Result<SearchReply, ApiError> {
+        let gateway = &self.gateway;
+        let mut plan = self.plan(request).await?;
+        let _room = gateway.room_for_search()?;
+        let parsed = started.elapsed();
+
+        let time = plan.request.deadline_ms.map_or(gateway.deadline(), Duration::from_millis);
+        let deadline = self.started + time.mul_f64(EMBEDDING_SHARE);
+        let embedding = embed::embed(gateway, &mut plan, self.caching, deadline).await?;
+        let embedded = started.elapsed();
+
+        plan.search.mode = match embedding.mode {
+            Some(Mode::Hybrid) => weir_index::Mode::Hybrid,
+            Some(Mode::Dense) => weir_index::Mode::Dense,
+            Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
+        };
+        plan.search.embedding = embedding.vector;
+        let found = plan.collection.engine.search(&self.caller, plan.search.clone()).await;
+        let found = found.map_err(|error| refusal(error, &plan.request))?;
+
+        let timings = timings(parsed, embedded - parsed, &found.timings);
+        self.count(&timings, &found, embedding.degraded);
+        let how = reply::How {
+            mode: embedding.mode,
+            source: embedding.source,
+            degraded: embedding.degraded,
+            next_cursor: next_page(&plan, &found, embedding.degraded)
+                .map(|cursor| gateway.cursors.close(&plan.binding, cursor)),
+            timings,
+        };
+        let is_long = plan.request.highlight == Some(true) && found.hits.len() > reply::MARKED_AT_ONCE_MAX;
+        let (collection, query) = (plan.collection.id, plan.request.query.clone());
+        let mut reply = in_time(is_long, move || reply::render(&plan, found, how)).await??;
+        if let Some(query) = query {
+            let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
+            gateway.query_log.note(collection, &query, reply.results.len(), best);
+        }
+        reply.took_ms = ms(started.elapsed());
+        Ok(reply)
+    }
+
+    fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: Option<DegradedReason>) {
+        let metrics = &self.gateway.metrics;
+        metrics.search(timings);
+        metrics.search_corrected(found.corrections.len());
+        if let Some(reason) = degraded {
+            metrics.search_degraded(reason.as_str());
+        }
+    }
+
+    async fn plan(&self, request: SearchRequest) -> Result<Plan, ApiError> {
+        request.check(&self.gateway.config.request_limits())?;
+        let collection = self
+            .gateway
+            .collections
+            .get(&self.caller, request.collection())
+            .ok_or_else(|| ApiError::no_collection(request.collection()))?;
+        if collection.is_rebuilding() {
+            let message = format!("the index of collection `{}` is being rebuilt", collection.name);
+            return Err(ApiError::new(Code::CollectionNotReady, message));
+        }
+        let bytes = request.query.as_ref().map_or(0, String::len)
+            + request.filter.as_ref().map_or(0, |filter| filter.text().len());
+        let gateway = self.gateway.clone();
+        in_time(bytes > BYTES_AT_ONCE_MAX, move || Plan::new(&gateway, collection, request)).await?
+    }
+}
+
+/// The cursor to the page after this one, if there is one.
+fn next_page(
+    plan: &Plan,
+    found: &weir_index::SearchReply,
+    degraded: Option<DegradedReason>,
+) -> Option<Cursor> {
+    let search = &plan.search;
+    let end = search.offset.saturating_add(search.limit) as u64;
+    let is_more = match found.total {
+        // a lexical ranking that is not counted may go on behind what was looked at
+        weir_index::Total::Window(total) if search.mode == weir_index::Mode::Lexical => end <= total,
+        weir_index::Total::Window(total) | weir_index::Total::Exact(total) => end < total,
+    };
+    is_more.then_some(Cursor { reached: found.reached, offset: end, degraded })
+}
+
+fn timings(parse: Duration, embed: Duration, index: &weir_index::Timings) -> Timings {
+    Timings {
+        parse: ms(parse),
+        embed: ms(embed),
+        select: ms(index.select),
+        lexical: ms(index.lexical),
+        dense: ms(index.dense),
+        fuse: ms(index.fuse),
+        fetch: ms(index.fetch),
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    // whole microseconds: more digits would say nothing
+    duration.as_micros() as f64 / 1e3
+}

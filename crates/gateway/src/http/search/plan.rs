@@ -1,0 +1,222 @@
+//! From a request to what the index is asked: everything is read and checked before anything is embedded.
+
+use std::sync::Arc;
+
+use weir_api::{
+    Code, DEFAULT_FACET_VALUES, FusionMethod, GroupBy, Invalid, Json, Mode, Order, SearchRequest,
+};
+use weir_index::filter::{Filter, FilterError};
+use weir_index::query::{self, Query};
+use weir_index::{Facet, Fusion, SortKey};
+
+use super::super::Gateway;
+use super::super::cursor::{Binding, Cursor, RequestHash};
+use super::super::error::ApiError;
+use crate::collections::OpenCollection;
+use crate::config::table::Search;
+
+/// A vector whose length differs less from one is taken as it is, so that an embedding of ours keeps its bits.
+const AS_GOOD_AS_ONE: f64 = 1e-4;
+
+/// A search that is ready to be run but for its embedding.
+pub(super) struct Plan {
+    /// As it came.
+    pub(super) request: SearchRequest,
+    pub(super) collection: Arc<OpenCollection>,
+    /// The legs that shall rank; `None` when everything that passes the filter is listed.
+    pub(super) mode: Option<Mode>,
+    /// What is embedded, and marked in the results.
+    pub(super) text: String,
+    /// The embedding that the request has.
+    pub(super) vector: Option<Vec<f32>>,
+    /// What the index is asked; mode and embedding come when the query is embedded.
+    pub(super) search: weir_index::SearchRequest,
+    /// What cursors to the pages of this request are bound to.
+    pub(super) binding: Binding,
+    /// Where the page begins, on all but the first.
+    pub(super) page: Option<Cursor>,
+}
+
+impl Plan {
+    /// Reads and checks a request that has passed [`SearchRequest::check`].
+    pub(super) fn new(
+        gateway: &Gateway,
+        collection: Arc<OpenCollection>,
+        mut request: SearchRequest,
+    ) -> Result<Plan, ApiError> {
+        let query =
+            request.query.as_deref().map(|text| read_query(text, &request, &collection)).transpose()?;
+        let filter = request.filter.as_ref().map(read_filter).transpose()?;
+        let vector = request.vector.take().map(|vector| fit(vector, &collection)).transpose()?;
+        let text = query.as_ref().map_or_else(String::new, |query| query.text().into_owned());
+        let mode = legs(&request, &collection, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
+        let fusion = fusion_for(&request, &gateway.config.search);
+        let depth = gateway.config.search.depth;
+        let binding = Binding {
+            collection: collection.id,
+            generation: collection.preparer.generation,
+            request: hash(&request, vector.as_deref(), fusion, depth)?,
+        };
+        let page = request.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
+        if let Some(page) = page {
+            request.check_depth(page.offset, &gateway.config.request_limits(), "cursor")?;
+        }
+        let offset = page.map_or(request.offset.unwrap_or(0), |page| page.offset);
+        let search = weir_index::SearchRequest {
+            strict: request.strict == Some(true),
+            fusion,
+            depth,
+            offset: size(offset),
+            at: page.map(|page| page.reached),
+            hold: true,
+            filter,
+            group_by: match request.group_by.clone().unwrap_or_default() {
+                GroupBy::Document => weir_index::GroupBy::Document,
+                GroupBy::Chunk => weir_index::GroupBy::Chunk,
+                GroupBy::Field(field) => weir_index::GroupBy::Field(field),
+            },
+            sort: sort_keys(request.sort.as_deref().unwrap_or_default()),
+            facets: facets(request.facets.as_deref().unwrap_or_default()),
+            count: request.count.unwrap_or(true),
+            diversity: request.diversity.unwrap_or(0.0),
+            collapse: request.collapse == Some(true),
+            context: u32::try_from(request.context.unwrap_or(0)).unwrap_or(u32::MAX),
+            explain: request.explain == Some(true),
+            why_not: request.why_not.clone(),
+            ..weir_index::SearchRequest::new(weir_index::Mode::Lexical, query, None, size(request.top_k()))
+        };
+        Ok(Plan { request, collection, mode, text, vector, search, binding, page })
+    }
+}
+
+pub(super) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// The keys of an order, as the index takes them.
+pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
+    let key =
+        |sort: &weir_api::Sort| SortKey { field: sort.field.clone(), descending: sort.order == Order::Desc };
+    sort.iter().map(key).collect()
+}
+
+fn facets(facets: &[weir_api::Facet]) -> Vec<Facet> {
+    let facet = |facet: &weir_api::Facet| Facet {
+        field: facet.field.clone(),
+        limit: size(facet.limit.unwrap_or(DEFAULT_FACET_VALUES)),
+    };
+    facets.iter().map(facet).collect()
+}
+
+/// Reads the query; what names a field that the collection hasn't is text, unless the request is strict.
+fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) -> Result<Query, Invalid> {
+    if request.strict == Some(true) {
+        return query::parse(text)
+            .map_err(|error| Invalid::at(Code::InvalidQuery, &["query"], error.to_string()));
+    }
+    let query = query::parse_forgiving(text);
+    if query.fields().is_empty() {
+        return Ok(query);
+    }
+    Ok(query.with_fields(|name| collection.engine.has_field(name)))
+}
+
+/// Reads a filter in either form.
+pub(in super::super) fn read_filter(filter: &Json) -> Result<Filter, Invalid> {
+    Filter::from_json(filter.text()).map_err(|FilterError { pointer, problem }| {
+        Invalid::at_pointer(Code::InvalidFilter, "filter", &pointer, problem.to_string())
+    })
+}
+
+/// A vector of the request as the collection's own embeddings are.
+fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, Invalid> {
+    let refuse = |message: String| Err(Invalid::at(Code::InvalidParameter, &["vector"], message));
+    let Some(model) = collection.model() else {
+        let message = format!("collection `{}` has no embeddings; search it by words", collection.name);
+        return refuse(message);
+    };
+    // where an upstream has not told its own yet, the index checks
+    let has = vector.len();
+    let needs = model.dimension().unwrap_or(has);
+    if has != needs {
+        let message = format!(
+            "`vector` has {has} values; embeddings of the collection's model `{}` have {needs}",
+            model.id
+        );
+        return refuse(message);
+    }
+    if model.is_normalised() {
+        let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+        if length == 0.0 {
+            return refuse("every value of `vector` is 0, so that it points nowhere".to_owned());
+        }
+        if (length - 1.0).abs() > AS_GOOD_AS_ONE {
+            vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+        }
+    }
+    Ok(vector)
+}
+
+/// The legs that rank. A text-only collection has the lexical one alone, and only an explicit wish for another is
+/// refused; a query without a word that could be embedded is searched by its conditions.
+fn legs(
+    request: &SearchRequest,
+    collection: &OpenCollection,
+    has_query: bool,
+    has_vector: bool,
+    has_text: bool,
+) -> Result<Option<Mode>, Invalid> {
+    let refuse = |path, message: String| Err(Invalid::at(Code::InvalidParameter, &[path], message));
+    let is_text_only = collection.model().is_none();
+    if is_text_only && let Some(mode @ (Mode::Hybrid | Mode::Dense)) = request.mode {
+        let message = format!(
+            "collection `{}` has no embeddings, so that mode `{}` can't search it; use `lexical`",
+            collection.name,
+            mode.as_str()
+        );
+        return refuse("mode", message);
+    }
+    if is_text_only && request.diversity.is_some_and(|diversity| diversity > 0.0) {
+        let message =
+            format!("collection `{}` has no embeddings, which `diversity` compares", collection.name);
+        return refuse("diversity", message);
+    }
+    match (has_query, has_vector, request.mode()) {
+        (false, false, _) => Ok(None),
+        (false, true, _) => Ok(Some(Mode::Dense)),
+        (true, _, Mode::Lexical) => Ok(Some(Mode::Lexical)),
+        (true, _, Mode::Hybrid | Mode::Dense) if is_text_only => Ok(Some(Mode::Lexical)),
+        (true, true, mode) => Ok(Some(mode)),
+        (true, false, Mode::Dense) if !has_text => {
+            let message = "the query has conditions alone and no word to embed; add one, send `vector`, or use mode `lexical`";
+            refuse("query", message.to_owned())
+        }
+        (true, false, Mode::Hybrid) if !has_text => Ok(Some(Mode::Lexical)),
+        (true, false, mode) => Ok(Some(mode)),
+    }
+}
+
+/// What the request says, and the settings for the rest.
+fn fusion_for(request: &SearchRequest, settings: &Search) -> Fusion {
+    let said = request.fusion.unwrap_or_default();
+    let (lexical, dense) = said
+        .weights
+        .map_or((settings.weight_lexical, settings.weight_dense), |weights| (weights.lexical, weights.dense));
+    match said.method.unwrap_or(settings.fusion_method) {
+        FusionMethod::Rrf => Fusion::ReciprocalRank { k: said.k.unwrap_or(settings.rrf_k), lexical, dense },
+        FusionMethod::Convex => Fusion::Convex { lexical, dense },
+    }
+}
+
+/// All that a ranking depends on, beside the collection.
+fn hash(
+    request: &SearchRequest,
+    vector: Option<&[f32]>,
+    fusion: Fusion,
+    depth: usize,
+) -> Result<RequestHash, ApiError> {
+    let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
+    let json = serde_json::to_vec(&request).map_err(|error| ApiError::internal(&error))?;
+    let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
+    Ok(RequestHash::of(&[&json, &vector, format!("{fusion:?} {depth}").as_bytes()]))
+}

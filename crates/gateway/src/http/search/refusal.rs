@@ -1,0 +1,62 @@
+//! What the index refuses, said of the request that asked for it.
+
+use weir_api::{Code, GroupBy, Invalid, SearchRequest};
+use weir_index::IndexError;
+
+use super::super::error::ApiError;
+use super::plan::read_filter;
+
+/// The reply to what the index said about a search.
+pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> ApiError {
+    let message = error.to_string();
+    let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
+    match &error {
+        IndexError::Closed | IndexError::Interrupted => {
+            ApiError::new(Code::Overloaded, "the collection is closing")
+        }
+        IndexError::SnapshotGone { .. } => refuse(Code::CursorExpired, "cursor"),
+        IndexError::UnknownField { field, .. } => match place_of(field, request) {
+            Place::At(path) => refuse(Code::UnknownField, path),
+            Place::In(list, index) => Invalid::whole(Code::UnknownField, message).in_item(list, index).into(),
+        },
+        IndexError::EmbeddingLength { .. } | IndexError::EmbeddingNotFinite => {
+            refuse(Code::InvalidParameter, "vector")
+        }
+        IndexError::TextOnly | IndexError::EmbeddingMissing { .. } => refuse(Code::InvalidParameter, "mode"),
+        IndexError::FusionSetting { name: "diversity", .. } => refuse(Code::InvalidParameter, "diversity"),
+        IndexError::FusionSetting { .. } => refuse(Code::InvalidParameter, "fusion"),
+        IndexError::AheadOfStore { .. }
+        | IndexError::Backwards { .. }
+        | IndexError::Locked { .. }
+        | IndexError::File { .. }
+        | IndexError::Mapped(_)
+        | IndexError::Damaged { .. }
+        | IndexError::Lexical { .. }
+        | IndexError::TooLarge { .. } => ApiError::internal(&error),
+    }
+}
+
+enum Place {
+    At(&'static str),
+    In(&'static str, usize),
+}
+
+/// Where the request names the field, in the order in which the index looks.
+fn place_of(field: &str, request: &SearchRequest) -> Place {
+    let filter = request.filter.as_ref().and_then(|filter| read_filter(filter).ok());
+    if filter.is_some_and(|filter| filter.paths().any(|path| path == field)) {
+        return Place::At("filter");
+    }
+    let facets = request.facets.as_deref().unwrap_or_default();
+    if let Some(index) = facets.iter().position(|facet| facet.field == field) {
+        return Place::In("facets", index);
+    }
+    let sort = request.sort.as_deref().unwrap_or_default();
+    if let Some(index) = sort.iter().position(|sort| sort.field == field) {
+        return Place::In("sort", index);
+    }
+    match &request.group_by {
+        Some(GroupBy::Field(name)) if name == field => Place::At("group_by"),
+        Some(_) | None => Place::At("query"),
+    }
+}

@@ -1,0 +1,262 @@
+//! From what the index found to what the caller reads.
+
+use std::collections::BTreeMap;
+
+use weir_api::{
+    Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain, ExplainFusion, Explanation,
+    FacetCount, FusionMethod, FusionWeights, LegCounts, LegPlace, Metadata, Mode, Ranks, Scores, SearchReply,
+    SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+};
+use weir_index::filter::{Number, Value};
+use weir_index::{Fusion, Hit, LegRank, Stage};
+use weir_text::Language;
+
+use super::super::error::ApiError;
+use super::plan::Plan;
+
+/// Results whose words are marked without a thread of their own.
+pub(super) const MARKED_AT_ONCE_MAX: usize = 20;
+
+/// Characters of a snippet, about.
+const SNIPPET_CHARS: usize = 300;
+
+/// Documents that a result names among those that it stands for.
+const COLLAPSED_NAMED_MAX: usize = 100;
+
+/// How a search was run, and what follows it.
+pub(super) struct How {
+    pub(super) mode: Option<Mode>,
+    pub(super) source: EmbeddingSource,
+    pub(super) degraded: Option<DegradedReason>,
+    pub(super) next_cursor: Option<String>,
+    pub(super) timings: Timings,
+}
+
+/// Writes the reply; the whole time comes later.
+pub(super) fn render(plan: &Plan, found: weir_index::SearchReply, how: How) -> Result<SearchReply, ApiError> {
+    let search = &plan.search;
+    let explain = search.explain.then(|| explain(plan, &found, &how));
+    let marker = Marker::of(plan, &found);
+    let extras = Extras { marker, collapse: search.collapse, context: search.context > 0 };
+    let least = plan.request.min_relevance.unwrap_or(0.0);
+    let relevant =
+        found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
+    let results = relevant.map(|hit| result(hit, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
+    let why_not = search.why_not.as_ref().zip(found.why_not).map(|(id, why)| why_not(id, why, plan));
+    Ok(SearchReply {
+        results,
+        total: total(found.total),
+        next_cursor: how.next_cursor,
+        facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
+        corrections: found
+            .corrections
+            .into_iter()
+            .map(|correction| Correction { term: correction.term, instead: correction.instead })
+            .collect(),
+        degraded: how.degraded.is_some(),
+        degraded_reason: how.degraded,
+        explain,
+        why_not,
+        took_ms: 0.0,
+        timings_ms: how.timings,
+    })
+}
+
+fn total(total: weir_index::Total) -> Total {
+    match total {
+        weir_index::Total::Exact(value) => Total { value, exact: true, relation: TotalRelation::Exact },
+        weir_index::Total::Window(value) => Total { value, exact: false, relation: TotalRelation::Window },
+    }
+}
+
+fn facets(
+    asked: &[weir_api::Facet],
+    counted: Vec<Vec<weir_index::FacetCount>>,
+) -> BTreeMap<String, Vec<FacetCount>> {
+    let named = asked.iter().map(|facet| facet.field.clone()).zip(counted);
+    let count =
+        |count: weir_index::FacetCount| FacetCount { value: json_of(count.value), count: count.count };
+    named.map(|(field, counts)| (field, counts.into_iter().map(count).collect())).collect()
+}
+
+fn json_of(value: Value) -> serde_json::Value {
+    match value {
+        Value::String(text) => text.into(),
+        Value::Boolean(boolean) => boolean.into(),
+        Value::Number(number) => match number {
+            Number::Integer(integer) => match (i64::try_from(integer), u64::try_from(integer)) {
+                (Ok(integer), _) => integer.into(),
+                (Err(_), Ok(integer)) => integer.into(),
+                (Err(_), Err(_)) => number.to_f64().into(),
+            },
+            Number::Float(float) => float.into(),
+        },
+    }
+}
+
+/// What comes with each result beyond the hit itself.
+struct Extras {
+    marker: Option<Marker>,
+    collapse: bool,
+    context: bool,
+}
+
+/// Finds the query's words in texts.
+struct Marker {
+    words: String,
+    language: Language,
+}
+
+impl Marker {
+    /// When the request asks for it. What was searched in the place of a word is marked too.
+    fn of(plan: &Plan, found: &weir_index::SearchReply) -> Option<Marker> {
+        if plan.request.highlight != Some(true) {
+            return None;
+        }
+        let mut words = plan.text.clone();
+        for instead in found.corrections.iter().flat_map(|correction| &correction.instead) {
+            words.push(' ');
+            words.push_str(instead);
+        }
+        Some(Marker { words, language: plan.collection.language() })
+    }
+
+    fn mark(&self, text: &str) -> (Vec<(u64, u64)>, Snippet) {
+        let spans = weir_text::highlight(text, &self.words, self.language);
+        let part = weir_text::snippet(text, &spans, SNIPPET_CHARS);
+        let snippet =
+            Snippet { start: part.start as u64, end: part.end as u64, text: text[part.clone()].to_owned() };
+        (spans.into_iter().map(|span| (span.start as u64, span.end as u64)).collect(), snippet)
+    }
+}
+
+fn result(hit: Hit, extras: &Extras) -> Result<SearchResult, ApiError> {
+    let metadata = Metadata::from_json(hit.metadata).map_err(|error| ApiError::internal(&error))?;
+    let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
+    let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);
+    let collapsed = extras.collapse.then(|| hit.collapsed.into_iter().take(COLLAPSED_NAMED_MAX).collect());
+    let context = extras.context.then(|| hit.context.into_iter().map(context_chunk).collect());
+    Ok(SearchResult {
+        id: hit.document_id.clone(),
+        score: hit.score,
+        relevance: hit.relevance,
+        title: hit.title,
+        metadata,
+        citation: Citation {
+            document_id: hit.document_id,
+            chunk: hit.chunk,
+            start: hit.start as u64,
+            end: hit.end as u64,
+            quote: hit.text.clone(),
+        },
+        text: hit.text,
+        ranks: Ranks { lexical: hit.lexical.map(|leg| leg.rank), dense: hit.dense.map(|leg| leg.rank) },
+        scores: Scores { lexical: hit.lexical.map(|leg| leg.score), dense: hit.dense.map(|leg| leg.score) },
+        collapsed_count,
+        collapsed,
+        context,
+        highlights,
+        snippet,
+        explanation: hit.explanation.map(explanation),
+    })
+}
+
+fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
+    ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text: chunk.text }
+}
+
+fn explanation(explanation: weir_index::Explanation) -> Explanation {
+    let term = |share: weir_index::TermShare| TermShare {
+        term: share.term,
+        chunks: share.chunks,
+        frequency: share.frequency,
+        score: share.score,
+    };
+    Explanation {
+        terms: explanation.terms.into_iter().map(term).collect(),
+        lexical: explanation.lexical,
+        dense: explanation.dense,
+    }
+}
+
+fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
+    let search = &plan.search;
+    let chunks = plan.collection.engine.counts().chunks;
+    let fusion = match search.fusion {
+        Fusion::ReciprocalRank { k, lexical, dense } => {
+            ExplainFusion { method: FusionMethod::Rrf, weights: FusionWeights { lexical, dense }, k: Some(k) }
+        }
+        Fusion::Convex { lexical, dense } => {
+            ExplainFusion { method: FusionMethod::Convex, weights: FusionWeights { lexical, dense }, k: None }
+        }
+    };
+    Explain {
+        query: search.query.as_ref().map(ToString::to_string),
+        mode: how.mode,
+        fusion: (how.mode == Some(Mode::Hybrid)).then_some(fusion),
+        embedding: how.source,
+        chunks,
+        selected_chunks: found.selected,
+        selectivity: found.selected.map(|selected| selected as f64 / chunks.max(1) as f64),
+        candidates: LegCounts {
+            lexical: found.lexical.documents as u64,
+            dense: found.dense.documents as u64,
+        },
+        reached: found.reached,
+    }
+}
+
+fn why_not(id: &str, why: weir_index::WhyNot, plan: &Plan) -> WhyNot {
+    let place = |leg: LegRank| LegPlace { rank: leg.rank, score: leg.score };
+    let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
+    let collection = &plan.collection.name;
+    let top_k = plan.request.top_k();
+    let rank = why.rank.unwrap_or(0);
+    let legs = match (lexical, dense) {
+        (Some(lexical), Some(dense)) => {
+            format!("it is number {} by words and {} by meaning", lexical.rank, dense.rank)
+        }
+        (Some(lexical), None) => format!("it is number {} by words", lexical.rank),
+        (None, Some(dense)) => {
+            format!("it is number {} by meaning, and holds no word of the query", dense.rank)
+        }
+        (None, None) => "neither words nor meaning lead to it".to_owned(),
+    };
+    let (stage, message) = match why.stage {
+        Stage::Missing => (
+            WhyNotStage::Missing,
+            format!(
+                "collection `{collection}` holds no searchable document of this id; check the id, and whether the job that \
+                 brought it is completed"
+            ),
+        ),
+        Stage::Filter => (
+            WhyNotStage::Filter,
+            "the filter, or a condition in the query (a field, a needed or an excluded part), does not let it through; look at \
+             its metadata, or search without them"
+                .to_owned(),
+        ),
+        Stage::Candidates => (
+            WhyNotStage::Candidates,
+            format!(
+                "it is not among the candidates: {legs}; use words that it holds, raise `search.depth`, or ask for more by `top_k`"
+            ),
+        ),
+        Stage::Limit => (
+            WhyNotStage::Limit,
+            format!(
+                "it is number {rank} of the candidates and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
+                 `cursor`"
+            ),
+        ),
+        Stage::Group => (
+            WhyNotStage::Group,
+            format!(
+                "it is number {rank} of the candidates, and a better one stands for it: one of the same group, or with all but \
+                 the same text; leave out `group_by` or `collapse`"
+            ),
+        ),
+        Stage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
+    };
+    WhyNot { id: id.to_owned(), stage, lexical, dense, rank: why.rank, message }
+}

@@ -1,0 +1,193 @@
+//! What comes with results on request: neighbours, highlights, explanations, the fate of a document; diversity and
+//! collapsing.
+
+use serde_json::{Value, json};
+
+use crate::{Gateway, ask, ids, library, refused};
+
+const LONG: &str = "The first part tells of rivers and of the people who live beside them. The second part tells of one \
+                    weir that was built long ago by monks. The third part tells of fish and how they climb. The fourth \
+                    part tells of floods in spring and autumn rain.";
+
+#[test]
+fn neighbouring_chunks_come_on_request_with_their_bytes() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[json!({"id": "long", "text": LONG})]);
+    let search = |context: u64| {
+        ask(&gateway, &json!({"query": "weir monks", "mode": "lexical", "context": context, "top_k": 1}))
+    };
+    let none = search(0);
+    assert_eq!(none["results"][0]["context"], Value::Null);
+    let reply = search(1);
+    let hit = &reply["results"][0];
+    let chunk = hit["citation"]["chunk"].as_u64().unwrap();
+    let near: Vec<u64> =
+        hit["context"].as_array().unwrap().iter().map(|near| near["chunk"].as_u64().unwrap()).collect();
+    assert_eq!(near, [chunk - 1, chunk + 1], "{hit}");
+    for near in hit["context"].as_array().unwrap() {
+        let byte = |name: &str| near[name].as_u64().unwrap() as usize;
+        assert_eq!(near["text"], LONG[byte("start")..byte("end")]);
+    }
+    assert!(search(10)["results"][0]["context"].as_array().unwrap().len() >= 3, "as many as there are");
+}
+
+#[test]
+fn highlights_are_byte_spans_of_the_text() {
+    let gateway = Gateway::start_with(&[("WEIR_CHUNKING_MAX_TOKENS", "200")]);
+    gateway
+        .ingest(&[json!({"id": "a", "text": "Größer: the weirs of 1884, and one WEIR more. Sluices too."})]);
+    let body = json!({"query": "weir -floods \"sluice\"", "highlight": true});
+    let reply = ask(&gateway, &body);
+    let hit = &reply["results"][0];
+    let text = hit["text"].as_str().unwrap();
+    let marked: Vec<&str> = hit["highlights"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|span| &text[span[0].as_u64().unwrap() as usize..span[1].as_u64().unwrap() as usize])
+        .collect();
+    assert_eq!(marked, ["weirs", "WEIR", "Sluices"]);
+    assert_eq!(hit["snippet"], json!({"start": 0, "end": text.len(), "text": text}));
+    let plain = ask(&gateway, &json!({"query": "weir"}));
+    assert_eq!(
+        (&plain["results"][0]["highlights"], &plain["results"][0]["snippet"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn a_typo_is_corrected_told_and_highlighted() {
+    let gateway = library();
+    let reply = ask(&gateway, &json!({"query": "sluicee", "mode": "lexical", "highlight": true}));
+    assert_eq!(ids(&reply), "d e", "{reply}");
+    assert_eq!(reply["corrections"][0]["instead"], json!(["sluic"]), "{reply}");
+    assert_eq!(reply["results"][0]["highlights"], json!([[2, 8]]), "{reply}");
+    let metrics = gateway.send("GET", "/metrics", None).text;
+    assert!(metrics.contains("weir_search_corrections_total 1\n"), "{metrics}");
+}
+
+#[test]
+fn explain_tells_how_the_query_was_read_and_what_each_term_and_leg_gave() {
+    let gateway = library();
+    let body = json!({"query": "weir river -sluice", "explain": true, "filter": {"lang": "en"}, "top_k": 2});
+    let reply = ask(&gateway, &body);
+    let explain = &reply["explain"];
+    assert_eq!(explain["query"], "any of (weir river); none of (sluice)");
+    assert_eq!((&explain["mode"], &explain["embedding"]), (&json!("hybrid"), &json!("made")));
+    assert_eq!(
+        explain["fusion"],
+        json!({"method": "convex", "weights": {"lexical": 0.5, "dense": 0.5}, "k": null})
+    );
+    assert_eq!((&explain["chunks"], &explain["selected_chunks"]), (&json!(6), &json!(2)));
+    assert_eq!(explain["selectivity"], json!(2.0 / 6.0));
+    assert_eq!(explain["candidates"], json!({"lexical": 2, "dense": 2}));
+    let hit = &reply["results"][0];
+    assert_eq!(hit["id"], "b");
+    let terms: Vec<(&str, u64)> = hit["explanation"]["terms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|term| (term["term"].as_str().unwrap(), term["chunks"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(terms, [("weir", 5), ("river", 1)]);
+    let shares =
+        hit["explanation"]["lexical"].as_f64().unwrap() + hit["explanation"]["dense"].as_f64().unwrap();
+    assert!((shares - hit["score"].as_f64().unwrap()).abs() < 1e-6, "{hit}");
+    let plain = ask(&gateway, &json!({"query": "weir"}));
+    assert_eq!((&plain["explain"], &plain["results"][0]["explanation"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
+    let gateway = library();
+    let check = |body: Value, stage: &str, words: &str| {
+        let reply = ask(&gateway, &body);
+        let why = &reply["why_not"];
+        assert_eq!((&why["stage"], &why["id"]), (&json!(stage), &body["why_not"]), "{reply}");
+        assert!(why["message"].as_str().unwrap().contains(words), "{why}");
+        why.clone()
+    };
+    check(json!({"query": "weir", "why_not": "x"}), "missing", "check the id");
+    check(
+        json!({"query": "weir", "why_not": "c", "filter": {"lang": "en"}}),
+        "filter",
+        "look at its metadata",
+    );
+    check(json!({"query": "weir -river", "why_not": "b", "mode": "lexical"}), "filter", "excluded part");
+    check(
+        json!({"query": "weir", "why_not": "d", "mode": "lexical"}),
+        "candidates",
+        "use words that it holds",
+    );
+    let limit = check(
+        json!({"query": "sluice", "why_not": "e", "mode": "lexical", "top_k": 1}),
+        "limit",
+        "raise `top_k`",
+    );
+    assert_eq!((&limit["rank"], &limit["lexical"]["rank"]), (&json!(2), &json!(2)));
+    assert!(limit["lexical"]["score"].as_f64().unwrap() > 0.0);
+    check(
+        json!({"query": "weir", "why_not": "c", "mode": "lexical", "group_by": {"field": "author.name"}, "top_k": 10}),
+        "group",
+        "stands for it",
+    );
+    check(json!({"query": "weir", "why_not": "a"}), "found", "it is among the results");
+    assert_eq!(ask(&gateway, &json!({"query": "weir"}))["why_not"], Value::Null);
+}
+
+#[test]
+fn results_with_all_but_the_same_text_become_one_that_counts_them() {
+    let gateway = Gateway::start_with(&[("WEIR_CHUNKING_MAX_TOKENS", "200")]);
+    let text =
+        "the weir at the mill was rebuilt in stone after the flood of that year and stands to this day";
+    let copies =
+        (0..3).map(|i| json!({"id": format!("copy{i}"), "text": format!("{text}{}", ".".repeat(i))}));
+    let mut documents: Vec<Value> = copies.collect();
+    documents.push(json!({"id": "other", "text": "another weir altogether, of wood"}));
+    gateway.ingest(&documents);
+    let body = json!({"query": "weir", "mode": "lexical", "collapse": true});
+    let reply = ask(&gateway, &body);
+    let of =
+        |id: &str| reply["results"].as_array().unwrap().iter().find(|hit| hit["id"] == id).unwrap().clone();
+    assert_eq!(reply["results"].as_array().unwrap().len(), 2, "{reply}");
+    let copy = of("copy0");
+    assert_eq!((&copy["collapsed_count"], &copy["collapsed"]), (&json!(2), &json!(["copy1", "copy2"])));
+    assert_eq!((&of("other")["collapsed_count"], &of("other")["collapsed"]), (&json!(0), &json!([])));
+    let all = ask(&gateway, &json!({"query": "weir", "mode": "lexical"}));
+    assert_eq!(
+        (all["results"].as_array().unwrap().len(), &all["results"][0]["collapsed"]),
+        (4, &Value::Null)
+    );
+}
+
+#[test]
+fn diversity_puts_the_unlike_before_the_alike() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[
+        json!({"id": "a", "text": "weir dam river"}),
+        json!({"id": "b", "text": "weir dam river water"}),
+        json!({"id": "c", "text": "weir poem"}),
+    ]);
+    let search = |diversity: f64| {
+        ids(&ask(&gateway, &json!({"query": "weir dam river", "mode": "dense", "diversity": diversity})))
+    };
+    assert_eq!((search(0.0), search(0.8)), ("a b c".to_owned(), "a c b".to_owned()));
+    gateway.send("PUT", "/v1/collections/words", Some(br#"{"embedding":"none"}"#));
+    let body = json!({"query": "weir", "diversity": 0.5, "collection": "words"});
+    refused(&gateway, &body, "invalid_parameter", "diversity", "has no embeddings");
+}
+
+#[test]
+fn a_result_has_the_score_of_each_leg_beside_its_ranks() {
+    let gateway = library();
+    let reply = ask(&gateway, &json!({"query": "sluice gate", "top_k": 6}));
+    for hit in reply["results"].as_array().unwrap() {
+        for leg in ["lexical", "dense"] {
+            assert_eq!(hit["ranks"][leg].is_null(), hit["scores"][leg].is_null(), "{hit}");
+        }
+    }
+    let (first, last) = (&reply["results"][0], &reply["results"][5]);
+    assert_eq!((&first["id"], &last["scores"]["lexical"]), (&json!("d"), &Value::Null));
+    let dense = ask(&gateway, &json!({"query": "sluice gate", "mode": "dense"}));
+    assert_eq!(dense["results"][0]["score"], dense["results"][0]["scores"]["dense"]);
+}

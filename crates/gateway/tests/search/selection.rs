@@ -1,0 +1,184 @@
+//! Which documents are found, in which order, and how they are counted: query language, filters, facets, sorting, groups.
+
+use serde_json::{Value, json};
+
+use crate::{Gateway, ask, ids, library, refused};
+
+fn lexical(query: &str, more: Value) -> Value {
+    let mut body = json!({"query": query, "mode": "lexical", "top_k": 10, "sort": ["year", "author.name"]});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+#[test]
+fn the_query_language_is_understood() {
+    let gateway = library();
+    let check = |query: &str, expected: &str| {
+        assert_eq!(ids(&ask(&gateway, &lexical(query, json!({})))), expected, "{query}");
+    };
+    check("weir", "a b c e f");
+    check("weir -sluice", "a b c f");
+    check("\"a weir is\"", "a");
+    check("+weir +sluice", "e");
+    check("slui*", "d e");
+    check("lang:de weir", "c");
+    check("weir AND (river OR dam)", "a b");
+    check("title:e", "e");
+    check("nofield:weir", "a b c e f"); // as it was typed: words
+}
+
+#[test]
+fn a_strict_query_that_does_not_parse_is_refused_at_its_byte() {
+    let gateway = library();
+    let strict = |query: &str| json!({"query": query, "strict": true});
+    assert_eq!(ids(&ask(&gateway, &json!({"query": "weir \"low dam", "mode": "lexical"}))), "a f e b c");
+    refused(&gateway, &strict("weir \"low dam"), "invalid_query", "query", "at byte 5 of the query");
+    refused(&gateway, &strict("-weir"), "invalid_query", "query", "only excludes");
+    let unknown = refused(
+        &gateway,
+        &strict("nofield:weir"),
+        "unknown_field",
+        "query",
+        "no document has the field `nofield`",
+    );
+    assert!(unknown["detail"].as_str().unwrap().contains("author.name, lang, tags, year"), "{unknown}");
+    assert_eq!(
+        ids(&ask(&gateway, &json!({"query": "lang:de weir", "strict": true, "mode": "lexical"}))),
+        "c"
+    );
+}
+
+#[test]
+fn a_filter_selects_in_both_forms_and_every_mode() {
+    let gateway = library();
+    let rows = [
+        (json!({"year": {"gte": 2020}, "lang": "en"}), "d e"),
+        (
+            json!({"type": "and", "filters": [{"type": "gte", "key": "year", "value": 2020}, {"type": "eq", "key": "lang", "value": "en"}]}),
+            "d e",
+        ),
+        (json!({"or": [{"author.name": "Cleo"}, {"lang": {"in": ["de"]}}]}), "c d"),
+        (json!({"tags": "Ada"}), "a c"),
+        (json!({"year": {"exists": false}}), "f"),
+        (json!({"not": {"lang": "en"}}), "c f"),
+        (json!({"year": 1900}), ""),
+        (json!({}), "a b c d e f"),
+        (Value::Null, "a b c d e f"),
+    ];
+    for (filter, expected) in rows {
+        for mode in ["hybrid", "dense"] {
+            let body = json!({"query": "weir sluice", "mode": mode, "filter": filter, "top_k": 10});
+            let mut found: Vec<String> = ids(&ask(&gateway, &body)).split(' ').map(str::to_owned).collect();
+            found.sort();
+            assert_eq!(found.join(" "), expected, "{mode} {filter}");
+        }
+        if !filter.is_null() {
+            let listed = ask(&gateway, &json!({"filter": filter, "top_k": 10}));
+            assert_eq!(ids(&listed), expected, "listed {filter}");
+            let count = expected.split_whitespace().count();
+            assert_eq!(listed["total"], json!({"value": count, "exact": true, "relation": "exact"}));
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_does_not_parse_is_refused_with_a_pointer() {
+    let gateway = library();
+    let check = |filter: Value, pointer: &str, words: &str| {
+        let body = json!({"query": "weir", "filter": filter});
+        let problem = refused(&gateway, &body, "invalid_filter", "filter", words);
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{filter}");
+    };
+    check(json!({"year": {"$gt": 1}}), "#/filter/year/$gt", "did you mean `gt`");
+    check(json!({"and": []}), "#/filter/and", "a list of one or more");
+    check(json!({"or": [{"a": 1}, 7]}), "#/filter/or/1", "a filter is an object");
+    check(json!("year > 3"), "#/filter", "a filter is an object");
+    check(json!([]), "#/filter", "a filter is an object");
+}
+
+#[test]
+fn a_field_that_no_document_has_is_an_error_wherever_it_is_named() {
+    let gateway = library();
+    let check = |part: Value, param: &str| {
+        let mut body = json!({"query": "weir"});
+        body.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        refused(
+            &gateway,
+            &body,
+            "unknown_field",
+            param,
+            "no document has the field `langg`; use one of: author.name, lang, tags, year",
+        );
+    };
+    check(json!({"filter": {"and": [{"year": 2020}, {"langg": "en"}]}}), "filter");
+    check(json!({"facets": ["lang", "langg"]}), "facets[1]");
+    check(json!({"sort": ["-langg"]}), "sort[0]");
+    check(json!({"group_by": {"field": "langg"}}), "group_by");
+}
+
+#[test]
+fn facets_count_the_matches_and_not_the_page() {
+    let gateway = library();
+    let body = lexical(
+        "weir",
+        json!({"top_k": 1, "facets": ["lang", {"field": "year", "limit": 2}, "author.name"]}),
+    );
+    let reply = ask(&gateway, &body);
+    let count = |value: Value, count: u64| json!({"value": value, "count": count});
+    assert_eq!(
+        reply["facets"],
+        json!({
+            "author.name": [count(json!("Ada"), 2), count(json!("Bob"), 2)],
+            "lang": [count(json!("en"), 3), count(json!("de"), 1)],
+            "year": [count(json!(2018), 1), count(json!(2019), 1)],
+        })
+    );
+    let listed = ask(&gateway, &json!({"facets": ["lang"], "top_k": 1}));
+    assert_eq!(listed["facets"]["lang"], json!([count(json!("en"), 4), count(json!("de"), 1)]));
+    assert_eq!(ask(&gateway, &json!({"query": "weir"}))["facets"], Value::Null);
+}
+
+#[test]
+fn results_are_sorted_by_fields_and_what_has_none_comes_last() {
+    let gateway = library();
+    let check = |sort: Value, expected: &str| {
+        assert_eq!(ids(&ask(&gateway, &json!({"sort": sort, "top_k": 10}))), expected, "{sort}");
+    };
+    check(json!(["year", "author.name"]), "a b c d e f");
+    check(json!(["-year", "author.name"]), "e c d b a f");
+    check(
+        json!([{"field": "year", "order": "desc"}, {"field": "author.name", "order": "desc"}]),
+        "e d c b a f",
+    );
+    check(json!([{"field": "author.name"}, "-year"]), "c a e b d f");
+}
+
+#[test]
+fn hits_are_documents_chunks_or_groups_of_a_field() {
+    let gateway = Gateway::start();
+    let text = "the first weir stands here and is long enough to be cut into several chunks. the second weir \
+                stands there and is long enough as well, so that a third weir needs a chunk of its own.";
+    gateway.ingest(&[
+        json!({"id": "long", "text": text, "metadata": {"kind": "book"}}),
+        json!({"id": "short", "text": "a weir", "metadata": {"kind": "book"}}),
+        json!({"id": "note", "text": "a weir and a note of it", "metadata": {"kind": "note"}}),
+    ]);
+    let grouped = |group_by: Value| {
+        ask(&gateway, &json!({"query": "weir", "mode": "lexical", "top_k": 20, "group_by": group_by}))
+    };
+    let count = |reply: &Value, id: &str| ids(reply).split(' ').filter(|found| *found == id).count();
+    let documents = grouped(json!("document"));
+    assert_eq!((ids(&documents).split(' ').count(), &documents["total"]["value"]), (3, &json!(3)));
+    let chunks = grouped(json!("chunk"));
+    assert_eq!((count(&chunks, "long"), count(&chunks, "short")), (3, 1), "{chunks}");
+    assert_eq!(chunks["total"], json!({"value": 5, "exact": true, "relation": "exact"}));
+    let groups = grouped(json!({"field": "kind"}));
+    assert_eq!((ids(&groups), &groups["total"]["value"]), ("short note".to_owned(), &json!(2)));
+    refused(
+        &gateway,
+        &json!({"query": "a", "group_by": "page"}),
+        "invalid_parameter",
+        "group_by",
+        "unknown variant",
+    );
+}
