@@ -16,8 +16,8 @@ use super::signs::Signs;
 use super::threads;
 use crate::IndexError;
 
-/// For every chunk that is to be exact, so many are scored again in half precision, and at least so many are.
-const RESCORED: (usize, usize) = (2, 40);
+/// As many as are asked for are scored again in half precision, and at least so many.
+const RESCORED_MIN: usize = 40;
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
 const COMPARED: (usize, usize) = (4, 400);
 /// Of every so many rows one more is compared in int8: among more rows, signs tell less about the best.
@@ -53,8 +53,7 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
     files.f16.append(&halves.collect::<Vec<u8>>())
 }
 
-/// The visible rows closest to `query`, best first, `depth` of them or all; the first `exact` as an exact comparison ranks
-/// them. `None` when a file does not hold them.
+/// The visible rows closest to `query`, best first, `depth` of them or all. `None` when a file does not hold them.
 ///
 /// # Panics
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
@@ -64,10 +63,9 @@ pub(crate) fn search(
     query: &[f32],
     visible: Visible<'_>,
     depth: usize,
-    exact: usize,
 ) -> Option<Vec<ScoredSlot>> {
     let kernels = Kernels::current();
-    let quantised = quantise(query);
+    let (quantised, _) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
     let mut candidates = match visible.selection {
         Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => selection
@@ -80,11 +78,8 @@ pub(crate) fn search(
             scan(kernels, signs, query, visible, compared)
         }
     };
-    let rescored = exact.saturating_mul(RESCORED.0).max(RESCORED.1);
-    compare(kernels, vectors, (&quantised.0, quantised.1), &mut candidates, depth.max(rescored));
-    candidates.sort_unstable_by(ScoredSlot::by_rank);
-    let best = candidates.len().min(rescored);
-    rescore(kernels, vectors, query, &mut candidates[..best])?;
+    compare(kernels, vectors, &quantised, &mut candidates, depth.max(RESCORED_MIN));
+    rescore(kernels, vectors, query, &mut candidates)?;
     candidates.sort_unstable_by(ScoredSlot::by_rank);
     Some(candidates)
 }
@@ -143,22 +138,23 @@ fn scan(
 fn compare(
     kernels: &Kernels,
     vectors: &MappedVectors,
-    (query, query_scale): (&[i8], f32),
+    query: &[i8],
     candidates: &mut Vec<ScoredSlot>,
     count: usize,
 ) {
+    if candidates.len() <= count {
+        return;
+    }
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     // in the order of the file, as memory likes it
     candidates.sort_unstable_by_key(|candidate| candidate.slot);
     for_each_row(candidates, query.len(), rows, |candidate, row| {
         let mut product = [0];
         (kernels.dot_i8_rows)(query, row, &mut product);
-        candidate.score = product[0] as f32 * (scales[candidate.slot as usize] * query_scale);
+        candidate.score = product[0] as f32 * scales[candidate.slot as usize];
     });
-    if candidates.len() > count {
-        candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
-        candidates.truncate(count);
-    }
+    candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
+    candidates.truncate(count);
 }
 
 /// Hands each candidate and its row of `rows` to `compare`. The rows lie anywhere in memory: later ones are fetched

@@ -278,6 +278,7 @@ fn random_request(dice: &mut Dice) -> SearchRequest {
 fn ranking<'a>(index: &Index, known: &'a [Known], request: &SearchRequest) -> Vec<(&'a Known, usize)> {
     let mut all = SearchRequest::new(request.mode, request.query.clone(), request.embedding.clone(), 1000);
     all.group_by = GroupBy::Chunk;
+    all.depth = 1000; // so that all of it is ranked exactly
     let find = |hit: &Hit| known.iter().find(|known| known.id == hit.document_id).unwrap();
     index.search(&all).hits.iter().map(|hit| (find(hit), hit.chunk as usize)).collect()
 }

@@ -4,15 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::Search;
 use crate::embedded::dense;
-use crate::embedded::threads;
 use crate::embedded::ranking::{BestChunk, ScoredSlot, best_chunks};
+use crate::embedded::threads;
 use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 
 /// With so many chunks or more the legs run side by side; handing one to another thread takes some 10 µs.
 const PARALLEL_FROM_CHUNKS: u32 = 50_000;
-
-/// The first of so many parts of the dense leg is ranked exactly.
-const EXACT_SHARE: usize = 5;
 
 /// Both legs' rankings, each as deep as was asked for or as there are matches.
 #[derive(Default)]
@@ -66,11 +63,9 @@ impl Search<'_> {
         let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
             return Ok(Vec::new());
         };
-        // the same for every page of a window, so that they follow each other; thinning may reach for any of it
-        let exact = if self.request.is_thinned() { depth } else { depth.div_ceil(EXACT_SHARE) };
         let search = |chunks: usize| {
             let signs = &self.snapshot.signs;
-            let found = dense::search(vectors, signs, embedding, self.visible(), chunks, exact.min(chunks));
+            let found = dense::search(vectors, signs, embedding, self.visible(), chunks);
             found.ok_or_else(|| IndexError::damaged(self.folder, "file `vectors.f16` lacks a row"))
         };
         self.units_from(depth, search)
