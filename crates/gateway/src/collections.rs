@@ -244,6 +244,11 @@ impl Collections {
         self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
     }
 
+    /// Runs work that nobody waits for, on threads that stand back.
+    pub fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.background.spawn(work);
+    }
+
     /// The open collection called `name`, if `caller` sees it.
     pub fn get(&self, caller: &Caller, name: &str) -> Option<Arc<OpenCollection>> {
         if !caller.sees(name) {

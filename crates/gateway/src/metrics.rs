@@ -42,7 +42,7 @@ const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], he
 }
 
 /// Every metric.
-pub const TABLE: [Row; 24] = [
+pub const TABLE: [Row; 25] = [
     row(
         "weir_http_requests_total",
         Kind::Counter,
@@ -132,6 +132,12 @@ pub const TABLE: [Row; 24] = [
     ),
     row("weir_connections", Kind::Gauge, &[], "Open connections."),
     row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
+    row(
+        "weir_search_recall_chunks_total",
+        Kind::Counter,
+        &["selectivity", "result"],
+        "Chunks that an exact comparison finds, in a sample of searches: found or missed by the dense leg, by the share that the filter lets through.",
+    ),
 ];
 
 /// A route's pattern, a method and a status: bounded whatever callers send.
@@ -165,6 +171,12 @@ struct Reason {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfModel {
     model: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Probed {
+    selectivity: Text,
+    result: Text,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -216,6 +228,7 @@ pub struct Metrics {
     stages: Histograms<Stage>,
     degraded: Family<Reason, Counter>,
     corrections: Counter,
+    recall: Family<Probed, Counter>,
     queue_tokens: Gauge,
     embedded_tokens: Family<OfModel, Counter>,
     truncated_inputs: Family<OfModel, Counter>,
@@ -272,6 +285,7 @@ impl Metrics {
             stages: Family::new_with_constructor(seconds),
             degraded: Family::default(),
             corrections: Counter::default(),
+            recall: Family::default(),
             queue_tokens: Gauge::default(),
             embedded_tokens: Family::default(),
             truncated_inputs: Family::default(),
@@ -328,6 +342,7 @@ impl Metrics {
         registry.register("weir_embed_batch_tokens", help(20), metrics.batch_tokens.clone());
         registry.register("weir_upstream_errors", help(21), metrics.upstream_errors.clone());
         registry.register("weir_connections", help(22), metrics.connections.clone());
+        registry.register("weir_search_recall_chunks", help(24), metrics.recall.clone());
         registry.register("weir_build_info", help(23), build);
         Metrics { registry: Arc::new(registry), ..metrics }
     }
@@ -358,6 +373,20 @@ impl Metrics {
     /// Counts a search that was answered without a part of what it asked for.
     pub fn search_degraded(&self, reason: &str) {
         self.degraded.get_or_create(&Reason { reason: reason.into() }).inc();
+    }
+
+    /// Counts what an exact comparison finds and what of it the dense leg found.
+    pub fn recall(&self, recall: &weir_index::Recall) {
+        let selectivity = match recall.selectivity {
+            share if share > 0.1 => "over 10 %",
+            share if share > 0.01 => "1 to 10 %",
+            _ => "up to 1 %",
+        };
+        let missed = recall.wanted - recall.found;
+        for (result, chunks) in [("found", recall.found), ("missed", missed)] {
+            let labels = Probed { selectivity: selectivity.into(), result: result.into() };
+            self.recall.get_or_create(&labels).inc_by(chunks as u64);
+        }
     }
 
     /// Counts words in whose place others were searched.

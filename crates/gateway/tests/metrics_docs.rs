@@ -45,6 +45,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.search(&Timings::default());
     metrics.search_degraded("embedding_deadline");
     metrics.search_corrected(2);
+    metrics.recall(&weir_index::Recall { found: 9, wanted: 10, selectivity: 1.0 });
     metrics.embedded("m", 7, 1);
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);

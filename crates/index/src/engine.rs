@@ -7,7 +7,7 @@ use weir_policy::Caller;
 use weir_text::Language;
 
 use crate::relevance::{Calibration, Feedback};
-use crate::{Change, Embedded, IndexError, RebuildReason, SearchReply, SearchRequest, VerifyReport};
+use crate::{Change, Embedded, IndexError, RebuildReason, Recall, SearchReply, SearchRequest, VerifyReport};
 
 /// One generation of one collection, searchable. Cloning gives another handle to the same engine.
 #[derive(Clone)]
@@ -134,6 +134,24 @@ impl Engine {
     pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
         match self {
             Engine::Embedded(embedded) => embedded.refine_relevance(feedback),
+        }
+    }
+
+    /// Repeats a search's dense leg exactly, and says how much of that the leg found: the first `limit` chunks. `None` without
+    /// an embedding. Reads every embedding: for samples, in the background.
+    ///
+    /// # Errors
+    /// As [`Engine::search`].
+    pub async fn recall(
+        &self,
+        caller: &Caller,
+        request: SearchRequest,
+    ) -> Result<Option<Recall>, IndexError> {
+        match self.clone() {
+            Engine::Embedded(embedded) => {
+                let caller = caller.clone();
+                blocking(move || embedded.recall(&caller, &request)).await
+            }
         }
     }
 

@@ -26,7 +26,8 @@ pub use engine::{Capabilities, Counts, Engine, EngineSettings, Opened};
 pub use error::IndexError;
 pub use search::{
     Correction, DEPTH, Explanation, Facet, FacetCount, Fusion, GroupBy, Hit, LegRank, Mode, Neighbour,
-    RankedChunk, Ranking, SearchReply, SearchRequest, SortKey, Stage, TermShare, Timings, Total, WhyNot,
+    RankedChunk, Ranking, Recall, SearchReply, SearchRequest, SortKey, Stage, TermShare, Timings, Total,
+    WhyNot,
 };
 pub use verify::{Problem, VerifyReport};
 

@@ -197,6 +197,17 @@ pub struct SearchReply {
     pub timings: Timings,
 }
 
+/// What the dense leg found of what an exact comparison finds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recall {
+    /// Chunks of the exact answer that the leg found too.
+    pub found: usize,
+    /// Chunks of the exact answer.
+    pub wanted: usize,
+    /// The share of the live chunks that the filter lets through, 0..1.
+    pub selectivity: f64,
+}
+
 /// How many hits there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Total {

@@ -237,6 +237,8 @@ settings! {
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
         /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
         depth: usize = 100, "hits", 1.0..=100_000.0;
+        /// One of so many searches by embeddings is repeated exactly, in the background, for `weir_search_recall_chunks_total`; none when 0.
+        recall_probe_every: u64 = 1000, "searches", ANY;
         /// Whether queries are logged, as they were typed, to be counted by `GET /v1/collections/{name}/queries`.
         query_log: bool = false, "true or false", ANY;
         /// Logged queries of one collection; the oldest go.

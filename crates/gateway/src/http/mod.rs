@@ -62,6 +62,7 @@ pub struct Parts {
     pub query_log: QueryLog,
     searches: Arc<Semaphore>,
     ingest_kib: Arc<Semaphore>,
+    probes: search::Probes,
 }
 
 impl std::ops::Deref for Gateway {
@@ -97,6 +98,7 @@ impl Gateway {
             query_log,
             searches,
             ingest_kib,
+            probes: search::Probes::default(),
         }))
     }
 

@@ -186,19 +186,19 @@ fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
 }
 
 /// The best of many, collected in twice the room and cut by selection: constant time per row.
-struct TopSlots {
+pub(super) struct TopSlots {
     kept: Vec<ScoredSlot>,
     capacity: usize,
     /// Rows at or below it cannot be among the best any more, if they come in the order of their slots.
-    threshold: f32,
+    pub(super) threshold: f32,
 }
 
 impl TopSlots {
-    fn new(capacity: usize) -> TopSlots {
+    pub(super) fn new(capacity: usize) -> TopSlots {
         TopSlots { kept: Vec::new(), capacity, threshold: f32::NEG_INFINITY }
     }
 
-    fn push(&mut self, scored: ScoredSlot) {
+    pub(super) fn push(&mut self, scored: ScoredSlot) {
         self.kept.push(scored);
         if self.kept.len() >= self.capacity.saturating_mul(2) {
             self.cut();
@@ -213,7 +213,7 @@ impl TopSlots {
         }
     }
 
-    fn into_kept(mut self) -> Vec<ScoredSlot> {
+    pub(super) fn into_kept(mut self) -> Vec<ScoredSlot> {
         self.cut();
         self.kept
     }

@@ -14,6 +14,7 @@ mod head;
 mod held;
 mod lexical;
 mod open;
+mod probe;
 mod ranking;
 mod record;
 mod relevance;

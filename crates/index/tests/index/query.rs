@@ -189,3 +189,24 @@ fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
         hit.context.iter().map(|chunk| (chunk.chunk, chunk.text.as_str())).collect();
     assert_eq!(around, [(0, "pears"), (2, "plums")]);
 }
+
+#[test]
+fn recall_is_that_of_an_exact_comparison_among_what_the_filter_lets_through() {
+    let index = Index::new(settings());
+    let with = |number: u32| {
+        let angle = number as f32 / 10.0;
+        let mut document =
+            document(&format!("d{number}"), 1, &[("apples", vec![angle.cos(), angle.sin(), 0.0, 0.0])]);
+        document.metadata = format!(r#"{{"n":{number}}}"#);
+        Change::Put(document)
+    };
+    index.apply((0..20).map(with).collect(), 1);
+    let mut request = dense(axis(0));
+    request.filter = Some(weir_index::filter::Filter::from_json(r#"{"n":{"gte":15}}"#).unwrap());
+    let recall = index.engine.recall(&Caller::all_powerful(), &request).unwrap().unwrap();
+    assert_eq!((recall.found, recall.wanted, recall.selectivity), (5, 5, 0.25));
+    request.filter = None;
+    let recall = index.engine.recall(&Caller::all_powerful(), &request).unwrap().unwrap();
+    assert_eq!((recall.found, recall.wanted, recall.selectivity), (10, 10, 1.0));
+    assert_eq!(index.engine.recall(&Caller::all_powerful(), &lexical("apples")).unwrap(), None);
+}

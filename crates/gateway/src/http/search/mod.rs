@@ -5,6 +5,7 @@
 
 mod embed;
 mod plan;
+mod probes;
 mod refusal;
 mod reply;
 
@@ -21,6 +22,7 @@ use weir_api::{
 use weir_policy::Caller;
 
 pub(super) use plan::{read_filter, sort_keys};
+pub(super) use probes::Probes;
 pub(super) use refusal::refusal;
 
 use super::Gateway;
@@ -113,6 +115,7 @@ impl Call {
 
         let timings = timings(parsed, embedded - parsed, &found.timings);
         self.count(&timings, &found, embedding.degraded);
+        self.probe(&plan);
         let how = reply::How {
             mode: embedding.mode,
             source: embedding.source,
@@ -130,6 +133,26 @@ impl Call {
         }
         reply.took_ms = ms(started.elapsed());
         Ok(reply)
+    }
+
+    /// Repeats one of many searches by embeddings exactly, when no other is being repeated.
+    fn probe(&self, plan: &Plan) {
+        let gateway = &self.gateway;
+        let every = gateway.config.search.recall_probe_every;
+        if plan.search.mode == weir_index::Mode::Lexical || !gateway.probes.is_due(every) {
+            return;
+        }
+        let (engine, caller, search) =
+            (plan.collection.engine.clone(), self.caller.clone(), plan.search.clone());
+        let gateway = gateway.clone();
+        self.gateway.collections.in_background(async move {
+            match engine.recall(&caller, search).await {
+                Ok(Some(recall)) => gateway.metrics.recall(&recall),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "a search could not be repeated exactly"),
+            }
+            gateway.probes.ends();
+        });
     }
 
     fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: Option<DegradedReason>) {

@@ -1,6 +1,7 @@
 //! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use levenshtein_automata::{DFA, Distance, LevenshteinAutomatonBuilder};
 use tantivy::schema::Field;
@@ -15,6 +16,12 @@ const CORRECTIONS_MAX: usize = 3;
 const TERMS_SEEN_MAX: usize = 20_000;
 /// Words of so many characters may have an edit, and of so many two.
 const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
+
+/// Made once: the tables of an automaton's states take a millisecond.
+static ONE_EDIT: LazyLock<LevenshteinAutomatonBuilder> =
+    LazyLock::new(|| LevenshteinAutomatonBuilder::new(1, true));
+static TWO_EDITS: LazyLock<LevenshteinAutomatonBuilder> =
+    LazyLock::new(|| LevenshteinAutomatonBuilder::new(2, true));
 
 /// The terms that begin with `prefix`, those of most chunks first.
 pub(super) fn beginning_with(
@@ -44,7 +51,8 @@ pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy
     if edits == 0 || word.chars().any(char::is_numeric) {
         return Ok(Vec::new());
     }
-    let automaton = LevenshteinAutomatonBuilder::new(edits, true).build_dfa(word);
+    let builder = if edits == 1 { &ONE_EDIT } else { &TWO_EDITS };
+    let automaton = builder.build_dfa(word);
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;

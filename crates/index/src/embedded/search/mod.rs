@@ -37,10 +37,7 @@ const TITLE: &str = "title";
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocks the thread.
     pub fn search(&self, caller: &Caller, request: &SearchRequest) -> Result<SearchReply, IndexError> {
-        match caller.filter {
-            CallerFilter::Everything => {}
-        }
-        self.check_request(request)?;
+        self.check_caller(caller, request)?;
         let (current, asked) = {
             let live = super::lock(&self.inner.live);
             let current = self.snapshot();
@@ -57,6 +54,23 @@ impl Embedded {
     /// See [`crate::Engine::has_field`].
     pub fn has_field(&self, name: &str) -> bool {
         name == TITLE || self.snapshot().fields.is_known(name)
+    }
+
+    /// The snapshot of this moment, for a caller and a request that fit.
+    pub(super) fn seen_by(
+        &self,
+        caller: &Caller,
+        request: &SearchRequest,
+    ) -> Result<Arc<Snapshot>, IndexError> {
+        self.check_caller(caller, request)?;
+        Ok(self.snapshot())
+    }
+
+    fn check_caller(&self, caller: &Caller, request: &SearchRequest) -> Result<(), IndexError> {
+        match caller.filter {
+            CallerFilter::Everything => {}
+        }
+        self.check_request(request)
     }
 
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
@@ -113,7 +127,7 @@ impl SearchRequest {
 }
 
 /// A search under way.
-struct Search<'a> {
+pub(super) struct Search<'a> {
     /// Where the snapshot's files are, for errors.
     folder: &'a Path,
     snapshot: &'a Snapshot,
@@ -141,7 +155,7 @@ struct Outcome {
 }
 
 impl<'a> Search<'a> {
-    fn new(
+    pub(super) fn new(
         snapshot: &'a Snapshot,
         current: &'a Snapshot,
         request: &'a SearchRequest,
@@ -175,7 +189,12 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn visible(&self) -> Visible<'_> {
+    /// Chunks that the filter and the query's conditions let through; `None` without any.
+    pub(super) fn selected(&self) -> Option<u32> {
+        self.selection.as_ref().map(|selection| selection.count())
+    }
+
+    pub(super) fn visible(&self) -> Visible<'_> {
         Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
     }
 
