@@ -191,3 +191,23 @@ fn a_result_has_the_score_of_each_leg_beside_its_ranks() {
     let dense = ask(&gateway, &json!({"query": "sluice gate", "mode": "dense"}));
     assert_eq!(dense["results"][0]["score"], dense["results"][0]["scores"]["dense"]);
 }
+
+#[test]
+fn a_search_is_repeated_exactly_and_its_recall_is_a_metric() {
+    let gateway = Gateway::start_with(&[("WEIR_SEARCH_RECALL_PROBE_EVERY", "1")]);
+    gateway.ingest(
+        &(0..20).map(|i| json!({"id": format!("d{i}"), "text": format!("weir {i}")})).collect::<Vec<_>>(),
+    );
+    ask(&gateway, &json!({"query": "weir", "mode": "dense", "top_k": 5}));
+    let counted = "weir_search_recall_chunks_total{selectivity=\"over 10 %\",result=\"found\"} 5\n";
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let metrics = gateway.send("GET", "/metrics", None).text;
+        if metrics.contains(counted) {
+            assert!(metrics.contains("result=\"missed\"} 0\n"), "{metrics}");
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{metrics}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
