@@ -103,12 +103,14 @@ pub enum IndexError {
         reached: u64,
     },
     /// A filter, facet, order, group or query names a field that no document has had.
-    #[error("no document has the field `{field}`{}", known_fields(known))]
+    #[error("no document has the field `{field}`{}{}", known_fields(known), if *is_full { FULL } else { "" })]
     UnknownField {
         /// The field's path.
         field: String,
         /// The first fields that documents have, in order.
         known: Vec<String>,
+        /// Whether there are so many fields that others, like this one, cannot be asked for.
+        is_full: bool,
     },
     /// The folder has no room for another chunk, or a text is too long for the format.
     #[error(
@@ -190,6 +192,8 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
             | TantivyError::SystemError(_)
     )
 }
+
+const FULL: &str = ", or it came after the collection had 4,096 other fields: use fewer keys, with what varies as their values";
 
 fn known_fields(known: &[String]) -> String {
     if known.is_empty() {

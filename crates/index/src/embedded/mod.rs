@@ -268,8 +268,7 @@ impl Embedded {
         for &offset in offsets {
             live.table.insert(offset, &files.documents);
         }
-        self.publish_head(writer, &mut live, files, view);
-        Ok(())
+        self.publish_head(writer, &mut live, files, view)
     }
 
     /// Makes visible what was committed when [`Self::publish_batch`] failed.
@@ -279,12 +278,17 @@ impl Embedded {
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
         let mut live = lock(&self.inner.live);
         live.table = table;
-        self.publish_head(writer, &mut live, files, view);
-        Ok(())
+        self.publish_head(writer, &mut live, files, view)
     }
 
     /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
-    fn publish_head(&self, writer: &mut Writer, live: &mut Live, files: MappedFiles, view: LexicalView) {
+    fn publish_head(
+        &self,
+        writer: &mut Writer,
+        live: &mut Live,
+        files: MappedFiles,
+        view: LexicalView,
+    ) -> Result<(), IndexError> {
         let reached = writer.head.reached;
         let mut tombstones = writer.head.tombstones.clone();
         let before = self.snapshot();
@@ -295,8 +299,9 @@ impl Embedded {
         }
         let mut fields = Arc::clone(&before.fields);
         if fields.documents_bytes() < files.documents.len() as u64 {
-            // what the checks at opening found sound is sound here
-            let _ = Arc::make_mut(&mut fields).extend(&files.documents);
+            let extended = Arc::make_mut(&mut fields).extend(&files.documents);
+            extended
+                .ok_or_else(|| IndexError::damaged(self.folder(), "file `documents` ends in a document"))?;
         }
         live.hidden.retain(|_, removal| *removal > reached);
         for id in live.hidden.keys() {
@@ -314,6 +319,7 @@ impl Embedded {
             lexical: Arc::new(view),
         });
         writer.unpublished = false;
+        Ok(())
     }
 
     /// Waits for merges and shows the merged segments.

@@ -11,7 +11,7 @@ mod sorted;
 
 pub(crate) use column::smallest;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,8 +36,9 @@ pub(crate) struct Fields {
     /// Bytes of the file `documents` that are in.
     bytes: u64,
     segments: Vec<Arc<Segment>>,
-    /// In how many segments each path is.
-    paths: BTreeMap<Box<str>, u32>,
+    /// Every field that can be filtered by. Once there are [`FIELDS_MAX`], no other becomes one, so that each is known of all
+    /// documents or of none.
+    paths: BTreeSet<Box<str>>,
     /// The latest filters and the slots that they let through, the last used last.
     remembered: Mutex<Vec<(Filter, Arc<Selection>)>>,
 }
@@ -82,30 +83,15 @@ impl Fields {
                 segment.first_slots.push(record.first_slot);
                 segment.end_slot = record.first_slot + record.chunks;
                 self.bytes = next;
-                self.collect(record.metadata, row, &mut added);
+                collect(&mut self.paths, record.metadata, row, &mut added);
             }
             for (path, added) in added {
-                let column = segment.columns.entry(path.clone()).or_insert_with(|| {
-                    *self.paths.entry(path).or_default() += 1;
-                    Column::default()
-                });
+                let column = segment.columns.entry(path).or_default();
                 *column = column.with(added);
             }
             self.segments.push(Arc::new(segment));
         }
         Some(())
-    }
-
-    fn collect(&self, metadata: &str, row: u16, added: &mut BTreeMap<Box<str>, Added>) {
-        // Metadata that is no object (as tests have it) has no fields.
-        let Ok(metadata) = serde_json::from_str(metadata) else { return };
-        filter::flatten(&metadata, |path, value| {
-            if let Some(added) = added.get_mut(path) {
-                added.push(value, row);
-            } else if self.paths.contains_key(path) || self.paths.len() + added.len() < FIELDS_MAX {
-                added.entry(path.into()).or_default().push(value, row);
-            }
-        });
     }
 
     /// Bytes of the file `documents` that are in.
@@ -115,12 +101,17 @@ impl Fields {
 
     /// Whether a document has ever had this field.
     pub(crate) fn is_known(&self, path: &str) -> bool {
-        self.paths.contains_key(path)
+        self.paths.contains(path)
+    }
+
+    /// Whether no other field can become known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.paths.len() == FIELDS_MAX
     }
 
     /// Every field that a document has had, in order.
     pub(crate) fn known(&self) -> impl Iterator<Item = &str> {
-        self.paths.keys().map(|path| &**path)
+        self.paths.iter().map(|path| &**path)
     }
 
     /// Number of documents, dead ones included.
@@ -202,6 +193,23 @@ impl Fields {
     }
 }
 
+fn collect(paths: &mut BTreeSet<Box<str>>, metadata: &str, row: u16, added: &mut BTreeMap<Box<str>, Added>) {
+    // Metadata that is no object (as tests have it) has no fields.
+    let Ok(metadata) = serde_json::from_str(metadata) else { return };
+    filter::flatten(&metadata, |path, value| {
+        if !paths.contains(path) {
+            if paths.len() == FIELDS_MAX {
+                return;
+            }
+            paths.insert(path.into());
+        }
+        match added.get_mut(path) {
+            Some(added) => added.push(value, row),
+            None => added.entry(path.into()).or_default().push(value, row),
+        }
+    });
+}
+
 type Rows = Box<[u64; SEGMENT_WORDS]>;
 
 impl Segment {
@@ -270,5 +278,49 @@ fn for_each_bit(words: &[u64], mut found: impl FnMut(usize)) {
             found(index * 64 + rest.trailing_zeros() as usize);
             rest &= rest - 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file of documents with this metadata, one slot each.
+    fn file(metadata: &[String]) -> Vec<u8> {
+        let mut file = Vec::new();
+        for (slot, metadata) in (0..).zip(metadata) {
+            let record =
+                DocumentRecord { version: 1, first_slot: slot, chunks: 1, id: "", title: None, metadata };
+            record.write(&mut file).unwrap();
+        }
+        file
+    }
+
+    #[test]
+    fn a_field_beyond_the_limit_is_known_of_no_document_whenever_it_comes() {
+        let many: Vec<String> = (0..16)
+            .map(|of| (of * 256..(of + 1) * 256).map(|field| format!(r#""f{field}":1"#)))
+            .map(|fields| format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
+            .collect();
+        let half = file(&many[..15]);
+        let mut metadata = many;
+        metadata.extend([r#"{"late":1,"f0":1}"#.to_owned(), r#"{"f1":1}"#.to_owned()]);
+        let whole = file(&metadata);
+        let mut fields = Fields::default();
+        fields.extend(&half).unwrap();
+        assert_eq!(fields.known().count(), 3840);
+        fields.extend(&whole).unwrap();
+        assert_eq!(fields.known().count(), FIELDS_MAX);
+        assert!(fields.is_known("f4095") && !fields.is_known("late"));
+        let with = |path: &str| {
+            fields
+                .select(&Filter::from_json(&format!(r#"{{"{path}":1}}"#)).unwrap())
+                .slots()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((with("f0"), with("f1")), (vec![0, 16], vec![0, 17]));
+        let mut at_once = Fields::default();
+        at_once.extend(&whole).unwrap();
+        assert_eq!(at_once.known().collect::<Vec<_>>(), fields.known().collect::<Vec<_>>());
     }
 }
