@@ -32,6 +32,8 @@ pub struct Fused {
     pub score: f32,
     /// Which of the rankings that hold the document gave the largest share; of equal ones the last.
     pub strongest: usize,
+    /// That share.
+    pub largest: f32,
     /// The document's place in that ranking, from 0.
     pub place: usize,
 }
@@ -93,15 +95,9 @@ fn bounds(ranking: &[Scored]) -> (f32, f32) {
 
 /// What each ranking gives to each document, added up as it comes.
 struct Shares {
-    fused: Vec<Sum>,
+    fused: Vec<Fused>,
     /// Places in `fused` by document.
     places: HashTable<u32>,
-}
-
-struct Sum {
-    fused: Fused,
-    /// The largest share so far.
-    largest: f32,
 }
 
 impl Shares {
@@ -113,26 +109,25 @@ impl Shares {
     /// Rankings come one after the other, so that of equal shares the later counts as the stronger.
     fn add(&mut self, document: u32, leg: usize, place: usize, value: f32) {
         let fused = &mut self.fused;
-        let is_it = |&at: &u32| fused[at as usize].fused.document == document;
-        let of = |&at: &u32| scatter(fused[at as usize].fused.document);
+        let is_it = |&at: &u32| fused[at as usize].document == document;
+        let of = |&at: &u32| scatter(fused[at as usize].document);
         match self.places.entry(scatter(document), is_it, of) {
             Entry::Occupied(entry) => {
                 let sum = &mut fused[*entry.get() as usize];
-                sum.fused.score += value;
+                sum.score += value;
                 if value.total_cmp(&sum.largest).is_ge() {
-                    (sum.largest, sum.fused.strongest, sum.fused.place) = (value, leg, place);
+                    (sum.largest, sum.strongest, sum.place) = (value, leg, place);
                 }
             }
             Entry::Vacant(entry) => {
                 entry.insert(fused.len() as u32);
-                let first = Fused { document, score: value, strongest: leg, place };
-                fused.push(Sum { fused: first, largest: value });
+                fused.push(Fused { document, score: value, strongest: leg, largest: value, place });
             }
         }
     }
 
     fn into_best(self, limit: usize) -> Vec<Fused> {
-        let mut fused: Vec<Fused> = self.fused.into_iter().map(|sum| sum.fused).collect();
+        let mut fused = self.fused;
         let by_rank = |a: &Fused, b: &Fused| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document));
         if limit < fused.len() {
             if limit > 0 {
@@ -183,7 +178,10 @@ mod tests {
     #[test]
     fn a_single_first_place_scores_one_sixty_first() {
         let fused = fuse("a", "");
-        assert_eq!(fused, [Fused { document: b'a'.into(), score: 1.0 / 61.0, strongest: 0, place: 0 }]);
+        assert_eq!(
+            fused,
+            [Fused { document: b'a'.into(), score: 1.0 / 61.0, strongest: 0, largest: 1.0 / 61.0, place: 0 }]
+        );
     }
 
     #[test]

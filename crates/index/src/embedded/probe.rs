@@ -15,7 +15,8 @@ const ROWS_AT_ONCE: usize = 512;
 impl Embedded {
     /// See [`crate::Engine::recall`]. Reads every row: a second for a million.
     pub fn recall(&self, caller: &Caller, request: &SearchRequest) -> Result<Option<Recall>, IndexError> {
-        let snapshot = self.seen_by(caller, request)?;
+        self.check_caller(caller, request)?;
+        let snapshot = self.snapshot();
         let (Some(query), Some(vectors)) = (&request.embedding, &snapshot.files.vectors) else {
             return Ok(None);
         };

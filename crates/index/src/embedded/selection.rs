@@ -23,6 +23,12 @@ impl Selection {
         self.count
     }
 
+    /// Number of live slots in it.
+    pub(crate) fn live(&self, tombstones: &Tombstones) -> u32 {
+        let pairs = self.words.iter().zip(tombstones.words());
+        pairs.map(|(selected, dead)| (selected & !dead).count_ones()).sum()
+    }
+
     /// Whether the slot is in it.
     #[inline]
     pub(crate) fn contains(&self, slot: u32) -> bool {
@@ -101,5 +107,6 @@ mod tests {
         let visible = |selection| Visible { tombstones: &tombstones, selection };
         let held = |selection| (60..101).filter(|&slot| visible(selection).holds(slot)).count();
         assert_eq!((held(Some(&selection)), held(None)), (1, 39));
+        assert_eq!((selection.count(), selection.live(&tombstones)), (2, 1));
     }
 }

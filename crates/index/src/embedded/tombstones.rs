@@ -16,6 +16,11 @@ impl Tombstones {
         self.slots
     }
 
+    /// One bit per slot, set when it is dead.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// Number of dead slots.
     pub(crate) fn dead(&self) -> u32 {
         self.dead

@@ -19,6 +19,10 @@ pub(super) struct Candidate {
     /// The chunk that shows it.
     pub(super) slot: u32,
     pub(super) score: f32,
+    /// What the lexical leg gave to the score.
+    pub(super) lexical: f32,
+    /// What the dense leg gave to the score.
+    pub(super) dense: f32,
 }
 
 /// The candidates of a search, best first, and the rankings that they come from.
@@ -66,8 +70,10 @@ impl Search<'_> {
 impl Candidates {
     fn extend(&mut self, legs: Legs, mode: Mode, fusion: Fusion) {
         let found = match mode {
-            Mode::Lexical => as_candidates(&legs.lexical),
-            Mode::Dense => as_candidates(&legs.dense),
+            Mode::Lexical => {
+                as_candidates(&legs.lexical, |one| Candidate { lexical: one.score, ..one }).collect()
+            }
+            Mode::Dense => as_candidates(&legs.dense, |one| Candidate { dense: one.score, ..one }).collect(),
             Mode::Hybrid => {
                 let fused = fuse(&legs, fusion, legs.lexical.len() + legs.dense.len());
                 fused.into_iter().map(|fused| legs.candidate(fused)).collect()
@@ -84,31 +90,16 @@ impl Candidates {
         self.list
             .extend(behind.map(|candidate| Candidate { score: candidate.score.min(worst), ..candidate }));
     }
-
-    /// What each leg alone gives to a candidate's fused score.
-    pub(super) fn shares(&self, fusion: Fusion, unit: u32) -> (f32, f32) {
-        let legs = Legs { lexical: self.lexical.clone(), dense: self.dense.clone() };
-        let alone = |fusion| {
-            let fused = fuse(&legs, fusion, usize::MAX);
-            fused.iter().find(|fused| fused.document == unit).map_or(0.0, |fused| fused.score)
-        };
-        match fusion {
-            Fusion::ReciprocalRank { k, lexical, dense } => (
-                alone(Fusion::ReciprocalRank { k, lexical, dense: 0.0 }),
-                alone(Fusion::ReciprocalRank { k, lexical: 0.0, dense }),
-            ),
-            Fusion::Convex { lexical, dense } => {
-                (alone(Fusion::Convex { lexical, dense: 0.0 }), alone(Fusion::Convex { lexical: 0.0, dense }))
-            }
-        }
-    }
 }
 
 impl Legs {
     /// Shown by the chunk of the leg with the larger share.
     fn candidate(&self, fused: Fused) -> Candidate {
-        let leg = if fused.strongest == 0 { &self.lexical } else { &self.dense };
-        Candidate { unit: fused.document, slot: leg[fused.place].slot, score: fused.score }
+        let Fused { document, score, strongest, largest, place } = fused;
+        let rest = score - largest;
+        let (leg, lexical, dense) =
+            if strongest == 0 { (&self.lexical, largest, rest) } else { (&self.dense, rest, largest) };
+        Candidate { unit: document, slot: leg[place].slot, score, lexical, dense }
     }
 }
 
@@ -131,8 +122,14 @@ fn fuse(legs: &Legs, fusion: Fusion, limit: usize) -> Vec<Fused> {
     }
 }
 
-fn as_candidates(leg: &[BestChunk]) -> Vec<Candidate> {
-    leg.iter().map(|&BestChunk { document, slot, score }| Candidate { unit: document, slot, score }).collect()
+/// `whole` gives the leg its share, which is all of the score.
+fn as_candidates(
+    leg: &[BestChunk],
+    whole: impl Fn(Candidate) -> Candidate,
+) -> impl Iterator<Item = Candidate> {
+    leg.iter().map(move |&BestChunk { document, slot, score }| {
+        whole(Candidate { unit: document, slot, score, lexical: 0.0, dense: 0.0 })
+    })
 }
 
 pub(in crate::embedded) fn scored(leg: &[BestChunk]) -> Vec<Scored> {

@@ -1,5 +1,6 @@
 //! From candidates to hits: texts, neighbours, explanations.
 
+use super::candidates::Candidate;
 use super::thin::Kept;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
@@ -17,7 +18,7 @@ impl Search<'_> {
             }
             let Some(mut hit) = self.hit(kept, outcome) else { return Ok(None) };
             if self.request.explain {
-                hit.explanation = Some(self.explanation(kept, outcome)?);
+                hit.explanation = Some(self.explanation(kept)?);
             }
             hits.push(hit);
         }
@@ -72,12 +73,12 @@ impl Search<'_> {
         others.collect()
     }
 
-    fn explanation(&self, kept: &Kept, outcome: &Outcome) -> Result<Explanation, IndexError> {
+    fn explanation(&self, kept: &Kept) -> Result<Explanation, IndexError> {
         let terms = match &self.query {
             Some(query) => self.snapshot.lexical.explain(query, kept.candidate.slot)?,
             None => Vec::new(),
         };
-        let (lexical, dense) = outcome.candidates.shares(self.request.fusion, kept.candidate.unit);
+        let Candidate { lexical, dense, .. } = kept.candidate;
         Ok(Explanation { terms, lexical, dense })
     }
 }

@@ -72,7 +72,10 @@ impl Search<'_> {
         match (&self.query, request.mode) {
             (Some(query), Mode::Lexical) if is_asked => {
                 let found = self.snapshot.lexical.found_by(query, self.snapshot.tombstones.slots())?;
-                Ok(Some(self.selection.as_ref().map_or(found.clone(), |selection| found.and(selection))))
+                Ok(Some(match &self.selection {
+                    Some(selection) => found.and(selection),
+                    None => found,
+                }))
             }
             _ => Ok(None),
         }
@@ -99,7 +102,7 @@ impl Search<'_> {
             let candidates = shown.map(|slot| {
                 let unit = if request.group_by == GroupBy::Chunk { slot } else { first };
                 let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
-                known.copied().unwrap_or(Candidate { unit, slot, score: 0.0 })
+                known.copied().unwrap_or(Candidate { unit, slot, score: 0.0, lexical: 0.0, dense: 0.0 })
             });
             match request.group_by {
                 GroupBy::Chunk => list.extend(candidates),

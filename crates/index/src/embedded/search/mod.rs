@@ -56,17 +56,7 @@ impl Embedded {
         name == TITLE || self.snapshot().fields.is_known(name)
     }
 
-    /// The snapshot of this moment, for a caller and a request that fit.
-    pub(super) fn seen_by(
-        &self,
-        caller: &Caller,
-        request: &SearchRequest,
-    ) -> Result<Arc<Snapshot>, IndexError> {
-        self.check_caller(caller, request)?;
-        Ok(self.snapshot())
-    }
-
-    fn check_caller(&self, caller: &Caller, request: &SearchRequest) -> Result<(), IndexError> {
+    pub(super) fn check_caller(&self, caller: &Caller, request: &SearchRequest) -> Result<(), IndexError> {
         match caller.filter {
             CallerFilter::Everything => {}
         }
@@ -189,9 +179,9 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Chunks that the filter and the query's conditions let through; `None` without any.
+    /// Live chunks that the filter and the query's conditions let through; `None` without any.
     pub(super) fn selected(&self) -> Option<u32> {
-        self.selection.as_ref().map(|selection| selection.count())
+        self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones))
     }
 
     pub(super) fn visible(&self) -> Visible<'_> {
@@ -214,7 +204,7 @@ impl<'a> Search<'a> {
             return Ok(None);
         };
         self.timings.fetch = started.elapsed();
-        let selected = self.selection.as_ref().map(|selection| u64::from(selection.count()));
+        let selected = self.selected().map(u64::from);
         Ok(Some(SearchReply {
             hits,
             total: outcome.total,
@@ -247,6 +237,7 @@ impl Snapshot {
             Some(unknown) => Err(IndexError::UnknownField {
                 field: unknown.to_owned(),
                 known: self.fields.known().take(KNOWN_FIELDS_SHOWN).map(str::to_owned).collect(),
+                is_full: self.fields.is_full(),
             }),
             None => Ok(()),
         }

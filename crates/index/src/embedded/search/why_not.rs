@@ -1,8 +1,10 @@
 //! Why a document is not among the hits.
 
+use super::candidates::Candidate;
 use super::hits::rank_in;
 use super::{Outcome, Search};
-use crate::{GroupBy, IndexError, Stage, WhyNot};
+use crate::embedded::ranking::BestChunk;
+use crate::{IndexError, Stage, WhyNot};
 
 /// Both legs are followed so deep to find the document.
 const FOLLOWED: usize = 10_000;
@@ -16,24 +18,19 @@ impl Search<'_> {
         if !slots.clone().any(|slot| visible.holds(slot)) {
             return Ok(nowhere(Stage::Filter));
         }
-        let place = |slots: &std::ops::Range<u32>, of: &dyn Fn(usize) -> Option<u32>, len: usize| {
-            (0..len).find(|&place| of(place).is_some_and(|slot| slots.contains(&slot)))
-        };
-        let list = &outcome.candidates.list;
-        let rank = place(&slots, &|place| list.get(place).map(|candidate| candidate.slot), list.len());
-        let page = &outcome.page;
-        let is_found = page.iter().any(|kept| slots.contains(&kept.candidate.slot));
-        let is_grouped = matches!(self.request.group_by, GroupBy::Field(_)) || self.request.collapse;
+        let is_it = |candidate: &Candidate| slots.contains(&candidate.slot);
+        let rank = outcome.candidates.list.iter().position(is_it);
+        let is_found = outcome.page.iter().any(|kept| is_it(&kept.candidate));
         let legs = self.legs(FOLLOWED)?;
-        let rank_of = |leg: &[crate::embedded::ranking::BestChunk]| {
-            let units = leg.iter().find(|best| slots.contains(&best.slot))?;
-            rank_in(leg, units.document)
+        let rank_of = |leg: &[BestChunk]| {
+            let best = leg.iter().find(|best| slots.contains(&best.slot))?;
+            rank_in(leg, best.document)
         };
         let end = self.request.offset.saturating_add(self.request.limit);
         let stage = match rank {
             _ if is_found => Stage::Found,
             None => Stage::Candidates,
-            Some(rank) if rank < end && is_grouped => Stage::Group,
+            Some(rank) if rank < end && self.request.is_thinned() => Stage::Group,
             Some(_) => Stage::Limit,
         };
         Ok(WhyNot {
