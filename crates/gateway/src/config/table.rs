@@ -200,6 +200,8 @@ settings! {
         connections_max: usize = 1_024, "connections", ONE;
         /// Searches at one instant; more are answered with `overloaded`.
         search_concurrency_max: usize = 256, "searches", ONE;
+        /// How long a search may have to wait for a core, where more than four wait for each; above it, searches are answered with `overloaded`, unread.
+        search_wait_ms_max: u64 = 25, "milliseconds", ONE;
         /// Acknowledged operations that are not searchable yet; above it, ingest is answered with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
     }

@@ -14,7 +14,7 @@ use super::vectors;
 use crate::inference::{Caching, Input, Lane, LoadedModel, Terms, Truncation, scale_to_length_one};
 
 /// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
-const INTERACTIVE_TOKENS_MAX: usize = 512;
+pub(super) const INTERACTIVE_TOKENS_MAX: usize = 512;
 
 /// Texts of more bytes than this, together, are made tokens of on a thread of their own.
 const BYTES_AT_ONCE_MAX: usize = 8 << 10;

@@ -7,6 +7,7 @@ mod models;
 mod pool;
 mod pseudo;
 mod scheduler;
+mod turns;
 mod upstream;
 
 pub use input::{Input, Truncation};
@@ -15,4 +16,5 @@ pub use models::{Embedder, LoadedModel, ModelError, Models};
 pub use pool::stand_back;
 pub use pseudo::Pseudo;
 pub use scheduler::{Caching, Embedded, InferenceError, Lane, Scheduler, Terms};
+pub use turns::{Turns, search_threads};
 pub use upstream::{Upstream, UpstreamError};

@@ -117,6 +117,11 @@ impl Models {
         self.0.iter().find(|model| model.id == name || model.alias.iter().any(|alias| alias == name))
     }
 
+    /// Whether every model's embeddings wait for the threads of this process.
+    pub fn are_local(&self) -> bool {
+        self.iter().all(|model| matches!(model.embedder, Embedder::Local(_) | Embedder::Onnx(_)))
+    }
+
     /// Every model.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<LoadedModel>> {
         self.0.iter()

@@ -15,6 +15,7 @@ use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Engine, Load, MicroBatch, Pool, Settings, Standing};
+use super::turns::Turns;
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
@@ -103,7 +104,7 @@ pub enum InferenceError {
     Failed,
 }
 
-/// Owns the threads that embed. Cloning gives another handle to the same threads.
+/// Owns the threads that embed, and the turns of searches. Cloning gives another handle to the same threads.
 #[derive(Clone)]
 pub struct Scheduler(Arc<Parts>);
 
@@ -113,6 +114,7 @@ struct Parts {
     bulk_room: Arc<Semaphore>,
     cache: Cache,
     metrics: Metrics,
+    turns: Turns,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
 }
@@ -122,7 +124,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(settings: &Inference, metrics: Metrics) -> std::io::Result<Scheduler> {
+    pub fn start(settings: &Inference, turns: Turns, metrics: Metrics) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
         let interactive = Pool::start(Settings {
@@ -150,6 +152,7 @@ impl Scheduler {
             bulk_room,
             cache,
             metrics,
+            turns,
             queue_tokens_max,
             queue_wait_max,
         })))
@@ -264,6 +267,17 @@ impl Scheduler {
     /// Whether the cache has the embedding of `input`, which must be of this model.
     pub fn knows(&self, model: &LoadedModel, input: &Input) -> bool {
         self.0.cache.has(&input.key(&model.own_fingerprint()))
+    }
+
+    /// The turns of searches at the cores.
+    pub fn turns(&self) -> &Turns {
+        &self.0.turns
+    }
+
+    /// Why the interactive lane would refuse every text that came now, known ones included.
+    pub fn refuses(&self, caching: Caching) -> Option<InferenceError> {
+        let may_know = caching == Caching::On && self.0.cache.is_on();
+        if may_know { None } else { self.0.admit(self.0.interactive.load(), 1).err() }
     }
 
     /// Tokens that wait in the interactive lane.

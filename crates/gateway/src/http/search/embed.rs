@@ -76,7 +76,12 @@ pub(super) async fn embed(
 
 /// What the caller of a degraded search hears of an error; the log has it all.
 fn reason(error: &InferenceError) -> DegradedReason {
-    tracing::warn!(%error, "a query was not embedded: words alone are searched");
+    let is_overload = matches!(error, InferenceError::TooMany { .. } | InferenceError::TooLong { .. });
+    // there are thousands of these a second, and a metric counts them
+    match is_overload {
+        true => tracing::debug!(%error, "a query was not embedded: words alone are searched"),
+        false => tracing::warn!(%error, "a query was not embedded: words alone are searched"),
+    }
     match error {
         InferenceError::TooMany { .. }
         | InferenceError::TooLong { .. }

@@ -110,7 +110,8 @@ impl Call {
             Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
         };
         plan.search.embedding = embedding.vector;
-        let found = plan.collection.engine.search(&self.caller, plan.search.clone()).await;
+        let search = plan.collection.engine.search(&self.caller, plan.search.clone());
+        let found = gateway.scheduler.turns().run(search).await;
         let found = found.map_err(|error| refusal(error, &plan.request))?;
 
         let timings = timings(parsed, embedded - parsed, &found.timings);
