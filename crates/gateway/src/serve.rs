@@ -18,7 +18,7 @@ use weir_store::Store;
 use crate::collections::{CollectionError, Collections};
 use crate::config::Config;
 use crate::http::{self, Door, Gateway};
-use crate::inference::{Models, Scheduler, Turns, search_threads, stand_back};
+use crate::inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
 
@@ -37,6 +37,9 @@ pub enum ServeError {
     /// A model can't be loaded.
     #[error(transparent)]
     Model(#[from] crate::inference::ModelError),
+    /// The limit on memory is too small.
+    #[error(transparent)]
+    Memory(#[from] crate::inference::MemoryError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -99,7 +102,9 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
-    let scheduler = Scheduler::start(&config.inference, turns, metrics.clone()).map_err(ServeError::Start)?;
+    let memory = Memory::new(&config.inference, &models)?;
+    let scheduler =
+        Scheduler::start(&config.inference, turns, memory, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),

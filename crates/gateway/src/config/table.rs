@@ -216,6 +216,10 @@ settings! {
         packed_dir: String = String::new(), "folder", ANY;
         /// Bytes that embeddings of short requests may take to be given again; 0 turns that off.
         cache_bytes_max: usize = 16 * 1024 * 1024, "bytes", ANY;
+        /// Memory that embedding may take beside the weights: the working memory of the threads, the embeddings that are kept, and
+        /// requests for embeddings from their bodies to their replies. A request that finds no room is answered with `overloaded`, one
+        /// that needs more than there is with `payload_too_large`. 0 sets no limit. ONNX Runtime's own memory isn't counted.
+        memory_limit_bytes: usize = 0, "bytes", ANY;
         /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
         /// `overloaded`, at once.
         queue_wait_ms_max: u64 = 25, "ms", ONE;

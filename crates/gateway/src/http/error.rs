@@ -15,7 +15,7 @@ use weir_api::{Code, Invalid, Problem, ProblemItem};
 use super::dialect::Dialect;
 use super::layers::RequestId;
 use crate::collections::CollectionError;
-use crate::inference::{InferenceError, UpstreamError};
+use crate::inference::{InferenceError, NoPlace, UpstreamError};
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
@@ -123,6 +123,24 @@ impl From<InferenceError> for ApiError {
             }
             InferenceError::Upstream(error) => error.into(),
             InferenceError::Failed => ApiError::internal(&error),
+        }
+    }
+}
+
+impl From<NoPlace> for ApiError {
+    fn from(error: NoPlace) -> ApiError {
+        match error {
+            NoPlace::Now => ApiError::new(
+                Code::Overloaded,
+                "other requests for embeddings take all the memory that `inference.memory_limit_bytes` leaves them",
+            ),
+            NoPlace::Ever(bytes) => ApiError::new(
+                Code::PayloadTooLarge,
+                format!(
+                    "the request needs more memory than the {bytes} bytes that `inference.memory_limit_bytes` leaves to \
+                     requests for embeddings"
+                ),
+            ),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod estimate;
 mod input;
+mod memory;
 mod models;
 mod pool;
 mod pseudo;
@@ -11,6 +12,7 @@ mod turns;
 mod upstream;
 
 pub use input::{Input, Truncation};
+pub use memory::{Memory, MemoryError, NoPlace, Place};
 pub(crate) use models::scale_to_length_one;
 pub use models::{Embedder, LoadedModel, ModelError, Models};
 pub use pool::stand_back;

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::cache::{Cache, Key};
 use super::input::Input;
+use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Engine, Load, MicroBatch, Pool, Settings, Standing};
 use super::turns::Turns;
@@ -115,6 +116,7 @@ struct Parts {
     cache: Cache,
     metrics: Metrics,
     turns: Turns,
+    memory: Memory,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
 }
@@ -124,7 +126,12 @@ impl Scheduler {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(settings: &Inference, turns: Turns, metrics: Metrics) -> std::io::Result<Scheduler> {
+    pub fn start(
+        settings: &Inference,
+        turns: Turns,
+        memory: Memory,
+        metrics: Metrics,
+    ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
         let interactive = Pool::start(Settings {
@@ -153,6 +160,7 @@ impl Scheduler {
             cache,
             metrics,
             turns,
+            memory,
             queue_tokens_max,
             queue_wait_max,
         })))
@@ -272,6 +280,11 @@ impl Scheduler {
     /// The turns of searches at the cores.
     pub fn turns(&self) -> &Turns {
         &self.0.turns
+    }
+
+    /// What requests for embeddings may take of the memory.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
     }
 
     /// Why the interactive lane would refuse every text that came now, known ones included.
