@@ -11,6 +11,7 @@ use weir_text::{Language, QueryTerm};
 
 use super::slots::SlotsQuery;
 use super::{LexicalView, TITLE, similar};
+use crate::Mode;
 use crate::embedded::selection::Selection;
 use crate::filter::{Filter, Test, Value};
 use crate::query::Query;
@@ -35,15 +36,24 @@ pub(crate) struct LexicalQuery {
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter.
+    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter. Where the
+    /// dense leg alone ranks, only words that are needed are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
+        mode: Mode,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
-        let mut compiler =
-            Compiler { view: self, select: &select, terms: Vec::new(), corrections: Vec::new() };
+        let corrections_max = if mode == Mode::Dense { 0 } else { CORRECTIONS_MAX };
+        let mut compiler = Compiler {
+            view: self,
+            select: &select,
+            corrections_max,
+            terms: Vec::new(),
+            corrections: Vec::new(),
+        };
         let ranking = compiler.ranking(query)?;
+        compiler.corrections_max = CORRECTIONS_MAX;
         // what the condition adds to them would count double
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
@@ -54,6 +64,7 @@ impl LexicalView {
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
 }
@@ -88,7 +99,7 @@ impl Compiler<'_> {
                 searched.push(term);
                 continue;
             }
-            let may_correct = self.corrections.len() < CORRECTIONS_MAX;
+            let may_correct = self.corrections.len() < self.corrections_max;
             let instead =
                 if may_correct { similar::misspelt(searcher, field, &term.text)? } else { Vec::new() };
             if instead.is_empty() {
