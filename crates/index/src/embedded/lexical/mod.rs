@@ -27,6 +27,8 @@ use crate::IndexError;
 pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
 
+use slots::Slots;
+
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
 /// A batch of so many entries is worth a thread more.
@@ -48,6 +50,8 @@ pub(crate) struct Lexical {
     writer: Option<IndexWriter>,
     /// Threads that the writer analyses texts with.
     threads: usize,
+    /// Those of the latest view.
+    slots: Slots,
 }
 
 #[derive(Clone, Copy)]
@@ -117,6 +121,7 @@ impl Lexical {
             writer_memory_bytes,
             writer: None,
             threads: 1,
+            slots: Slots::default(),
         })
     }
 
@@ -198,12 +203,11 @@ impl Lexical {
     }
 
     /// What is committed, for searching.
-    pub(crate) fn view(&self) -> Result<LexicalView, IndexError> {
-        let open = || {
-            self.reader.reload()?;
-            LexicalView::new(self.reader.searcher(), self.fields, self.language)
-        };
-        open().map_err(IndexError::lexical("be read"))
+    pub(crate) fn view(&mut self) -> Result<LexicalView, IndexError> {
+        self.reader.reload().map_err(IndexError::lexical("be read"))?;
+        let searcher = self.reader.searcher();
+        self.slots = Slots::of(&searcher, &self.slots).map_err(IndexError::lexical("be read"))?;
+        Ok(LexicalView::new(searcher, self.fields, self.language, self.slots.clone()))
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
