@@ -1,6 +1,6 @@
 //! The dense leg: every row is compared with the query, roughly, and the best again, ever more exactly.
 //!
-//! The scan compares signs: one bit of each value, because what a scan costs is what it reads. The best by that are
+//! The scan compares signs, fewer bits than embeddings have values, because what a scan costs is what it reads. The best by that are
 //! compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
 //! those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond the precision
 //! of a half.
@@ -67,15 +67,19 @@ pub(crate) fn search(
     let kernels = Kernels::current();
     let (quantised, _) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
+    let live = |slots: &mut dyn Iterator<Item = u32>| {
+        let live = slots.filter(|&slot| visible.tombstones.is_live(slot));
+        live.map(|slot| ScoredSlot { slot, score: 0.0 }).collect()
+    };
     let mut candidates = match visible.selection {
-        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => selection
-            .slots()
-            .filter(|&slot| visible.tombstones.is_live(slot))
-            .map(|slot| ScoredSlot { slot, score: 0.0 })
-            .collect(),
+        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => {
+            live(&mut selection.slots())
+        }
+        Some(selection) if signs.rows() == 0 => live(&mut selection.slots()),
+        None if signs.rows() == 0 => live(&mut (0..visible.tombstones.slots())),
         Some(_) | None => {
             let compared = at_least(COMPARED).max(signs.rows() / COMPARED_SHARE);
-            scan(kernels, signs, query, visible, compared)
+            scan(kernels, signs, &quantised, visible, compared)
         }
     };
     compare(kernels, vectors, &quantised, &mut candidates, depth.max(RESCORED_MIN));
@@ -110,7 +114,7 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
 fn scan(
     kernels: &Kernels,
     signs: &Signs,
-    query: &[f32],
+    query: &[i8],
     visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
