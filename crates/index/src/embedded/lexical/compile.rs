@@ -9,6 +9,7 @@ use tantivy::query::{
 use tantivy::schema::{Field, IndexRecordOption};
 use weir_text::{Language, QueryTerm};
 
+use super::statistics::Frequencies;
 use super::{LexicalView, TITLE, similar};
 use crate::Mode;
 use crate::embedded::selection::Selection;
@@ -32,6 +33,8 @@ pub(crate) struct LexicalQuery {
     pub(super) terms: Vec<QueryTerm>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
+    /// Of the terms that were looked up.
+    pub(super) frequencies: Frequencies,
 }
 
 /// What a query sets as a condition.
@@ -74,13 +77,14 @@ impl LexicalView {
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
+            frequencies: Frequencies::new(),
         };
         let ranking = compiler.ranking(query)?;
         compiler.corrections_max = CORRECTIONS_MAX;
         // what the condition adds to them would count double
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
-        Ok(LexicalQuery { ranking, condition, terms, corrections })
+        Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
     }
 }
 
@@ -90,6 +94,7 @@ struct Compiler<'a> {
     corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
+    frequencies: Frequencies,
 }
 
 impl Compiler<'_> {
@@ -118,7 +123,9 @@ impl Compiler<'_> {
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
             let searcher = &self.view.searcher;
-            if similar::chunks_with(searcher, field, &term.text)? > 0 {
+            let chunks = similar::chunks_with(searcher, field, &term.text)?;
+            self.frequencies.insert(Term::from_field_text(field, &term.text), chunks);
+            if chunks > 0 {
                 searched.push(term);
                 continue;
             }

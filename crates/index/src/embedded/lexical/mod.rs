@@ -7,6 +7,7 @@ mod compile;
 mod explain;
 mod similar;
 mod slots;
+mod statistics;
 mod view;
 
 use std::ops::Bound;
@@ -207,7 +208,8 @@ impl Lexical {
         self.reader.reload().map_err(IndexError::lexical("be read"))?;
         let searcher = self.reader.searcher();
         self.slots = Slots::of(&searcher, &self.slots).map_err(IndexError::lexical("be read"))?;
-        Ok(LexicalView::new(searcher, self.fields, self.language, self.slots.clone()))
+        LexicalView::new(searcher, self.fields, self.language, self.slots.clone())
+            .map_err(IndexError::lexical("be read"))
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query as Matcher};
-use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher};
+use tantivy::query::{Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher};
+use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
 use super::compile::Condition;
 use super::slots::{Slots, SlotsQuery};
-use super::{Fields, LexicalQuery, similar};
+use super::statistics::{Frequencies, Statistics, Totals};
+use super::{Fields, LexicalQuery};
 use crate::IndexError;
 use crate::embedded::ranking::ScoredSlot;
 use crate::embedded::selection::{Selection, Visible, set_bits};
@@ -24,14 +25,21 @@ pub(crate) struct LexicalView {
     pub(super) fields: Fields,
     pub(super) language: Language,
     pub(super) slots: Slots,
+    totals: Totals,
     /// Entries that are not deleted.
     entries: u32,
 }
 
 impl LexicalView {
-    pub(super) fn new(searcher: Searcher, fields: Fields, language: Language, slots: Slots) -> LexicalView {
+    pub(super) fn new(
+        searcher: Searcher,
+        fields: Fields,
+        language: Language,
+        slots: Slots,
+    ) -> tantivy::Result<LexicalView> {
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
-        LexicalView { searcher, fields, language, slots, entries }
+        let totals = Totals::of(&searcher, &[fields.text, fields.title])?;
+        Ok(LexicalView { searcher, fields, language, slots, totals, entries })
     }
 
     /// The visible chunks that match, best first, `depth` of them or all.
@@ -50,9 +58,9 @@ impl LexicalView {
                     (Occur::Must, Box::new(self.slots_query(Arc::clone(selection))) as Box<dyn Matcher>),
                     (Occur::Must, ranking.box_clone()),
                 ]);
-                self.collect(&led, visible, &mut best)
+                self.collect(&led, &query.frequencies, visible, &mut best)
             }
-            Some(_) | None => self.collect(ranking, visible, &mut best),
+            Some(_) | None => self.collect(ranking, &query.frequencies, visible, &mut best),
         };
         collected.map_err(IndexError::lexical("search"))?;
         Ok(best.into_sorted())
@@ -62,7 +70,8 @@ impl LexicalView {
     pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
-            let holding = similar::chunks_with(&self.searcher, self.fields.text, text);
+            let term = Term::from_field_text(self.fields.text, text);
+            let holding = self.statistics(&query.frequencies).doc_freq(&term);
             let holding = holding.map_err(IndexError::lexical("search"))? as f32;
             // deleted entries count until they are merged away
             let others = (self.entries as f32 - holding).max(0.0);
@@ -71,14 +80,23 @@ impl LexicalView {
         Ok(sum)
     }
 
+    pub(super) fn statistics<'a>(&'a self, frequencies: &'a Frequencies) -> Statistics<'a> {
+        Statistics { searcher: &self.searcher, totals: &self.totals, frequencies }
+    }
+
+    pub(super) fn scoring<'a>(&'a self, statistics: &'a Statistics<'a>) -> EnableScoring<'a> {
+        EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
+    }
+
     /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
     fn collect(
         &self,
         query: &dyn Matcher,
+        frequencies: &Frequencies,
         visible: Visible<'_>,
         best: &mut BestSlots,
     ) -> tantivy::Result<()> {
-        let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        let weight = query.weight(self.scoring(&self.statistics(frequencies)))?;
         for segment in self.searcher.segment_readers() {
             let (slots, deleted) = (self.slots.in_segment(segment), segment.alive_bitset());
             weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
