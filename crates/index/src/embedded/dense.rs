@@ -5,6 +5,8 @@
 //! those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond the precision
 //! of a half.
 
+use std::sync::{Mutex, PoisonError};
+
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
@@ -24,8 +26,10 @@ const COMPARED: (usize, usize) = (4, 400);
 const COMPARED_SHARE: usize = 500;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
-/// A thread scans so many rows in about a third of a millisecond, below which sharing does not pay.
-const ROWS_PER_THREAD: usize = 100_000;
+/// With so many rows a scan takes about half a millisecond, below which sharing it does not pay.
+const SHARED_FROM_ROWS: usize = 200_000;
+/// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
+const ROWS_PER_PART: usize = 50_000;
 /// So many candidates before a row is read it is asked for.
 const FETCHED_AHEAD: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
@@ -118,16 +122,27 @@ fn scan(
     visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let parts = (signs.rows() / ROWS_PER_THREAD).clamp(1, threads::available());
+    let is_shared = signs.rows() >= SHARED_FROM_ROWS && threads::available() > 1;
+    let parts = if is_shared { signs.rows() / ROWS_PER_PART } else { 1 };
+    // What a part knows to be too low for all of them. Of equal scores the lower slot is better, which may be in another part.
+    let too_low = Mutex::new(f32::NEG_INFINITY);
+    let share = |threshold: f32| {
+        let mut too_low = too_low.lock().unwrap_or_else(PoisonError::into_inner);
+        *too_low = too_low.max(threshold.next_down());
+        *too_low
+    };
     let scan_part = |part| {
         let mut best = TopSlots::new(count);
-        signs.scan(kernels, query, part, parts, |slot, score| {
-            if score > best.threshold && visible.holds(slot) {
-                best.push(ScoredSlot { slot, score });
+        best.threshold = share(f32::NEG_INFINITY);
+        signs.scan(kernels, query, (part, parts), best.threshold, |slot, score| {
+            if score > best.threshold && visible.holds(slot) && best.push(ScoredSlot { slot, score }) {
+                best.threshold = best.threshold.max(share(best.threshold));
             }
             best.threshold
         });
-        best.into_kept()
+        best.cut();
+        share(best.threshold);
+        best.kept
     };
     if parts == 1 {
         return scan_part(0);
@@ -202,11 +217,14 @@ impl TopSlots {
         TopSlots { kept: Vec::new(), capacity, threshold: f32::NEG_INFINITY }
     }
 
-    pub(super) fn push(&mut self, scored: ScoredSlot) {
+    /// Says whether the threshold has changed.
+    pub(super) fn push(&mut self, scored: ScoredSlot) -> bool {
         self.kept.push(scored);
-        if self.kept.len() >= self.capacity.saturating_mul(2) {
+        let is_full = self.kept.len() >= self.capacity.saturating_mul(2);
+        if is_full {
             self.cut();
         }
+        is_full
     }
 
     fn cut(&mut self) {

@@ -94,15 +94,15 @@ impl Signs {
         self.rows
     }
 
-    /// Estimates the product of `query`, which is as rows are, with every row of one of `parts` equal parts, in order, and hands
-    /// those above a threshold to `found`, which returns the threshold for the next; it starts below everything. What is
+    /// Estimates the product of `query`, which is as rows are, with every row of one of so many equal parts, in order, and
+    /// hands those above the threshold to `found`, which returns the threshold for the next. What is
     /// estimated is the product but for a factor that is the same for all rows.
     pub(crate) fn scan(
         &self,
         kernels: &Kernels,
         query: &[i8],
-        part: usize,
-        parts: usize,
+        (part, parts): (usize, usize),
+        mut threshold: f32,
         mut found: impl FnMut(u32, f32) -> f32,
     ) {
         let Some((basis, _)) = &self.basis else { return };
@@ -110,7 +110,6 @@ impl Signs {
         basis.project(kernels, query, &mut projected);
         let projected: Vec<f32> = projected.into_iter().map(|product| product as f32).collect();
         let signs = SignQuery::new(&projected);
-        let mut threshold = f32::NEG_INFINITY;
         let mut scores = [0.0; SIGN_ROWS];
         let border = |part: usize| part * self.segments.len() / parts;
         let segments = border(part)..border(part + 1);
