@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use weir_kernels::{AlignedVec, Kernels, SIGN_ROWS, SignQuery, sign_block_bytes, view, write_signs};
+use weir_kernels::{
+    AlignedVec, Kernels, SIGN_ROWS, SignQuery, prefetch, sign_block_bytes, view, write_signs,
+};
 
 use super::basis::Basis;
 use super::files::MappedVectors;
@@ -14,6 +16,8 @@ use super::files::MappedVectors;
 const SEGMENT_ROWS: usize = 4096;
 /// Of fewer rows no signs are made: comparing all of them in int8 takes no longer than choosing among them.
 const ROWS_MIN: usize = 2048;
+/// So many blocks before one is compared it is asked for: a scan of many rows waits for memory.
+const BLOCKS_AHEAD: usize = 4;
 /// The basis is learned from so many rows that are spread evenly over all.
 const LEARNED_FROM: usize = 4096;
 /// It is learned again when there are so many times as many rows.
@@ -110,14 +114,20 @@ impl Signs {
         basis.project(kernels, query, &mut projected);
         let projected: Vec<f32> = projected.into_iter().map(|product| product as f32).collect();
         let signs = SignQuery::new(&projected);
+        let block_bytes = sign_block_bytes(basis.len());
         let mut scores = [0.0; SIGN_ROWS];
         let border = |part: usize| part * self.segments.len() / parts;
         let segments = border(part)..border(part + 1);
         let first_slots = (segments.start as u32 * SEGMENT_ROWS as u32..).step_by(SEGMENT_ROWS);
         for (segment, first) in self.segments[segments].iter().zip(first_slots) {
-            let blocks = segment.blocks.chunks_exact(sign_block_bytes(basis.len()));
+            let blocks = segment.blocks.chunks_exact(block_bytes);
             let factors = segment.factors.as_chunks().0;
-            for ((block, factors), first) in blocks.zip(factors).zip((first..).step_by(SIGN_ROWS)) {
+            for (number, (block, factors)) in blocks.zip(factors).enumerate() {
+                let later = (number + BLOCKS_AHEAD) * block_bytes;
+                if let Some(later) = segment.blocks.get(later..later + block_bytes) {
+                    prefetch(later);
+                }
+                let first = first + (number * SIGN_ROWS) as u32;
                 let mut above = signs.scan(kernels, block, factors, threshold, &mut scores);
                 while above != 0 {
                     let row = above.trailing_zeros();
