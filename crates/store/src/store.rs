@@ -11,7 +11,7 @@ use crate::sqlite::{
 use crate::{
     Collection, CollectionId, Counts, Deleted, Feedback, GenerationId, Job, LoggedQuery, NewFeedback, Now,
     Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument, Submission, TextHash,
-    VerifyReport,
+    VerifyReport, Voices,
 };
 
 /// The truth, behind one of the databases that Weir can keep it in. Cheap to clone; all clones are one store.
@@ -297,6 +297,39 @@ impl Store {
         match self {
             Store::Sqlite(sqlite) => {
                 sqlite.read(move |c| feedback::list(c, id, limit, cursor.as_deref())).await
+            }
+        }
+    }
+
+    /// What the newest `entries_max` judgments of a collection say, the last on each query and document alone; of those that
+    /// wait for their features at most `waiting_max`. Features that another model's embeddings gave count as not known.
+    pub async fn voices(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        entries_max: usize,
+        waiting_max: usize,
+    ) -> Result<Voices> {
+        let fingerprint = fingerprint.to_owned();
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| feedback::voices(c, id, &fingerprint, entries_max, waiting_max)).await
+            }
+        }
+    }
+
+    /// Notes the features of judgments by their numbers, as a search with embeddings of the model `fingerprint` gave them;
+    /// `None` where it gave none, so that they are not asked for again.
+    pub async fn save_features(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        features: Vec<(u64, Option<String>)>,
+    ) -> Result<()> {
+        let fingerprint = fingerprint.to_owned();
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.write(move |c| feedback::save_features(c, id, &fingerprint, &features)).await
             }
         }
     }

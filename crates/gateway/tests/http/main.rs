@@ -12,6 +12,7 @@ mod limits;
 mod openapi;
 mod paging;
 mod refusals;
+mod relevance;
 mod reply_shapes;
 mod sample;
 mod startup;

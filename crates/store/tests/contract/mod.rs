@@ -61,6 +61,7 @@ macro_rules! contract {
                 feedback_is_there_after_reopening_the_newest_first,
                 feedback_is_listed_in_pages,
                 the_oldest_feedback_goes,
+                the_last_voice_on_each_query_and_document_counts_with_the_features_of_its_model,
                 feedback_to_what_is_not_there_is_none,
                 the_query_log_is_counted_by_query_after_reopening,
                 the_oldest_logged_queries_go,

@@ -6,7 +6,7 @@ use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
 use super::super::Gateway;
 use super::super::error::ApiError;
 use super::plan::Plan;
-use crate::inference::{Caching, InferenceError, Lane, Terms, Truncation, UpstreamError};
+use crate::inference::{Caching, InferenceError, Lane, Terms, UpstreamError};
 
 /// What the dense leg searches by.
 pub(super) struct Embedding {
@@ -53,8 +53,7 @@ pub(super) async fn embed(
     if let Some(reason) = plan.page.and_then(|page| page.degraded) {
         return Ok(Embedding::degraded(reason));
     }
-    let text = format!("{}{}", model.query_prompt, plan.text);
-    let input = model.input(&text, Truncation::End);
+    let input = model.query_input(&plan.text);
     let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
     let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
     let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };

@@ -114,11 +114,7 @@ fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) 
         return query::parse(text)
             .map_err(|error| Invalid::at(Code::InvalidQuery, &["query"], error.to_string()));
     }
-    let query = query::parse_forgiving(text);
-    if query.fields().is_empty() {
-        return Ok(query);
-    }
-    Ok(query.with_fields(|name| collection.engine.has_field(name)))
+    Ok(collection.read_query(text))
 }
 
 /// Reads a filter in either form.

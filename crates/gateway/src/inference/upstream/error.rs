@@ -86,6 +86,11 @@ impl UpstreamError {
         }
     }
 
+    /// Whether the upstream answers, and does not take this text: the same request will never succeed.
+    pub fn is_about_the_text(&self) -> bool {
+        matches!(self, UpstreamError::Status { status: 400 | 413 | 422, .. })
+    }
+
     /// Whether the upstream itself is in trouble.
     pub(super) fn is_failure(&self) -> bool {
         match self {
