@@ -13,7 +13,7 @@ use super::arguments::{SearchArguments, SearchMode};
 use super::client::{Client, Patience};
 use super::failure::Failure;
 use super::terminal::{Style, one_line};
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 
 /// Characters of a result's text that are shown, about.
 const SNIPPET_CHARS: usize = 300;
@@ -28,9 +28,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let config = load(&flags, environment)?.config;
-    let client = Client::new(config.client_url());
+    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
     let request = request(arguments)?;
     let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
     let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;

@@ -20,7 +20,7 @@ const KEY_BYTES: usize = 32;
 /// Another layout has another number.
 const FORMAT: u8 = 1;
 /// Format, flags, four numbers, the request's hash.
-const CONTENT_BYTES: usize = 2 + 4 * 8 + HASH_BYTES;
+pub(super) const CONTENT_BYTES: usize = 2 + 4 * 8 + HASH_BYTES;
 const HASH_BYTES: usize = 16;
 const SEAL_BYTES: usize = 32;
 /// What the flags say, each by its place from 1.
@@ -102,26 +102,7 @@ impl Seal {
         let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
         let bytes =
             self.unseal(text).ok_or_else(|| refuse("the cursor is not one that this gateway made"))?;
-        let number = |place: usize| {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[2 + 8 * place..10 + 8 * place]);
-            u64::from_le_bytes(eight)
-        };
-        if bytes[0] != FORMAT {
-            return Err(refuse("the cursor is of another version of the gateway"));
-        }
-        if number(0) != binding.collection.0 as u64 {
-            return Err(refuse("the cursor belongs to another collection"));
-        }
-        if bytes[2 + 4 * 8..] != binding.request.0 {
-            return Err(refuse("the cursor belongs to another request: all but `cursor` has to be the same"));
-        }
-        if number(1) != binding.generation.0 as u64 {
-            let message = "the collection was embedded anew since the first page";
-            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
-        }
-        let degraded = usize::from(bytes[1]).checked_sub(1).and_then(|place| REASONS.get(place).copied());
-        Ok(Cursor { reached: number(2), offset: number(3), degraded })
+        binding.read(&bytes)
     }
 
     /// The content of a cursor with a good seal.
@@ -135,6 +116,33 @@ impl Seal {
         let seal: [u8; SEAL_BYTES] = seal.try_into().ok()?;
         // compares in constant time
         (blake3::keyed_hash(&self.0, content) == seal).then(|| content.try_into().ok()).flatten()
+    }
+}
+
+impl Binding {
+    /// Reads the content of a cursor that must be bound to this.
+    pub(super) fn read(&self, bytes: &[u8; CONTENT_BYTES]) -> Result<Cursor, Invalid> {
+        let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
+        let number = |place: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[2 + 8 * place..10 + 8 * place]);
+            u64::from_le_bytes(eight)
+        };
+        if bytes[0] != FORMAT {
+            return Err(refuse("the cursor is of another version of the gateway"));
+        }
+        if number(0) != self.collection.0 as u64 {
+            return Err(refuse("the cursor belongs to another collection"));
+        }
+        if bytes[2 + 4 * 8..] != self.request.0 {
+            return Err(refuse("the cursor belongs to another request: all but `cursor` has to be the same"));
+        }
+        if number(1) != self.generation.0 as u64 {
+            let message = "the collection was embedded anew since the first page";
+            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
+        }
+        let degraded = usize::from(bytes[1]).checked_sub(1).and_then(|place| REASONS.get(place).copied());
+        Ok(Cursor { reached: number(2), offset: number(3), degraded })
     }
 }
 
@@ -209,6 +217,40 @@ mod tests {
         for other in ["", "a", "====", "\u{0}", &text[1..], &text[..text.len() - 1], &long] {
             assert_eq!(seal.open(&made_for, other).unwrap_err().code, Code::InvalidCursor, "{other}");
         }
+    }
+
+    /// As the target in `fuzz/`, over a few bytes of a fixed seed.
+    #[test]
+    fn every_cursor_is_read_back_and_no_content_panics() {
+        let seal = Seal([1; 32]);
+        let (mut read, mut refused) = (0, 0);
+        for round in 0..2_000_u32 {
+            let mut bytes = [0; 32 + CONTENT_BYTES];
+            blake3::Hasher::new().update(&round.to_le_bytes()).finalize_xof().fill(&mut bytes);
+            let number =
+                |place: usize| u64::from_le_bytes(bytes[8 * place..8 * place + 8].try_into().unwrap());
+            let made_for = binding(number(0).cast_signed(), number(1).cast_signed(), &round.to_string());
+            let degraded = REASONS.get(round as usize % 5).copied();
+            let made = Cursor { reached: number(2), offset: number(3), degraded };
+            assert_eq!(seal.open(&made_for, &seal.close(&made_for, made)), Ok(made));
+            // a good seal around anything: the head that is asked for, and what follows left to chance
+            let mut content: [u8; CONTENT_BYTES] = *bytes.last_chunk().unwrap();
+            content[0] = FORMAT;
+            content[2..10].copy_from_slice(&bytes[..8]);
+            if round % 2 == 0 {
+                content[10..18].copy_from_slice(&bytes[8..16]);
+                content[34..].copy_from_slice(&made_for.request.0);
+            }
+            match made_for.read(&content) {
+                Ok(cursor) => {
+                    let numbers = [cursor.reached.to_le_bytes(), cursor.offset.to_le_bytes()].concat();
+                    assert_eq!(numbers, content[18..34]);
+                    read += 1;
+                }
+                Err(error) => refused += usize::from(error.message.contains("another request")),
+            }
+        }
+        assert_eq!((read, refused), (1_000, 1_000));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::arguments::{EvalArguments, SearchMode};
 use super::client::{Client, ClientError};
 use super::failure::Failure;
 use super::interrupt;
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 use ask::Target;
 use configuration::Configuration;
 use dataset::EvaluationSet;
@@ -210,9 +210,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let config = load(&flags, environment)?.config;
-    let client = Client::new(config.client_url());
+    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
     if let Some(name) = &arguments.collection {
         let refused = |invalid: weir_api::Invalid| ClientError::Refused {
             code: invalid.code,
