@@ -106,7 +106,9 @@ fn only_the_newest_judgments_count_and_only_those_of_hits() {
         let said = json!({"query": format!("stone -dam {number}"), "document_id": number.to_string(), "relevant": true});
         assert_eq!(gateway.try_post("/v1/feedback", &said).unwrap().0, 200);
     }
-    gateway.wait("the end of what was said before", || relevance(&gateway, "default") == before);
+    let no_hit = "weir_feedback_judgments_total{result=\"no_hit\"} 10\n";
+    gateway.wait(no_hit, || gateway.send("GET", "/metrics", None).text.contains(no_hit));
+    assert_eq!(relevance(&gateway, "default"), before);
 }
 
 /// Judgments that are too old go, taken up or not.
