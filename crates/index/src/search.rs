@@ -187,6 +187,8 @@ pub struct SearchReply {
     pub dense: Ranking,
     /// Words that no document holds, and what was searched in their place.
     pub corrections: Vec<Correction>,
+    /// The terms of the query that rank, as they were searched: beginnings and corrections as what they stand for.
+    pub terms: Vec<String>,
     /// The last operation that the search saw.
     pub reached: u64,
     /// Live chunks that the filter let through; `None` without a filter.

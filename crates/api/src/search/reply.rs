@@ -42,9 +42,12 @@ pub enum BatchItem {
 pub struct SearchReply {
     /// Best first, or as `sort` says; one entry per document, or as `group_by` says.
     pub results: Vec<SearchResult>,
-    /// How many there are to page through.
+    /// How many there are to page through, whatever their relevance.
     #[serde(default)]
     pub total: Total,
+    /// Results of this page that are missing because they are less relevant than `min_relevance`; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
     /// What to send as `cursor`, with the same request, to get the next page; null on the last one.
     #[serde(default)]
     pub next_cursor: Option<String>,

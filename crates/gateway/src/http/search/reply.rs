@@ -1,6 +1,6 @@
 //! From what the index found to what the caller reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
     Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain, ExplainFusion, Explanation,
@@ -39,13 +39,16 @@ pub(super) fn render(plan: &Plan, found: weir_index::SearchReply, how: How) -> R
     let marker = Marker::of(plan, &found);
     let extras = Extras { marker, collapse: search.collapse, context: search.context > 0 };
     let least = plan.request.min_relevance.unwrap_or(0.0);
+    let on_page = found.hits.len();
     let relevant =
         found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
     let results = relevant.map(|hit| result(hit, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
+    let left_out = plan.request.min_relevance.map(|_| (on_page - results.len()) as u64);
     let why_not = search.why_not.as_ref().zip(found.why_not).map(|(id, why)| why_not(id, why, plan));
     Ok(SearchReply {
         results,
         total: total(found.total),
+        left_out,
         next_cursor: how.next_cursor,
         facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
         corrections: found
@@ -101,28 +104,22 @@ struct Extras {
     context: bool,
 }
 
-/// Finds the query's words in texts.
+/// Finds in texts what was searched.
 struct Marker {
-    words: String,
+    terms: HashSet<String>,
     language: Language,
 }
 
 impl Marker {
-    /// When the request asks for it. What was searched in the place of a word is marked too.
+    /// When the request asks for it.
     fn of(plan: &Plan, found: &weir_index::SearchReply) -> Option<Marker> {
-        if plan.request.highlight != Some(true) {
-            return None;
-        }
-        let mut words = plan.text.clone();
-        for instead in found.corrections.iter().flat_map(|correction| &correction.instead) {
-            words.push(' ');
-            words.push_str(instead);
-        }
-        Some(Marker { words, language: plan.collection.language() })
+        let terms = || found.terms.iter().cloned().collect();
+        (plan.request.highlight == Some(true))
+            .then(|| Marker { terms: terms(), language: plan.collection.language() })
     }
 
     fn mark(&self, text: &str) -> (Vec<(u64, u64)>, Snippet) {
-        let spans = weir_text::highlight(text, &self.words, self.language);
+        let spans = weir_text::highlight_terms(text, &self.terms, self.language);
         let part = weir_text::snippet(text, &spans, SNIPPET_CHARS);
         let snippet =
             Snippet { start: part.start as u64, end: part.end as u64, text: text[part.clone()].to_owned() };

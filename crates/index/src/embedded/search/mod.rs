@@ -230,13 +230,16 @@ impl<'a> Search<'a> {
         };
         self.timings.fetch = started.elapsed();
         let selected = self.selected().map(u64::from);
+        let (terms, corrections) =
+            self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
         Ok(Some(SearchReply {
             hits,
             total: outcome.total,
             facets: outcome.facets,
             lexical,
             dense,
-            corrections: self.query.map(|query| query.corrections).unwrap_or_default(),
+            corrections,
+            terms: terms.into_iter().map(|term| term.text).collect(),
             reached: self.snapshot.reached,
             selected,
             why_not,
