@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice};
 use weir_index::query::{self, Query};
-use weir_index::{Engine, EngineSettings, IndexError};
+use weir_index::{Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, OperationKind, Store};
+use weir_store::{Collection, CollectionId, Kept, OperationKind, Store};
 use weir_text::Language;
 
 use crate::clock::now;
@@ -160,6 +160,11 @@ impl OpenCollection {
     /// Whether searches would miss what they found before the index was lost.
     pub fn is_rebuilding(&self) -> bool {
         self.engine.reached() < self.rebuild_until
+    }
+
+    /// What the store keeps of what is done.
+    pub fn kept(&self) -> Kept {
+        Kept { operations: self.ingest.operations_kept_max, jobs: self.ingest.jobs_kept_max }
     }
 
     /// Why the last batch could not be applied, while that is so.
@@ -394,10 +399,18 @@ impl Collections {
         };
         let folder = self.folder(stored.id).join(stored.generation.id.to_string());
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
-        // the threads that an index starts stand back as the one that opens it
-        let opening = Engine::open_embedded(folder, engine_settings, stored.last_operation);
-        let opened = self.0.background.spawn(opening).await;
-        let opened = opened.unwrap_or(Err(IndexError::Interrupted)).map_err(index_error)?;
+        let mut opened =
+            self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
+        if (1..stored.pruned_to).contains(&opened.engine.reached()) {
+            tracing::warn!(collection = name, "the index is older than what it has missed: it is rebuilt");
+            opened.engine.close().await.map_err(index_error)?;
+            drop(opened);
+            remove_folder(&folder)?;
+            opened = self
+                .open_index(&folder, &engine_settings, stored.last_operation)
+                .await
+                .map_err(index_error)?;
+        }
         if let Some(reason) = &opened.rebuilt
             && stored.generation.indexed > 0
         {
@@ -450,6 +463,17 @@ impl Collections {
         *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
         Ok(open)
+    }
+
+    async fn open_index(
+        &self,
+        folder: &Path,
+        settings: &EngineSettings,
+        last_operation: u64,
+    ) -> Result<Opened, IndexError> {
+        // the threads that an index starts stand back as the one that opens it
+        let opening = Engine::open_embedded(folder.to_owned(), settings.clone(), last_operation);
+        self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 
     /// The collection with a generation for `fingerprint`: vectors of two models never meet.

@@ -117,7 +117,7 @@ async fn features(
         let inputs = vec![model.query_input(&text)];
         match collection.preparer.scheduler.embed(model, inputs, terms).await {
             Ok(mut made) => (mode, embedding) = (Mode::Hybrid, made.embeddings.pop()),
-            Err(InferenceError::Upstream(error)) if error.is_about_the_text() => return Ok(None),
+            Err(error) if collection.preparer.is_text_refused(&error).await => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }

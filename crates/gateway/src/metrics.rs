@@ -165,7 +165,7 @@ table! {
     embed_cache: Family<Outcome, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
     /// Bytes that the cached embeddings take.
     cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
-    /// Documents that were accepted, refused or made searchable.
+    /// Documents that were accepted, refused, made searchable (indexed), or stored and not embedded (failed).
     ingested: Family<Outcome, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
@@ -337,6 +337,13 @@ impl Metrics {
     /// Counts documents whose change became searchable.
     pub fn documents_indexed(&self, count: u64) {
         self.count_documents("indexed", count);
+    }
+
+    /// Counts documents that can't be made searchable.
+    pub fn documents_failed(&self, count: u64) {
+        if count > 0 {
+            self.count_documents("failed", count);
+        }
     }
 
     fn count_documents(&self, result: &str, count: u64) {

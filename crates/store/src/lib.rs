@@ -25,7 +25,7 @@ mod sqlite;
 mod store;
 mod verify;
 
-pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId};
+pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Kept};
 pub use document::{ChunkSpan, Deleted, NewDocument, Prepared, StoredDocument, TextHash};
 pub use error::{Error, Result};
 pub use feedback::{Feedback, NewFeedback, Voices};

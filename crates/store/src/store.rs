@@ -9,9 +9,9 @@ use crate::sqlite::{
     verify,
 };
 use crate::{
-    Collection, CollectionId, Counts, Deleted, Feedback, GenerationId, Job, LoggedQuery, NewFeedback, Now,
-    Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument, Submission, TextHash,
-    VerifyReport, Voices,
+    Collection, CollectionId, Counts, Deleted, DocumentError, Feedback, GenerationId, Job, Kept, LoggedQuery,
+    NewFeedback, Now, Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument,
+    Submission, TextHash, VerifyReport, Voices,
 };
 
 /// The truth, behind one of the databases that Weir can keep it in. Cheap to clone; all clones are one store.
@@ -237,6 +237,23 @@ impl Store {
             Store::Sqlite(sqlite) => {
                 sqlite.write(move |c| generations::mark_indexed(c, generation, number, now)).await
             }
+        }
+    }
+
+    /// Notes that documents could not be prepared: each with the operation that stored it and the reason, which the job of
+    /// that operation names while it is unfinished. The documents stay, and sending one again is a change even when its
+    /// content is the same. Call it before [`Store::mark_indexed`] passes the operations.
+    pub async fn fail_documents(&self, id: CollectionId, failed: Vec<(u64, DocumentError)>) -> Result<()> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await,
+        }
+    }
+
+    /// Removes a part of what is no longer kept: finished jobs, and operations of the collection that its index has applied.
+    /// `false` when there is more to remove.
+    pub async fn prune(&self, id: CollectionId, kept: Kept) -> Result<bool> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::prune(c, id, kept)).await,
         }
     }
 

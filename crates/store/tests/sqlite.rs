@@ -76,7 +76,8 @@ async fn a_newer_format_is_refused() {
 #[tokio::test]
 async fn a_store_of_the_first_format_is_brought_to_the_newest() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "DROP TABLE feedback; DROP TABLE queries; PRAGMA user_version = 1;";
+    let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
+        PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
     let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
     assert_eq!(store.add_feedback(made.id, judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
@@ -88,6 +89,7 @@ async fn a_store_of_the_first_format_is_brought_to_the_newest() {
 async fn feedback_of_the_second_format_waits_for_its_features() {
     let folder = tempfile::tempdir().unwrap();
     let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
+        ALTER TABLE collections DROP COLUMN pruned_to;
         INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;
     let voices = store.voices(made.id, &made.generation.fingerprint, 9, 9).await.unwrap();

@@ -252,6 +252,11 @@ settings! {
         batch_documents_max: usize = 256, "documents", ONE;
         /// Tokens that are embedded for one commit, about.
         batch_tokens_max: usize = 32_768, "tokens", ONE;
+        /// Applied operations of one collection that are kept beside those that its documents stand for; the oldest go. An index
+        /// folder that is older than that, as from a backup, is rebuilt.
+        operations_kept_max: u64 = 100_000, "operations", 1.0..=1e12;
+        /// Finished jobs that are kept; the oldest go.
+        jobs_kept_max: u64 = 10_000, "jobs", 1.0..=1e12;
     }
     /// The embedded index.
     index: Index {

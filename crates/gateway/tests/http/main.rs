@@ -11,6 +11,7 @@ mod input;
 mod limits;
 mod openapi;
 mod paging;
+mod pruning;
 mod refusals;
 mod relevance;
 mod reply_shapes;

@@ -133,11 +133,14 @@ CREATE TABLE queries (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a judged hit's relevance was computed from, as JSON, and the model whose embeddings the search had. A row with a model
+/// First, what a judged hit's relevance was computed from, as JSON, and the model whose embeddings the search had. A row with a model
 /// and no features was no hit of its query.
 const FORMAT_3: &str = "
 ALTER TABLE feedback ADD COLUMN fingerprint_id INTEGER REFERENCES fingerprints (id);
 ALTER TABLE feedback ADD COLUMN features TEXT;
+
+-- Up to this number only the operations are left that a document stands for: its version.
+ALTER TABLE collections ADD COLUMN pruned_to INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the file to the newest format, one transaction per step.

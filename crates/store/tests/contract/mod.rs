@@ -71,6 +71,9 @@ macro_rules! contract {
                 a_job_names_the_documents_that_failed,
                 a_job_without_operations_is_completed_at_once,
                 an_old_generation_does_not_move_jobs,
+                a_document_that_fails_later_is_named_once_and_can_be_sent_again,
+                the_oldest_finished_jobs_go,
+                of_old_operations_those_that_documents_stand_for_are_left,
                 jobs_are_listed_newest_first_in_pages,
             }
             prepared::{

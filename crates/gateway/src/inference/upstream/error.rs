@@ -86,9 +86,16 @@ impl UpstreamError {
         }
     }
 
-    /// Whether the upstream answers, and does not take this text: the same request will never succeed.
-    pub fn is_about_the_text(&self) -> bool {
-        matches!(self, UpstreamError::Status { status: 400 | 413 | 422, .. })
+    /// Whether it may be the text that the upstream does not take; it may be every text, too.
+    pub fn may_be_the_text(&self) -> bool {
+        match self {
+            UpstreamError::Status { status, .. } => matches!(status, 400 | 413 | 422),
+            UpstreamError::Reply { .. } => true,
+            UpstreamError::Connect { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Limited { .. }
+            | UpstreamError::Open { .. } => false,
+        }
     }
 
     /// Whether the upstream itself is in trouble.
