@@ -111,6 +111,9 @@ pub struct SearchArguments {
     /// Which legs rank.
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
+    /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
+    #[arg(long, value_name = "MODEL")]
+    pub rerank: Option<String>,
     /// Conditions on metadata, as JSON: '{"year": {"gte": 2019}}'.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,

@@ -204,9 +204,9 @@ impl Layers {
             self.problems.sort_by_key(|problem| problem.place.line());
             return Err(Problems(self.problems));
         }
-        if self.config.models.is_empty() && Path::new(DEFAULT_FOLDER).is_dir() {
-            self.config.models.push(ModelConfig::from_argument(DEFAULT_FOLDER));
-            self.model_sources.push(Source::Default);
+        if self.config.models.iter().all(ModelConfig::is_reranking) && Path::new(DEFAULT_FOLDER).is_dir() {
+            self.config.models.insert(0, ModelConfig::from_argument(DEFAULT_FOLDER));
+            self.model_sources.insert(0, Source::Default);
         }
         Ok(Loaded { config: self.config, sources: self.sources, model_sources: self.model_sources })
     }

@@ -9,12 +9,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Engine, Load, MicroBatch, Pool, Settings, Standing};
+use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings, Standing};
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
@@ -70,7 +71,7 @@ pub enum Caching {
     Off,
 }
 
-/// Why texts were not embedded.
+/// Why texts were not embedded, or not scored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferenceError {
     /// The lane holds as many tokens as it may.
@@ -99,7 +100,7 @@ pub enum InferenceError {
     #[error("the gateway is stopping")]
     Stopping,
     /// A micro-batch panicked.
-    #[error("embedding failed; the log has the reason")]
+    #[error("the model failed; the log has the reason")]
     Failed,
 }
 
@@ -113,6 +114,8 @@ struct Parts {
     bulk_room: Arc<Semaphore>,
     cache: Cache,
     metrics: Metrics,
+    /// Threads of each lane.
+    threads: usize,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
 }
@@ -150,6 +153,7 @@ impl Scheduler {
             bulk_room,
             cache,
             metrics,
+            threads,
             queue_tokens_max,
             queue_wait_max,
         })))
@@ -214,7 +218,8 @@ impl Scheduler {
                 return Ok(Embedded { embeddings: embeddings.collect(), waited: Duration::ZERO });
             }
         };
-        self.compute(&engine, inputs.into_iter().map(Input::into_ids).collect(), terms.lane).await
+        let sequences = inputs.into_iter().map(|input| Sequence::from(input.into_ids())).collect();
+        self.compute(&engine, sequences, terms.lane).await
     }
 
     fn keep(&self, lane: Lane, key: Key, embedding: &[f32]) {
@@ -227,7 +232,7 @@ impl Scheduler {
     async fn compute(
         &self,
         engine: &Engine,
-        sequences: Vec<Vec<u32>>,
+        sequences: Vec<Sequence>,
         lane: Lane,
     ) -> Result<Embedded, InferenceError> {
         let (mut batches, replies) = cut(engine, sequences);
@@ -259,6 +264,35 @@ impl Scheduler {
             made.waited = made.waited.max(part.waited);
         }
         Ok(made)
+    }
+
+    /// Has the threads of the interactive lane compute a row for each sequence, no more micro-batches at a time than there are threads, so
+    /// that a query waits for one of them at most. The longest sequences come first, and those of like length together.
+    ///
+    /// Who stops waiting is not computed.
+    pub(super) async fn compute_in_turn(
+        &self,
+        engine: &Engine,
+        sequences: Vec<Sequence>,
+    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let Parts { interactive, metrics, threads, .. } = &*self.0;
+        let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
+        self.0.admit(interactive.load(), tokens)?;
+        let mut placed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
+        placed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
+        let (places, sequences): (Vec<usize>, Vec<Sequence>) = placed.into_iter().unzip();
+        let (batches, replies) = cut(engine, sequences);
+        let made = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
+            batch.queued = Some(metrics.queued(Lane::Interactive.name(), batch.sequences.len()));
+            interactive.push(vec![batch], InferenceError::Stopping, |_| Ok(()))?;
+            reply.await.map_err(|_| self.0.why_no_reply())
+        });
+        let made: Vec<Embedded> = futures_util::stream::iter(made).buffered(*threads).try_collect().await?;
+        let mut rows = vec![Vec::new(); places.len()];
+        for (place, row) in places.into_iter().zip(made.into_iter().flat_map(|part| part.embeddings)) {
+            rows[place] = row;
+        }
+        Ok(rows)
     }
 
     /// Whether the cache has the embedding of `input`, which must be of this model.
@@ -310,11 +344,11 @@ impl Parts {
 type Reply = oneshot::Receiver<Embedded>;
 
 /// Cuts sequences into micro-batches, in order, each with the end of its reply channel.
-fn cut(engine: &Engine, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Reply>) {
+fn cut(engine: &Engine, sequences: Vec<Sequence>) -> (Vec<MicroBatch>, Vec<Reply>) {
     let (mut batches, mut replies) = (Vec::new(), Vec::new());
     let mut open: Option<MicroBatch> = None;
     for sequence in sequences {
-        let tokens = sequence.len();
+        let tokens = sequence.ids.len();
         let full = open.as_ref().is_some_and(|batch| batch.tokens + tokens > MICRO_BATCH_TOKENS);
         if full {
             batches.extend(open.take());
