@@ -132,13 +132,21 @@ pub(super) struct MicroBatch {
     pub(super) sequences: Vec<Sequence>,
     pub(super) tokens: usize,
     pub(super) reply: oneshot::Sender<Embedded>,
-    /// The place among bulk work that this micro-batch holds until it is done.
+    /// The place among bulk work, or among those who take turns, that this micro-batch holds until it is done.
     pub(super) room: Option<OwnedSemaphorePermit>,
     /// Counts it as waiting.
     pub(super) queued: Option<Queued>,
 }
 
 impl MicroBatch {
+    /// Tokens that others may have to wait for. What takes turns leaves a thread to others, so they don't wait for it.
+    fn weight(&self) -> usize {
+        match &self.engine {
+            Engine::Local(_) | Engine::Onnx(_) => self.tokens,
+            Engine::Pairs(_) | Engine::Tokens(_) | Engine::Likeness(..) => 0,
+        }
+    }
+
     /// Ends the waiting; says how long it was.
     fn begin(&mut self) -> Duration {
         self.queued.take().map_or(Duration::ZERO, Queued::ends)
@@ -282,7 +290,7 @@ impl Pool {
             return Err(stopping);
         }
         admit(queue.load(self.shared.settings.threads))?;
-        queue.waiting_tokens += batches.iter().map(|batch| batch.tokens).sum::<usize>();
+        queue.waiting_tokens += batches.iter().map(MicroBatch::weight).sum::<usize>();
         queue.waiting.extend(batches);
         drop(queue);
         for _ in 0..count.min(self.shared.settings.threads) {
@@ -317,7 +325,7 @@ impl Queue {
         let wait = Duration::from_secs_f64(ahead / (self.rate * threads as f64));
         Load {
             waiting: self.waiting_tokens,
-            wait: if self.waiting.is_empty() { Duration::ZERO } else { wait },
+            wait: if self.waiting_tokens == 0 { Duration::ZERO } else { wait },
         }
     }
 
@@ -335,13 +343,13 @@ impl Queue {
                 first.engine.is_same(&batch.engine) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
             });
             let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
-            self.waiting_tokens -= batch.tokens;
+            self.waiting_tokens -= batch.weight();
             if !batch.reply.is_closed() {
                 tokens += batch.tokens;
+                self.running_tokens += batch.weight();
                 batches.push(batch);
             }
         }
-        self.running_tokens += tokens;
         batches
     }
 }
@@ -401,7 +409,7 @@ impl Shared {
 
     fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
-        let running = Running::new(self, tokens);
+        let running = Running::new(self, &batches);
         let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
         let Some(first) = batches.first() else { return };
         let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
@@ -433,7 +441,7 @@ impl Shared {
             return self.compute(vec![batch], scratch);
         };
         let split = Arc::new(split);
-        let running = Running::new(self, batch.tokens);
+        let running = Running::new(self, std::slice::from_ref(&batch));
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
         self.lock().split = Some(split.clone());
@@ -449,12 +457,15 @@ impl Shared {
 struct Running<'a> {
     shared: &'a Shared,
     tokens: usize,
+    weight: usize,
     rate: Option<f64>,
 }
 
 impl<'a> Running<'a> {
-    fn new(shared: &'a Shared, tokens: usize) -> Running<'a> {
-        Running { shared, tokens, rate: None }
+    fn new(shared: &'a Shared, batches: &[MicroBatch]) -> Running<'a> {
+        let tokens = batches.iter().map(|batch| batch.tokens).sum();
+        let weight = batches.iter().map(MicroBatch::weight).sum();
+        Running { shared, tokens, weight, rate: None }
     }
 
     fn ends_after(mut self, time: Duration) {
@@ -465,7 +476,7 @@ impl<'a> Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.running_tokens -= self.tokens;
+        queue.running_tokens -= self.weight;
         match self.rate {
             Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
             None => queue.split = None, // led, or ended by a panic
