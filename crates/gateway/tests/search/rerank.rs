@@ -268,7 +268,7 @@ fn models_say_what_they_are_for_and_are_asked_for_nothing_else() {
     assert!(error["message"].as_str().unwrap().starts_with(message), "{error}");
     let reply = gateway.send("PUT", "/v1/collections/c", Some(br#"{"model": "ce"}"#));
     let problem = check_error(&reply, "invalid_parameter", "a collection");
-    assert_eq!(problem["detail"], message);
+    assert!(problem["detail"].as_str().unwrap().starts_with(message), "{problem}");
 }
 
 /// A gateway whose collections are embedded by a tiny random model.
