@@ -30,7 +30,7 @@ pub fn sign_block_bytes(dimension: usize) -> usize {
 ///
 /// # Panics
 /// When the block has not [`sign_block_bytes`] or no such row.
-pub fn write_signs(block: &mut [u8], row: usize, values: &[i8]) {
+pub fn write_signs(block: &mut [u8], row: usize, values: &[i32]) {
     assert!(row < SIGN_ROWS && block.len() == sign_block_bytes(values.len()), "write_signs: shapes differ");
     let (byte, shift) = (row % GROUP_TABLE, row / GROUP_TABLE * GROUP);
     for (group, values) in block.chunks_exact_mut(GROUP_TABLE).zip(values.chunks(GROUP)) {
@@ -143,8 +143,8 @@ mod tests {
     fn the_sums_are_the_products_with_the_signs_up_to_the_rounding_of_the_tables() {
         for dimension in [1, 3, 4, 17, 64, 384, 385, 1024, 4096] {
             let query = wave(3, dimension);
-            let rows: Vec<Vec<i8>> = (0..SIGN_ROWS)
-                .map(|row| wave(row + 5, dimension).iter().map(|x| (x * 127.0) as i8).collect())
+            let rows: Vec<Vec<i32>> = (0..SIGN_ROWS)
+                .map(|row| wave(row + 5, dimension).iter().map(|x| (x * 127.0) as i32).collect())
                 .collect();
             let mut block = vec![0; sign_block_bytes(dimension)];
             for (number, row) in rows.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! The dense leg: every row is compared with the query, roughly, and the best again, ever more exactly.
 //!
-//! The scan compares signs: one bit of each value, because what a scan costs is what it reads. The best by that are
+//! The scan compares signs, fewer bits than embeddings have values, because what a scan costs is what it reads. The best by that are
 //! compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
 //! those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond the precision
 //! of a half.
+
+use std::sync::{Mutex, PoisonError};
 
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -24,8 +26,10 @@ const COMPARED: (usize, usize) = (4, 400);
 const COMPARED_SHARE: usize = 500;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
-/// A thread scans so many rows in about a third of a millisecond, below which sharing does not pay.
-const ROWS_PER_THREAD: usize = 100_000;
+/// With so many rows a scan takes about half a millisecond, below which sharing it does not pay.
+const SHARED_FROM_ROWS: usize = 200_000;
+/// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
+const ROWS_PER_PART: usize = 50_000;
 /// So many candidates before a row is read it is asked for.
 const FETCHED_AHEAD: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
@@ -67,15 +71,19 @@ pub(crate) fn search(
     let kernels = Kernels::current();
     let (quantised, _) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
+    let live = |slots: &mut dyn Iterator<Item = u32>| {
+        let live = slots.filter(|&slot| visible.tombstones.is_live(slot));
+        live.map(|slot| ScoredSlot { slot, score: 0.0 }).collect()
+    };
     let mut candidates = match visible.selection {
-        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => selection
-            .slots()
-            .filter(|&slot| visible.tombstones.is_live(slot))
-            .map(|slot| ScoredSlot { slot, score: 0.0 })
-            .collect(),
+        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => {
+            live(&mut selection.slots())
+        }
+        Some(selection) if signs.rows() == 0 => live(&mut selection.slots()),
+        None if signs.rows() == 0 => live(&mut (0..visible.tombstones.slots())),
         Some(_) | None => {
             let compared = at_least(COMPARED).max(signs.rows() / COMPARED_SHARE);
-            scan(kernels, signs, query, visible, compared)
+            scan(kernels, signs, &quantised, visible, compared)
         }
     };
     compare(kernels, vectors, &quantised, &mut candidates, depth.max(RESCORED_MIN));
@@ -110,20 +118,31 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
 fn scan(
     kernels: &Kernels,
     signs: &Signs,
-    query: &[f32],
+    query: &[i8],
     visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let parts = (signs.rows() / ROWS_PER_THREAD).clamp(1, threads::available());
+    let is_shared = signs.rows() >= SHARED_FROM_ROWS && threads::available() > 1;
+    let parts = if is_shared { signs.rows() / ROWS_PER_PART } else { 1 };
+    // What a part knows to be too low for all of them. Of equal scores the lower slot is better, which may be in another part.
+    let too_low = Mutex::new(f32::NEG_INFINITY);
+    let share = |threshold: f32| {
+        let mut too_low = too_low.lock().unwrap_or_else(PoisonError::into_inner);
+        *too_low = too_low.max(threshold.next_down());
+        *too_low
+    };
     let scan_part = |part| {
         let mut best = TopSlots::new(count);
-        signs.scan(kernels, query, part, parts, |slot, score| {
-            if score > best.threshold && visible.holds(slot) {
-                best.push(ScoredSlot { slot, score });
+        best.threshold = share(f32::NEG_INFINITY);
+        signs.scan(kernels, query, (part, parts), best.threshold, |slot, score| {
+            if score > best.threshold && visible.holds(slot) && best.push(ScoredSlot { slot, score }) {
+                best.threshold = best.threshold.max(share(best.threshold));
             }
             best.threshold
         });
-        best.into_kept()
+        best.cut();
+        share(best.threshold);
+        best.kept
     };
     if parts == 1 {
         return scan_part(0);
@@ -198,11 +217,14 @@ impl TopSlots {
         TopSlots { kept: Vec::new(), capacity, threshold: f32::NEG_INFINITY }
     }
 
-    pub(super) fn push(&mut self, scored: ScoredSlot) {
+    /// Says whether the threshold has changed.
+    pub(super) fn push(&mut self, scored: ScoredSlot) -> bool {
         self.kept.push(scored);
-        if self.kept.len() >= self.capacity.saturating_mul(2) {
+        let is_full = self.kept.len() >= self.capacity.saturating_mul(2);
+        if is_full {
             self.cut();
         }
+        is_full
     }
 
     fn cut(&mut self) {

@@ -5,6 +5,7 @@
 //! point; a [`Snapshot`](snapshot::Snapshot) is what one head makes visible. **What the head does not know is not
 //! there, whatever the other files hold.**
 
+mod basis;
 mod batch;
 mod dense;
 mod fields;
@@ -46,6 +47,7 @@ use files::MappedFiles;
 use held::Held;
 use lexical::LexicalView;
 use relevance::Learned;
+use signs::Signs;
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{Before, Writer};
@@ -261,6 +263,7 @@ impl Embedded {
     fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
+        let signs = self.signs_of(&files);
         let mut live = lock(&self.inner.live);
         for gone in &batch.gone {
             live.table.remove(&gone.id, &files.documents);
@@ -268,7 +271,16 @@ impl Embedded {
         for &offset in offsets {
             live.table.insert(offset, &files.documents);
         }
-        self.publish_head(writer, &mut live, files, view)
+        self.publish_head(writer, &mut live, files, signs, view)
+    }
+
+    /// The signs of the files' rows. Takes a while when their basis is learned again, so that no lock of searches is held.
+    fn signs_of(&self, files: &MappedFiles) -> Arc<Signs> {
+        let mut signs = Arc::clone(&self.snapshot().signs);
+        if let Some(vectors) = &files.vectors {
+            Arc::make_mut(&mut signs).extend(vectors, self.settings().dimension);
+        }
+        signs
     }
 
     /// Makes visible what was committed when [`Self::publish_batch`] failed.
@@ -276,9 +288,10 @@ impl Embedded {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
+        let signs = self.signs_of(&files);
         let mut live = lock(&self.inner.live);
         live.table = table;
-        self.publish_head(writer, &mut live, files, view)
+        self.publish_head(writer, &mut live, files, signs, view)
     }
 
     /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
@@ -287,16 +300,13 @@ impl Embedded {
         writer: &mut Writer,
         live: &mut Live,
         files: MappedFiles,
+        signs: Arc<Signs>,
         view: LexicalView,
     ) -> Result<(), IndexError> {
         let reached = writer.head.reached;
         let mut tombstones = writer.head.tombstones.clone();
         let before = self.snapshot();
         tombstones.kill_all(&before.tombstones);
-        let mut signs = Arc::clone(&before.signs);
-        if let Some(vectors) = &files.vectors {
-            Arc::make_mut(&mut signs).extend(vectors, self.settings().dimension);
-        }
         let mut fields = Arc::clone(&before.fields);
         if fields.documents_bytes() < files.documents.len() as u64 {
             let extended = Arc::make_mut(&mut fields).extend(&files.documents);
@@ -396,7 +406,7 @@ mod tests {
     fn found(engine: &Embedded) -> Vec<u32> {
         let snapshot = engine.snapshot();
         let query = crate::query::Query::Words("apple".to_owned());
-        let query = snapshot.lexical.compile(&query, |_| unreachable!()).unwrap();
+        let query = snapshot.lexical.compile(&query, crate::Mode::Lexical, |_| unreachable!()).unwrap();
         let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
         let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
         found.iter().map(|one| one.slot).collect()

@@ -199,10 +199,14 @@ fn check_entries(view: &LexicalView, tombstones: &Tombstones) -> Option<Vec<u32>
     let mut missing = tombstones.clone();
     let mut garbage = Vec::new();
     let mut is_sound = true;
-    view.for_each_slot(|slot| match u32::try_from(slot) {
-        Ok(slot) if missing.is_live(slot) => missing.kill(slot, 1),
-        Ok(slot) if slot < tombstones.slots() && !tombstones.is_live(slot) => garbage.push(slot),
-        _ => is_sound = false,
+    view.for_each_slot(|slot| {
+        if missing.is_live(slot) {
+            missing.kill(slot, 1);
+        } else if slot < tombstones.slots() && !tombstones.is_live(slot) {
+            garbage.push(slot);
+        } else {
+            is_sound = false;
+        }
     });
     (is_sound && missing.dead() == missing.slots()).then_some(garbage)
 }
@@ -211,7 +215,7 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
     let lexical_folder = folder.join(LEXICAL_FOLDER);
     std::fs::create_dir_all(&lexical_folder).map_err(IndexError::file("create folder", &lexical_folder))?;
     let mut files = AppendFiles::create(folder, settings.dimension)?;
-    let lexical = Lexical::create(&lexical_folder, settings.language, settings.writer_memory_bytes)?;
+    let mut lexical = Lexical::create(&lexical_folder, settings.language, settings.writer_memory_bytes)?;
     format::write(folder, settings)?;
     let head = Head { files: files.sync()?, ..Head::default() };
     head.write(folder)?;

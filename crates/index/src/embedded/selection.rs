@@ -18,6 +18,15 @@ impl Selection {
         Selection { words, count }
     }
 
+    /// The slots below `slots`.
+    pub(crate) fn first(slots: u32) -> Selection {
+        let mut words = vec![u64::MAX; slots.div_ceil(WORD_BITS) as usize];
+        if let Some(last) = words.last_mut().filter(|_| !slots.is_multiple_of(WORD_BITS)) {
+            *last = (1 << (slots % WORD_BITS)) - 1;
+        }
+        Selection { words, count: slots }
+    }
+
     /// Number of slots in it.
     pub(crate) fn count(&self) -> u32 {
         self.count
@@ -51,6 +60,11 @@ impl Selection {
     /// What is in both.
     pub(crate) fn and(&self, other: &Selection) -> Selection {
         Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
+    }
+
+    /// What is in this one and not in the other, which is of the same snapshot.
+    pub(crate) fn without(&self, other: &Selection) -> Selection {
+        Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & !b).collect())
     }
 }
 
@@ -96,6 +110,15 @@ mod tests {
         assert!(selection.contains(130));
         assert!(!selection.contains(131) && !selection.contains(1000));
         assert_eq!(selection.and(&of(&[63, 65, 130])), of(&[63, 130]));
+        assert_eq!(selection.without(&of(&[63, 65, 130])), of(&[0, 64]));
+    }
+
+    #[test]
+    fn the_first_slots_are_all_below_their_number() {
+        for slots in [0, 1, 63, 64, 65, 130] {
+            assert_eq!(Selection::first(slots).slots().collect::<Vec<_>>(), (0..slots).collect::<Vec<_>>());
+            assert_eq!(Selection::first(slots).count(), slots);
+        }
     }
 
     #[test]

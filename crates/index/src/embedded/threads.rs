@@ -1,11 +1,27 @@
 //! The threads that share the work of one search in a large index. They sleep where there is none.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// To find out how many cores there are, files are read.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// Starts them, as many as there are cores, so that no search has to.
 pub(super) fn start() {
     let _ = rayon::current_num_threads();
 }
 
-/// How many can work side by side now; the process may have been bound to fewer cores since they were started.
+/// How many can work side by side; the process may have been bound to fewer cores since they were started.
 pub(super) fn available() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(rayon::current_num_threads())
+    static ANSWER: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
+    let mut answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
+    match *answer {
+        Some((asked, cores)) if asked.elapsed() < ASKED_EVERY => cores,
+        Some(_) | None => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let cores = cores.min(rayon::current_num_threads());
+            *answer = Some((Instant::now(), cores));
+            cores
+        }
+    }
 }

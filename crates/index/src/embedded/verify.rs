@@ -51,11 +51,9 @@ impl Snapshot {
     fn verify_entries(&self, report: &mut VerifyReport) {
         let mut entries = vec![0u32; self.tombstones.slots() as usize];
         let mut foreign = 0;
-        self.lexical.for_each_slot(|slot| {
-            match usize::try_from(slot).ok().and_then(|slot| entries.get_mut(slot)) {
-                Some(count) => *count += 1,
-                None => foreign += 1,
-            }
+        self.lexical.for_each_slot(|slot| match entries.get_mut(slot as usize) {
+            Some(count) => *count += 1,
+            None => foreign += 1,
         });
         for (slot, found) in (0..).zip(entries) {
             if !self.tombstones.is_live(slot) {

@@ -110,6 +110,35 @@ fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
 }
 
 #[test]
+fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "zephyr", 0)], 1);
+    for word in ["xellow", "ellow", "eyllow", "tyellow"] {
+        let reply = index.search(&lexical(word));
+        assert_eq!(names(&reply.hits), "a.0", "{word}");
+        assert_eq!(reply.corrections[0].instead, ["yellow"], "{word}");
+    }
+    assert_eq!(names(&index.search(&lexical("xelow")).hits), "");
+    // what begins as the word does is meant first
+    index.apply(vec![put("c", 1, "xellos", 0)], 2);
+    assert_eq!(names(&index.search(&lexical("xellow")).hits), "c.0");
+}
+
+#[test]
+fn words_are_corrected_where_they_rank_or_are_needed() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "grass", 0)], 1);
+    let dense = |text: &str| {
+        let parsed = weir_index::query::parse(text).unwrap();
+        index.search(&SearchRequest::new(Mode::Dense, Some(parsed), Some(axis(0)), 10))
+    };
+    let ranked = dense("yelow");
+    assert_eq!((names(&ranked.hits).as_str(), ranked.corrections.len()), ("a.0 b.0", 0));
+    assert_eq!(names(&dense("+yelow grass").hits), "a.0");
+    assert_eq!(names(&dense("grass -yellow").hits), "b.0");
+}
+
+#[test]
 fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
     let index = Index::new(settings());
     let mut document = document("a", 1, &[("apples", axis(0))]);

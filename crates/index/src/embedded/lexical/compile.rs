@@ -9,8 +9,9 @@ use tantivy::query::{
 use tantivy::schema::{Field, IndexRecordOption};
 use weir_text::{Language, QueryTerm};
 
-use super::slots::SlotsQuery;
+use super::statistics::Frequencies;
 use super::{LexicalView, TITLE, similar};
+use crate::Mode;
 use crate::embedded::selection::Selection;
 use crate::filter::{Filter, Test, Value};
 use crate::query::Query;
@@ -27,35 +28,73 @@ pub(crate) struct LexicalQuery {
     /// What ranks chunks; `None` without a term.
     pub(super) ranking: Option<Box<dyn Matcher>>,
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
-    pub(super) condition: Option<Box<dyn Matcher>>,
+    pub(super) condition: Option<Condition>,
     /// The terms that rank, and those that would if a document held them.
     pub(super) terms: Vec<QueryTerm>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
+    /// Of the terms that were looked up.
+    pub(super) frequencies: Frequencies,
+}
+
+/// What a query sets as a condition.
+pub(super) struct Condition {
+    /// What has to match; everything does without it.
+    pub(super) needed: Option<Box<dyn Matcher>>,
+    /// What must not.
+    pub(super) excluded: Option<Box<dyn Matcher>>,
+}
+
+impl Condition {
+    fn needs(matcher: Box<dyn Matcher>) -> Condition {
+        Condition { needed: Some(matcher), excluded: None }
+    }
+
+    fn into_matcher(self) -> Box<dyn Matcher> {
+        let needed = self.needed.unwrap_or_else(|| Box::new(AllQuery));
+        match self.excluded {
+            Some(excluded) => {
+                Box::new(BooleanQuery::new(vec![(Occur::Must, needed), (Occur::MustNot, excluded)]))
+            }
+            None => needed,
+        }
+    }
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter.
+    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter. Where the
+    /// dense leg alone ranks, only words that are needed are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
+        mode: Mode,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
-        let mut compiler =
-            Compiler { view: self, select: &select, terms: Vec::new(), corrections: Vec::new() };
+        let corrections_max = if mode == Mode::Dense { 0 } else { CORRECTIONS_MAX };
+        let mut compiler = Compiler {
+            view: self,
+            select: &select,
+            corrections_max,
+            terms: Vec::new(),
+            corrections: Vec::new(),
+            frequencies: Frequencies::new(),
+        };
         let ranking = compiler.ranking(query)?;
+        compiler.corrections_max = CORRECTIONS_MAX;
         // what the condition adds to them would count double
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
-        Ok(LexicalQuery { ranking, condition, terms, corrections })
+        Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
     }
 }
 
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
+    frequencies: Frequencies,
 }
 
 impl Compiler<'_> {
@@ -71,7 +110,7 @@ impl Compiler<'_> {
             Query::Prefix(text) => self.prefix(text, field),
             Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
             Query::Field { name, value, .. } => {
-                Ok(Some(Box::new(SlotsQuery((self.select)(&field_filter(name, value))))))
+                Ok(Some(Box::new(self.view.slots_query((self.select)(&field_filter(name, value))))))
             }
             Query::Boolean { must, should, must_not } => self.boolean(must, should, must_not),
         }
@@ -84,11 +123,13 @@ impl Compiler<'_> {
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
             let searcher = &self.view.searcher;
-            if similar::chunks_with(searcher, field, &term.text)? > 0 {
+            let chunks = similar::chunks_with(searcher, field, &term.text)?;
+            self.frequencies.insert(Term::from_field_text(field, &term.text), chunks);
+            if chunks > 0 {
                 searched.push(term);
                 continue;
             }
-            let may_correct = self.corrections.len() < CORRECTIONS_MAX;
+            let may_correct = self.corrections.len() < self.corrections_max;
             let instead =
                 if may_correct { similar::misspelt(searcher, field, &term.text)? } else { Vec::new() };
             if instead.is_empty() {
@@ -158,7 +199,7 @@ impl Compiler<'_> {
         if clauses.is_empty() {
             return Ok(None);
         }
-        clauses.extend(self.excluded(must_not)?);
+        clauses.extend(self.excluded(must_not)?.map(|excluded| (Occur::MustNot, excluded)));
         match <[(Occur, Box<dyn Matcher>); 1]>::try_from(clauses) {
             Ok([(_, only)]) => Ok(Some(only)),
             Err(clauses) => Ok(Some(Box::new(BooleanQuery::new(clauses)))),
@@ -166,27 +207,30 @@ impl Compiler<'_> {
     }
 
     /// What is excluded neither ranks nor is corrected.
-    fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Vec<(Occur, Box<dyn Matcher>)>> {
+    fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         let (terms, corrections) = (self.terms.len(), self.corrections.len());
-        let mut clauses = Vec::new();
+        let mut excluded = Vec::new();
         for query in must_not {
-            clauses.extend(self.ranking(query)?.map(|query| (Occur::MustNot, query)));
+            excluded.extend(self.ranking(query)?);
         }
         self.terms.truncate(terms);
         self.corrections.truncate(corrections);
-        Ok(clauses)
+        Ok(match excluded.len() {
+            0 => None,
+            _ => Some(Box::new(BooleanQuery::union(excluded))),
+        })
     }
 
     /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the
     /// whole query. Words and prefixes side by side only rank.
-    fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+    fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Condition>> {
         match query {
             Query::Words(_) | Query::Prefix(_) => Ok(None),
-            Query::Phrase(_) | Query::Field { .. } => Ok(Some(self.needed(query)?)),
+            Query::Phrase(_) | Query::Field { .. } => Ok(Some(Condition::needs(self.needed(query)?))),
             Query::Boolean { must, should, must_not } => {
-                let mut clauses = Vec::new();
+                let mut needed = Vec::new();
                 for query in must {
-                    clauses.push((Occur::Must, self.needed(query)?));
+                    needed.push(self.needed(query)?);
                 }
                 if must.is_empty() {
                     let conditions = should
@@ -195,18 +239,17 @@ impl Compiler<'_> {
                         .collect::<tantivy::Result<Vec<_>>>()?;
                     // one alternative without a condition lets everything through
                     if let Some(conditions) = conditions.into_iter().collect::<Option<Vec<_>>>() {
-                        clauses.push((Occur::Must, Box::new(BooleanQuery::union(conditions))));
+                        let alternatives = conditions.into_iter().map(Condition::into_matcher).collect();
+                        needed.push(Box::new(BooleanQuery::union(alternatives)));
                     }
                 }
                 let excluded = self.excluded(must_not)?;
-                if clauses.is_empty() && excluded.is_empty() {
+                if needed.is_empty() && excluded.is_none() {
                     return Ok(None);
                 }
-                if clauses.is_empty() {
-                    clauses.push((Occur::Must, Box::new(AllQuery)));
-                }
-                clauses.extend(excluded);
-                Ok(Some(Box::new(BooleanQuery::new(clauses))))
+                let needed = (!needed.is_empty())
+                    .then(|| Box::new(BooleanQuery::intersection(needed)) as Box<dyn Matcher>);
+                Ok(Some(Condition { needed, excluded }))
             }
         }
     }

@@ -1,13 +1,13 @@
 //! What each term gave to a chunk's score.
 
 use tantivy::postings::Postings as _;
-use tantivy::query::{EnableScoring, Query as _, TermQuery};
+use tantivy::query::{Bm25StatisticsProvider as _, Query as _, TermQuery};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, TERMINATED, Term};
 
 use weir_text::QueryTerm;
 
-use super::{LexicalQuery, LexicalView, SLOT, similar};
+use super::{LexicalQuery, LexicalView, SLOT};
 use crate::IndexError;
 use crate::search::TermShare;
 
@@ -34,11 +34,12 @@ impl LexicalView {
             if postings.doc() > entry || postings.seek(entry) != entry {
                 continue;
             }
-            let weight = TermQuery::new(term, IndexRecordOption::WithFreqs)
-                .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+            let statistics = self.statistics(&query.frequencies);
+            let chunks = statistics.doc_freq(&term)?;
+            let weight =
+                TermQuery::new(term, IndexRecordOption::WithFreqs).weight(self.scoring(&statistics))?;
             let mut scorer = weight.scorer(segment, *count as f32)?;
             let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
-            let chunks = similar::chunks_with(&self.searcher, field, text)?;
             shares.push(TermShare { term: text.clone(), chunks, frequency: postings.term_freq(), score });
         }
         Ok(shares)

@@ -7,6 +7,7 @@ mod compile;
 mod explain;
 mod similar;
 mod slots;
+mod statistics;
 mod view;
 
 use std::ops::Bound;
@@ -26,6 +27,8 @@ use crate::IndexError;
 
 pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
+
+use slots::Slots;
 
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
@@ -48,6 +51,8 @@ pub(crate) struct Lexical {
     writer: Option<IndexWriter>,
     /// Threads that the writer analyses texts with.
     threads: usize,
+    /// Those of the latest view.
+    slots: Slots,
 }
 
 #[derive(Clone, Copy)]
@@ -117,6 +122,7 @@ impl Lexical {
             writer_memory_bytes,
             writer: None,
             threads: 1,
+            slots: Slots::default(),
         })
     }
 
@@ -198,12 +204,12 @@ impl Lexical {
     }
 
     /// What is committed, for searching.
-    pub(crate) fn view(&self) -> Result<LexicalView, IndexError> {
-        let open = || {
-            self.reader.reload()?;
-            LexicalView::new(self.reader.searcher(), self.fields, self.language)
-        };
-        open().map_err(IndexError::lexical("be read"))
+    pub(crate) fn view(&mut self) -> Result<LexicalView, IndexError> {
+        self.reader.reload().map_err(IndexError::lexical("be read"))?;
+        let searcher = self.reader.searcher();
+        self.slots = Slots::of(&searcher, &self.slots).map_err(IndexError::lexical("be read"))?;
+        LexicalView::new(searcher, self.fields, self.language, self.slots.clone())
+            .map_err(IndexError::lexical("be read"))
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {

@@ -43,8 +43,9 @@ pub(super) fn beginning_with(
 }
 
 /// The terms that differ from `word` by as many edits as a word of its length may have (a swap of neighbours is one),
-/// the nearest first and then those of most chunks. None for short words, nor for those with a digit: a number or a name
-/// that is made of one is not another one misspelt.
+/// the nearest first and then those of most chunks. A wrong first letter is looked for only when nothing begins as the word
+/// does, and then it is the only thing that may be wrong: terms of all letters are ten times as many to look through. None
+/// for short words, nor for those with a digit: a number or a name that is made of one is not another one misspelt.
 pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy::Result<Vec<String>> {
     let chars = word.chars().count();
     let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars >= from).count() as u8;
@@ -53,19 +54,61 @@ pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy
     }
     let builder = if edits == 1 { &ONE_EDIT } else { &TWO_EDITS };
     let automaton = builder.build_dfa(word);
+    let found = near(searcher, field, &automaton, word)?;
+    if found.is_empty() {
+        let mut found = HashMap::new();
+        for term in other_beginnings(word) {
+            let chunks = chunks_with(searcher, field, &term)?;
+            if chunks > 0 {
+                found.insert(term, chunks);
+            }
+        }
+        return Ok(most_frequent(found, CORRECTIONS_MAX, |_| 1));
+    }
+    Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
+        Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
+    }))
+}
+
+/// The terms that the automaton accepts and that begin with the letter that `word` begins with.
+fn near(
+    searcher: &Searcher,
+    field: Field,
+    automaton: &DFA,
+    word: &str,
+) -> tantivy::Result<HashMap<String, u64>> {
+    let first = &word[..word.chars().next().map_or(0, char::len_utf8)];
+    let mut end = first.as_bytes().to_vec();
+    // no text has this byte
+    end.push(0xFF);
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
-        let mut terms = index.terms().search(Near(&automaton)).into_stream()?;
+        let mut terms = index.terms().search(Near(automaton)).ge(first).lt(&end).into_stream()?;
         let mut seen = 0;
         while seen < TERMS_SEEN_MAX && terms.advance() {
             seen += 1;
             count(&mut found, terms.key(), terms.value().doc_freq);
         }
     }
-    Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
-        Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
-    }))
+    Ok(found)
+}
+
+/// What `word` is when an edit made its beginning: without its first letter, with another one, with one in front, or with its
+/// first two the other way round. Letters are those from a to z.
+fn other_beginnings(word: &str) -> Vec<String> {
+    let mut letters = word.chars();
+    let Some(first) = letters.next() else { return Vec::new() };
+    let rest = letters.as_str();
+    let mut words = vec![rest.to_owned()];
+    if let Some(second) = letters.next() {
+        words.push(format!("{second}{first}{}", letters.as_str()));
+    }
+    for letter in 'a'..='z' {
+        words.push(format!("{letter}{rest}"));
+        words.push(format!("{letter}{word}"));
+    }
+    words
 }
 
 /// Chunks that hold the term, as far as segments know: those of removed documents count until they are merged away.

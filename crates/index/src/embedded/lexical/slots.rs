@@ -1,40 +1,56 @@
-//! From slots to the entries of a segment, and a query for those of a selection.
+//! From entries to slots, and a query for the entries of a selection.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tantivy::columnar::ColumnValues;
+use tantivy::index::SegmentId;
 use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Query, Scorer, Weight};
-use tantivy::{BitSet, DocId, Score, SegmentReader};
+use tantivy::{BitSet, DocId, Score, Searcher, SegmentReader};
 
 use super::SLOT;
 use crate::embedded::selection::Selection;
 
-/// The slot of each entry of a segment.
-#[derive(Clone)]
-pub(super) struct SegmentSlots {
-    pub(super) column: Arc<dyn ColumnValues<u64>>,
+/// The slot of each entry, by segment: in memory, because every match is asked for its slot.
+#[derive(Clone, Default)]
+pub(super) struct Slots(Arc<HashMap<SegmentId, Arc<[u32]>>>);
+
+impl Slots {
+    /// Reads those of the segments that are not `known`.
+    pub(super) fn of(searcher: &Searcher, known: &Slots) -> tantivy::Result<Slots> {
+        let slots = searcher.segment_readers().iter().map(|segment| {
+            let id = segment.segment_id();
+            let slots = match known.0.get(&id) {
+                Some(slots) => Arc::clone(slots),
+                None => read(segment)?,
+            };
+            Ok((id, slots))
+        });
+        Ok(Slots(Arc::new(slots.collect::<tantivy::Result<_>>()?)))
+    }
+
+    /// Those of the segment's entries; none when it is of another commit.
+    pub(super) fn in_segment(&self, segment: &SegmentReader) -> &[u32] {
+        self.0.get(&segment.segment_id()).map_or(&[], |slots| slots)
+    }
 }
 
-impl SegmentSlots {
-    pub(super) fn open(segment: &SegmentReader) -> tantivy::Result<SegmentSlots> {
-        Ok(SegmentSlots { column: segment.fast_fields().u64(SLOT)?.first_or_default_col(u64::MAX) })
-    }
-
-    /// The slot of an entry.
-    #[inline]
-    pub(super) fn of(&self, entry: DocId) -> u32 {
-        self.column.get_val(entry) as u32
-    }
+fn read(segment: &SegmentReader) -> tantivy::Result<Arc<[u32]>> {
+    let column = segment.fast_fields().u64(SLOT)?.first_or_default_col(u64::MAX);
+    let slot = |entry| u32::try_from(column.get_val(entry)).unwrap_or(u32::MAX);
+    Ok((0..segment.max_doc()).map(slot).collect())
 }
 
 /// The entries of selected slots. It gives no score.
 #[derive(Clone)]
-pub(super) struct SlotsQuery(pub(super) Arc<Selection>);
+pub(super) struct SlotsQuery {
+    pub(super) selection: Arc<Selection>,
+    pub(super) slots: Slots,
+}
 
 impl fmt::Debug for SlotsQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SlotsQuery({} slots)", self.0.count())
+        write!(f, "SlotsQuery({} slots)", self.selection.count())
     }
 }
 
@@ -46,10 +62,9 @@ impl Query for SlotsQuery {
 
 impl Weight for SlotsQuery {
     fn scorer(&self, segment: &SegmentReader, _: Score) -> tantivy::Result<Box<dyn Scorer>> {
-        let slots = SegmentSlots::open(segment)?;
         let mut entries = BitSet::with_max_value(segment.max_doc());
-        for entry in 0..segment.max_doc() {
-            if self.0.contains(slots.of(entry)) {
+        for (entry, &slot) in (0..).zip(self.slots.in_segment(segment)) {
+            if self.selection.contains(slot) {
                 entries.insert(entry);
             }
         }

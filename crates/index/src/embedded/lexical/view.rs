@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query as Matcher};
-use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher};
+use tantivy::query::{Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher};
+use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
-use super::slots::{SegmentSlots, SlotsQuery};
-use super::{Fields, LexicalQuery, similar};
+use super::compile::Condition;
+use super::slots::{Slots, SlotsQuery};
+use super::statistics::{Frequencies, Statistics, Totals};
+use super::{Fields, LexicalQuery};
 use crate::IndexError;
 use crate::embedded::ranking::ScoredSlot;
 use crate::embedded::selection::{Selection, Visible, set_bits};
@@ -22,8 +24,8 @@ pub(crate) struct LexicalView {
     pub(super) searcher: Searcher,
     pub(super) fields: Fields,
     pub(super) language: Language,
-    /// The slot of each entry, per segment.
-    slots: Vec<SegmentSlots>,
+    pub(super) slots: Slots,
+    totals: Totals,
     /// Entries that are not deleted.
     entries: u32,
 }
@@ -33,10 +35,11 @@ impl LexicalView {
         searcher: Searcher,
         fields: Fields,
         language: Language,
+        slots: Slots,
     ) -> tantivy::Result<LexicalView> {
-        let slots = searcher.segment_readers().iter().map(SegmentSlots::open).collect::<Result<_, _>>()?;
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
-        Ok(LexicalView { searcher, fields, language, slots, entries })
+        let totals = Totals::of(&searcher, &[fields.text, fields.title])?;
+        Ok(LexicalView { searcher, fields, language, slots, totals, entries })
     }
 
     /// The visible chunks that match, best first, `depth` of them or all.
@@ -52,12 +55,12 @@ impl LexicalView {
         let collected = match selection {
             Some(selection) if selection.count() < self.entries / SELECTED_SHARE => {
                 let led = BooleanQuery::new(vec![
-                    (Occur::Must, Box::new(SlotsQuery(Arc::clone(selection))) as Box<dyn Matcher>),
+                    (Occur::Must, Box::new(self.slots_query(Arc::clone(selection))) as Box<dyn Matcher>),
                     (Occur::Must, ranking.box_clone()),
                 ]);
-                self.collect(&led, visible, &mut best)
+                self.collect(&led, &query.frequencies, visible, &mut best)
             }
-            Some(_) | None => self.collect(ranking, visible, &mut best),
+            Some(_) | None => self.collect(ranking, &query.frequencies, visible, &mut best),
         };
         collected.map_err(IndexError::lexical("search"))?;
         Ok(best.into_sorted())
@@ -67,7 +70,8 @@ impl LexicalView {
     pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
-            let holding = similar::chunks_with(&self.searcher, self.fields.text, text);
+            let term = Term::from_field_text(self.fields.text, text);
+            let holding = self.statistics(&query.frequencies).doc_freq(&term);
             let holding = holding.map_err(IndexError::lexical("search"))? as f32;
             // deleted entries count until they are merged away
             let others = (self.entries as f32 - holding).max(0.0);
@@ -76,19 +80,28 @@ impl LexicalView {
         Ok(sum)
     }
 
+    pub(super) fn statistics<'a>(&'a self, frequencies: &'a Frequencies) -> Statistics<'a> {
+        Statistics { searcher: &self.searcher, totals: &self.totals, frequencies }
+    }
+
+    pub(super) fn scoring<'a>(&'a self, statistics: &'a Statistics<'a>) -> EnableScoring<'a> {
+        EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
+    }
+
     /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
     fn collect(
         &self,
         query: &dyn Matcher,
+        frequencies: &Frequencies,
         visible: Visible<'_>,
         best: &mut BestSlots,
     ) -> tantivy::Result<()> {
-        let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
-        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
-            let deleted = segment.alive_bitset();
+        let weight = query.weight(self.scoring(&self.statistics(frequencies)))?;
+        for segment in self.searcher.segment_readers() {
+            let (slots, deleted) = (self.slots.in_segment(segment), segment.alive_bitset());
             weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
                 let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
-                let slot = slots.of(entry);
+                let slot = slots[entry as usize];
                 if !is_deleted && visible.holds(slot) {
                     best.push(ScoredSlot { slot, score });
                 }
@@ -98,13 +111,26 @@ impl LexicalView {
         Ok(())
     }
 
+    /// A query for the entries of these slots.
+    pub(super) fn slots_query(&self, selection: Arc<Selection>) -> SlotsQuery {
+        SlotsQuery { selection, slots: self.slots.clone() }
+    }
+
     /// The slots that satisfy the query's condition; `None` when it sets none. Dead ones may be among them.
     pub(crate) fn satisfying(
         &self,
         query: &LexicalQuery,
         slots: u32,
     ) -> Result<Option<Selection>, IndexError> {
-        query.condition.as_deref().map(|condition| self.matching(condition, slots)).transpose()
+        let Some(Condition { needed, excluded }) = &query.condition else { return Ok(None) };
+        let satisfying = match needed {
+            Some(needed) => self.matching(needed.as_ref(), slots)?,
+            None => Selection::first(slots),
+        };
+        Ok(Some(match excluded {
+            Some(excluded) => satisfying.without(&self.matching(excluded.as_ref(), slots)?),
+            None => satisfying,
+        }))
     }
 
     /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
@@ -119,12 +145,13 @@ impl LexicalView {
         let mut words = vec![0; slots.div_ceil(u64::BITS) as usize];
         let mut visit = || -> tantivy::Result<()> {
             let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
-            for (segment, of) in self.searcher.segment_readers().iter().zip(&self.slots) {
+            for segment in self.searcher.segment_readers() {
+                let of = self.slots.in_segment(segment);
                 weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
                     debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
                     for &entry in entries {
                         // a later slot than the snapshot knows is in a commit that is not visible yet
-                        let slot = of.of(entry);
+                        let slot = of[entry as usize];
                         if slot < slots {
                             set_bits(&mut words, slot, slot + 1);
                         }
@@ -138,14 +165,15 @@ impl LexicalView {
     }
 
     /// Calls `visit` with the slot of every entry that is not deleted.
-    pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u64)) {
-        for (segment, slots) in self.searcher.segment_readers().iter().zip(&self.slots) {
-            segment.doc_ids_alive().for_each(|entry| visit(slots.column.get_val(entry)));
+    pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u32)) {
+        for segment in self.searcher.segment_readers() {
+            let slots = self.slots.in_segment(segment);
+            segment.doc_ids_alive().for_each(|entry| visit(slots[entry as usize]));
         }
     }
 
     /// Number of segments.
     pub(crate) fn segments(&self) -> usize {
-        self.slots.len()
+        self.searcher.segment_readers().len()
     }
 }

@@ -8,8 +8,8 @@ use crate::embedded::ranking::{BestChunk, ScoredSlot, best_chunks};
 use crate::embedded::threads;
 use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 
-/// With so many chunks or more the legs run side by side; handing one to another thread takes some 10 µs.
-const PARALLEL_FROM_CHUNKS: u32 = 50_000;
+/// With so many chunks or more the legs run side by side; below, waking another thread takes longer than it saves.
+const PARALLEL_FROM_CHUNKS: u32 = 200_000;
 
 /// Both legs' rankings, each as deep as was asked for or as there are matches.
 #[derive(Default)]

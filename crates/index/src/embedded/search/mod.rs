@@ -155,10 +155,12 @@ impl<'a> Search<'a> {
         let started = Instant::now();
         snapshot.check_fields(request)?;
         let query = match &request.query {
-            Some(query) if request.strict || query.fields().is_empty() => Some(snapshot.compile(query)?),
+            Some(query) if request.strict || query.fields().is_empty() => {
+                Some(snapshot.compile(query, request.mode)?)
+            }
             Some(query) => {
                 let known = |name: &str| name == TITLE || snapshot.fields.is_known(name);
-                Some(snapshot.compile(&query.clone().with_fields(known))?)
+                Some(snapshot.compile(&query.clone().with_fields(known), request.mode)?)
             }
             None => None,
         };
@@ -244,8 +246,8 @@ impl Snapshot {
     }
 
     /// Compiles a query; fields of metadata become the slots of the documents that have the value.
-    fn compile(&self, query: &Query) -> Result<LexicalQuery, IndexError> {
-        let compiled = self.lexical.compile(query, |filter| self.fields.select(filter));
+    fn compile(&self, query: &Query, mode: Mode) -> Result<LexicalQuery, IndexError> {
+        let compiled = self.lexical.compile(query, mode, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
     }
 

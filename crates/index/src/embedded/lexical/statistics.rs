@@ -1,0 +1,50 @@
+//! What BM25 needs to know of the index, each thing looked up once.
+
+use std::collections::HashMap;
+
+use tantivy::query::Bm25StatisticsProvider;
+use tantivy::schema::Field;
+use tantivy::{Searcher, Term};
+
+/// In how many chunks each term of a query is, as far as segments know.
+pub(super) type Frequencies = HashMap<Term, u64>;
+
+/// Sums over all segments of one commit.
+pub(super) struct Totals {
+    entries: u64,
+    tokens: Vec<(Field, u64)>,
+}
+
+impl Totals {
+    pub(super) fn of(searcher: &Searcher, fields: &[Field]) -> tantivy::Result<Totals> {
+        let tokens = fields.iter().map(|&field| Ok((field, searcher.total_num_tokens(field)?)));
+        Ok(Totals { entries: searcher.total_num_docs()?, tokens: tokens.collect::<tantivy::Result<_>>()? })
+    }
+}
+
+/// The same numbers as the searcher gives, without asking each segment for each.
+pub(super) struct Statistics<'a> {
+    pub(super) searcher: &'a Searcher,
+    pub(super) totals: &'a Totals,
+    pub(super) frequencies: &'a Frequencies,
+}
+
+impl Bm25StatisticsProvider for Statistics<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        match self.totals.tokens.iter().find(|(of, _)| *of == field) {
+            Some((_, tokens)) => Ok(*tokens),
+            None => self.searcher.total_num_tokens(field),
+        }
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        Ok(self.totals.entries)
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        match self.frequencies.get(term) {
+            Some(chunks) => Ok(*chunks),
+            None => self.searcher.doc_freq(term),
+        }
+    }
+}
