@@ -12,7 +12,7 @@ use weir_store::{CollectionId, GenerationId};
 #[path = "../../crates/gateway/src/http/cursor.rs"]
 mod cursor;
 
-use cursor::{Binding, CONTENT_BYTES, Cursor, RequestHash, Seal};
+use cursor::{Binding, Cursor, RequestHash, Seal};
 
 static SEAL: LazyLock<Seal> = LazyLock::new(|| Seal::of_folder(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target"))));
 
@@ -29,11 +29,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = str::from_utf8(bytes) {
         assert!(SEAL.open(&binding, text).is_err(), "nobody sealed it");
     }
-    if let Some(content) = bytes.first_chunk::<CONTENT_BYTES>() {
-        let _ = binding.read(content);
-    }
-    let made = Cursor { reached: number(2), offset: number(3), degraded: None };
-    let text = SEAL.close(&binding, made);
+    let _ = binding.read(bytes);
+    let made = Cursor { reached: number(2), offset: number(3), degraded: Vec::new(), order: Vec::new() };
+    let text = SEAL.close(&binding, &made);
     assert_eq!(SEAL.open(&binding, &text), Ok(made));
     let elsewhere = Binding { collection: CollectionId(!binding.collection.0), ..binding };
     assert!(SEAL.open(&elsewhere, &text).is_err());

@@ -262,6 +262,8 @@ impl Metrics {
             ("dense", timings.dense),
             ("fuse", timings.fuse),
             ("fetch", timings.fetch),
+            ("late_interaction", timings.late_interaction),
+            ("rerank", timings.rerank),
         ];
         for (stage, ms) in stages {
             self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);

@@ -286,6 +286,8 @@ pub struct Hit {
     pub end: usize,
     /// The document's bytes from `start` to `end`.
     pub text: String,
+    /// Its place in the whole order, from 0; those of documents that were removed since the first page stay free.
+    pub place: usize,
     /// The fused score in hybrid mode, else the leg's; comparable within this reply only.
     pub score: f32,
     /// The probability, from 0 to 1, that the document answers the query; comparable across queries;

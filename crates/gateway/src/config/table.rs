@@ -235,6 +235,11 @@ settings! {
         weight_dense: f32 = 0.5, "number", 0.0..=1e6;
         /// The constant of reciprocal-rank fusion; larger flattens the top.
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
+        /// The model that orders the first results of each search by reading query and text together; empty for none. A request says
+        /// otherwise by `rerank`.
+        rerank: String = String::new(), "model", ANY;
+        /// How many of the first results it orders.
+        rerank_top_n: u64 = 20, "results", 1.0..=(weir_api::RERANK_TOP_N_MAX as f64);
         /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
         depth: usize = 100, "hits", 1.0..=100_000.0;
         /// One of so many searches by embeddings is repeated exactly, in the background, for `weir_search_recall_chunks_total`; none when 0.

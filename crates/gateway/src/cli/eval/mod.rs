@@ -30,7 +30,7 @@ use dataset::EvaluationSet;
 use minimum::Reached;
 use run_file::{Comparison, Run};
 
-pub use configuration::FusionArgument;
+pub use configuration::{FusionArgument, LateInteractionArgument, RerankArgument};
 pub use minimum::Minimum;
 
 /// Why a set can't be measured or drafted.
@@ -256,7 +256,7 @@ fn load_sets(arguments: &EvalArguments) -> Result<Vec<EvaluationSet>, EvalError>
     }
 }
 
-/// The modes, each once, and hybrid searches by the fusions.
+/// The modes, each once, and hybrid searches by the fusions, rerankers and weights of late interaction.
 fn configurations(arguments: &EvalArguments) -> Vec<Configuration> {
     let mode = |mode: &SearchMode| match mode {
         SearchMode::Hybrid => Mode::Hybrid,
@@ -267,6 +267,8 @@ fn configurations(arguments: &EvalArguments) -> Vec<Configuration> {
     let mut seen = HashSet::new();
     modes
         .chain(arguments.fusion.iter().map(Configuration::of_fusion))
+        .chain(arguments.rerank.iter().map(Configuration::of_rerank))
+        .chain(arguments.late_interaction.iter().map(Configuration::of_late_interaction))
         .filter(|configuration| seen.insert(configuration.label.clone()))
         .collect()
 }
