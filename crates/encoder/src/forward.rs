@@ -43,6 +43,12 @@ impl Scratch {
         }
     }
 
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let floats = [&self.hidden, &self.qkv, &self.context, &self.wide, &self.attention];
+        floats.map(AlignedVec::memory_bytes).iter().sum::<usize>() + self.codes.memory_bytes()
+    }
+
     /// The rows of the residual stream, `width` floats each: after [`run`] one for each token of the batch.
     pub(crate) fn rows(&self, width: usize) -> impl Iterator<Item = &[f32]> {
         rows_of(&self.hidden, width)
@@ -78,12 +84,51 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
     }
 }
 
+/// Bytes of the working memory that batches of up to `tokens` tokens need, however they are made up.
+pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
+    let config = &model.config.network;
+    let strides = Strides::of(model);
+    let shape = AttentionShape {
+        tokens: tokens.min(model.config.max_tokens),
+        heads: config.num_attention_heads,
+        head_dim: config.hidden_size / config.num_attention_heads,
+        qkv_stride: strides.qkv,
+        out_stride: strides.hidden,
+    };
+    let buffers = [
+        tokens * strides.hidden,
+        tokens * strides.qkv,
+        tokens * strides.hidden,
+        FFN_ROWS * strides.wide,
+        shape.scratch_len(),
+    ];
+    let floats = buffers.iter().map(|len| (len * size_of::<f32>()).next_multiple_of(64)).sum::<usize>();
+    if model.weights.layout.precision != Precision::Int8 {
+        return floats;
+    }
+    let code_bytes = model.kernels.code_bytes;
+    let narrow = Codes::bytes_for(tokens, config.hidden_size, code_bytes);
+    let wide = Codes::bytes_for(FFN_ROWS.min(tokens), config.intermediate_size, code_bytes);
+    floats + narrow + wide
+}
+
 /// Floats from one row to the next in each buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Strides {
     pub(crate) hidden: usize,
     qkv: usize,
     pub(crate) wide: usize,
+}
+
+impl Strides {
+    fn of(model: &Model) -> Strides {
+        let config = &model.config.network;
+        Strides {
+            hidden: config.hidden_size.next_multiple_of(PADDING),
+            qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
+            wide: config.intermediate_size.next_multiple_of(PADDING),
+        }
+    }
 }
 
 /// One forward pass.
@@ -106,17 +151,11 @@ impl<'a> Pass<'a> {
     /// # Panics
     /// When a sequence is empty or too long for the model.
     pub(crate) fn new(model: &'a Model, sequences: &'a [&'a [u32]], second: &'a [usize]) -> Pass<'a> {
-        let config = &model.config.network;
         for ids in sequences {
             assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "encoder: {} tokens", ids.len());
         }
-        let strides = Strides {
-            hidden: config.hidden_size.next_multiple_of(PADDING),
-            qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
-            wide: config.intermediate_size.next_multiple_of(PADDING),
-        };
         let tokens = sequences.iter().map(|ids| ids.len()).sum();
-        Pass { model, sequences, second, tokens, strides }
+        Pass { model, sequences, second, tokens, strides: Strides::of(model) }
     }
 
     pub(crate) fn width(&self) -> usize {

@@ -155,6 +155,11 @@ impl Model {
         self.kernels.isa.name()
     }
 
+    /// Bytes of working memory ([`Scratch`]) that batches of up to `tokens` tokens need, however they are made up.
+    pub fn working_bytes(&self, tokens: usize) -> usize {
+        crate::forward::working_bytes(self, tokens)
+    }
+
     /// The tokenizer of this model.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer

@@ -106,6 +106,32 @@ fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
 }
 
 #[test]
+fn a_thread_needs_the_working_memory_that_the_model_says_and_no_more() {
+    for precision in Precision::ALL {
+        let model = model(precision);
+        for lengths in [&[256][..], &[1], &[128; 2], &[2; 64], &[100, 3, 25]] {
+            let batch: Vec<Vec<u32>> = lengths.iter().map(|length| vec![2_000; *length]).collect();
+            let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
+            let mut scratch = Scratch::new();
+            // in steps, as threads meet their batches
+            for count in 1..=sequences.len() {
+                model.embed(
+                    &sequences[..count],
+                    &mut scratch,
+                    &mut vec![0.0; count * model.info().dimension],
+                );
+            }
+            let (takes, said) = (scratch.memory_bytes(), model.working_bytes(lengths.iter().sum()));
+            assert!(takes <= said, "{precision:?} {lengths:?}: {takes} bytes, {said} were said");
+        }
+        let mut scratch = Scratch::new();
+        model.embed(&[&[2_000; 256]], &mut scratch, &mut vec![0.0; model.info().dimension]);
+        let (takes, said) = (scratch.memory_bytes(), model.working_bytes(256));
+        assert!(said <= takes + takes / 10, "{precision:?}: {takes} bytes, {said} were said");
+    }
+}
+
+#[test]
 fn a_missing_or_damaged_file_is_named() {
     let source = repository().join("models/all-MiniLM-L6-v2");
     let folder = tempfile::tempdir().unwrap();

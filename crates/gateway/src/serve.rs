@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -18,8 +17,8 @@ use weir_store::Store;
 
 use crate::collections::{CollectionError, Collections};
 use crate::config::Config;
-use crate::http::{self, Gateway};
-use crate::inference::{Models, Scheduler, stand_back};
+use crate::http::{self, Door, Gateway};
+use crate::inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
 
@@ -38,6 +37,9 @@ pub enum ServeError {
     /// A model can't be loaded.
     #[error(transparent)]
     Model(#[from] crate::inference::ModelError),
+    /// The limit on memory is too small.
+    #[error(transparent)]
+    Memory(#[from] crate::inference::MemoryError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -80,10 +82,13 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .on_thread_start(stand_back)
         .build()
         .map_err(ServeError::Start)?;
-    runtime.block_on(serve(config, background.handle().clone()))
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let searching = search_threads(cores).map_err(ServeError::Start)?;
+    let turns = Turns::new(cores, searching.handle().clone());
+    runtime.block_on(serve(config, background.handle().clone(), turns))
 }
 
-async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
+async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), ServeError> {
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
@@ -97,7 +102,9 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
-    let scheduler = Scheduler::start(&config.inference, metrics.clone()).map_err(ServeError::Start)?;
+    let memory = Memory::new(&config.inference, &models)?;
+    let scheduler =
+        Scheduler::start(&config.inference, turns, memory, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),
@@ -137,8 +144,8 @@ async fn serve(config: Config, background: Handle) -> Result<(), ServeError> {
         metrics.clone(),
         query_log,
     );
-    let router = http::router(gateway.clone());
-    accept_until_stopped(listener, router, connections_max, &metrics, grace).await?;
+    let door = http::router(gateway.clone());
+    accept_until_stopped(listener, door, connections_max, &metrics, grace).await?;
 
     gateway.query_log.close().await;
     collections.close().await;
@@ -173,7 +180,7 @@ async fn open_store(config: &Config) -> Result<Store, ServeError> {
 /// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
 async fn accept_until_stopped(
     listener: TcpListener,
-    router: Router,
+    door: Door,
     connections_max: usize,
     metrics: &Metrics,
     grace: Duration,
@@ -198,7 +205,7 @@ async fn accept_until_stopped(
                 }
             },
         };
-        serve_connection(stream, router.clone(), &draining, (place, metrics.connection()));
+        serve_connection(stream, door.clone(), &draining, (place, metrics.connection()));
     }
     drop(listener);
     tokio::select! {
@@ -210,19 +217,14 @@ async fn accept_until_stopped(
 }
 
 /// Serves one connection; `held` is dropped at its end.
-fn serve_connection(
-    stream: TcpStream,
-    router: Router,
-    draining: &GracefulShutdown,
-    held: impl Send + 'static,
-) {
+fn serve_connection(stream: TcpStream, door: Door, draining: &GracefulShutdown, held: impl Send + 'static) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new());
-    let service = TowerToHyperService::new(router);
+    let service = TowerToHyperService::new(door);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     let connection = draining.watch(connection);
     tokio::spawn(async move {

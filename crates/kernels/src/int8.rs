@@ -147,6 +147,17 @@ impl Codes {
         self.bytes.grow(rows * self.row_bytes());
     }
 
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.memory_bytes() + self.factors.capacity() * size_of::<RowFactor>()
+    }
+
+    /// Bytes that `rows` rows of `width` values take, at most.
+    pub fn bytes_for(rows: usize, width: usize, code_bytes: usize) -> usize {
+        // the list of factors may have grown to twice what it needs
+        rows * ((width * code_bytes).next_multiple_of(64) + 2 * size_of::<RowFactor>())
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.factors.len()

@@ -42,9 +42,16 @@ impl<T: Plain> AlignedVec<T> {
     /// Grows to at least `len` numbers; what is there stays, what is new is zero. Never shrinks.
     pub fn grow(&mut self, len: usize) {
         if len > self.len {
-            self.lines.resize((len * size_of::<T>()).div_ceil(LINE), Line([0; LINE]));
+            let lines = (len * size_of::<T>()).div_ceil(LINE);
+            self.lines.reserve_exact(lines - self.lines.len());
+            self.lines.resize(lines, Line([0; LINE]));
             self.len = len;
         }
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.lines.capacity() * LINE
     }
 }
 

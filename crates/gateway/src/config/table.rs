@@ -200,6 +200,8 @@ settings! {
         connections_max: usize = 1_024, "connections", ONE;
         /// Searches at one instant; more are answered with `overloaded`.
         search_concurrency_max: usize = 256, "searches", ONE;
+        /// How long a search may have to wait for a core, where more than four wait for each; above it, searches are answered with `overloaded`, unread.
+        search_wait_ms_max: u64 = 25, "milliseconds", ONE;
         /// Acknowledged operations that are not searchable yet; above it, ingest is answered with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
     }
@@ -214,6 +216,10 @@ settings! {
         packed_dir: String = String::new(), "folder", ANY;
         /// Bytes that embeddings of short requests may take to be given again; 0 turns that off.
         cache_bytes_max: usize = 16 * 1024 * 1024, "bytes", ANY;
+        /// Memory that embedding may take beside the weights: the working memory of the threads, the embeddings that are kept, and
+        /// requests for embeddings from their bodies to their replies. A request that finds no room is answered with `overloaded`, one
+        /// that needs more than there is with `payload_too_large`. 0 sets no limit. ONNX Runtime's own memory isn't counted.
+        memory_limit_bytes: usize = 0, "bytes", ANY;
         /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
         /// `overloaded`, at once.
         queue_wait_ms_max: u64 = 25, "ms", ONE;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use weir_api::{Code, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usage};
@@ -11,10 +12,10 @@ use super::Gateway;
 use super::body;
 use super::error::{ApiError, no_embedder};
 use super::vectors;
-use crate::inference::{Caching, Input, Lane, LoadedModel, Terms, Truncation, scale_to_length_one};
+use crate::inference::{Caching, Input, Lane, LoadedModel, Place, Terms, Truncation, scale_to_length_one};
 
 /// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
-const INTERACTIVE_TOKENS_MAX: usize = 512;
+pub(super) const INTERACTIVE_TOKENS_MAX: usize = 512;
 
 /// Texts of more bytes than this, together, are made tokens of on a thread of their own.
 const BYTES_AT_ONCE_MAX: usize = 8 << 10;
@@ -26,8 +27,9 @@ const FLOATS_AT_ONCE_MAX: usize = 8 << 10;
 pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
-    let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
+    let (bytes, place) = read_body(&gateway, request).await?;
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
+    drop(bytes);
     request.check(&gateway.config.request_limits())?;
     let model = gateway.models.get(&request.model);
     let model = model.ok_or_else(|| no_embedder(&gateway.models, &request.model))?.clone();
@@ -41,19 +43,29 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         caching,
         until,
         dimensions: request.dimensions,
+        place,
     };
-    let Made { embeddings, usage, truncated, split, .. } = embed(&gateway, wanted).await?;
+    let Made { embeddings, usage, truncated, split, place, .. } = embed(&gateway, wanted).await?;
     let format = request.encoding_format.unwrap_or_default();
     let mut response = in_time(is_long_reply(&embeddings), move || {
         if wants_raw {
-            return Ok(vectors::raw(&embeddings, &request.model, usage));
+            return Ok(vectors::raw(&embeddings, &request.model, usage, place));
         }
-        vectors::list(embeddings, format, request.model, usage)
+        vectors::list(embeddings, format, request.model, usage, place)
     })
     .await??;
     vectors::name_truncated(response.headers_mut(), &truncated);
     vectors::name_split(response.headers_mut(), &split);
     Ok(response)
+}
+
+/// Reads the body of a request for embeddings, when there is memory for it.
+pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Place), ApiError> {
+    let limit = gateway.config.limits.body_bytes_max;
+    // a caller who doesn't announce the length gets room for the longest
+    let announced = body::content_length(request.headers()).and_then(|bytes| usize::try_from(bytes).ok());
+    let place = gateway.scheduler.memory().for_body(announced.unwrap_or(limit).min(limit))?;
+    Ok((body::read(request, limit, "body_bytes_max").await?, place))
 }
 
 /// What shall be embedded, and how.
@@ -74,6 +86,8 @@ pub(super) struct Wanted {
     pub(super) until: Option<Instant>,
     /// The number of floats, if not the model's own. It is allowed.
     pub(super) dimensions: Option<u64>,
+    /// The memory that the request has.
+    pub(super) place: Place,
 }
 
 /// What became of it.
@@ -94,6 +108,8 @@ pub(super) struct Made {
     pub(super) queue: Duration,
     /// The time that it took to make embeddings of them.
     pub(super) inference: Duration,
+    /// The memory that the request has, until its reply is sent.
+    pub(super) place: Place,
 }
 
 /// Refuses a number of floats that the model was not trained for.
@@ -112,14 +128,17 @@ pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -
 }
 
 /// Makes tokens of the texts, embeds them in the lane that suits their number, and counts them.
-pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, ApiError> {
+pub(super) async fn embed(gateway: &Gateway, mut wanted: Wanted) -> Result<Made, ApiError> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
     let Wanted { caching, until, dimensions, .. } = wanted;
     let model = wanted.model.clone();
+    let mut place = std::mem::take(&mut wanted.place);
     let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
     let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
+    let dimension = model.dimension().unwrap_or_default();
+    place.and(gateway.scheduler.memory().for_embeddings(read.inputs.len(), dimension)?);
 
     let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
     let weights: Vec<usize> = read.inputs.iter().map(Input::tokens).collect();
@@ -145,6 +164,7 @@ pub(super) async fn embed(gateway: &Gateway, wanted: Wanted) -> Result<Made, Api
         tokenization,
         queue: made.waited,
         inference: (started.elapsed() - tokenization).saturating_sub(made.waited),
+        place,
     })
 }
 

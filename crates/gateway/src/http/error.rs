@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use weir_api::{Code, Invalid, Problem, ProblemItem};
@@ -15,7 +15,7 @@ use weir_api::{Code, Invalid, Problem, ProblemItem};
 use super::dialect::Dialect;
 use super::layers::RequestId;
 use crate::collections::CollectionError;
-use crate::inference::{InferenceError, Models, UpstreamError};
+use crate::inference::{InferenceError, Models, NoPlace, UpstreamError};
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
@@ -33,6 +33,12 @@ impl ApiError {
     /// An error of the request as a whole. Retryable codes say when to come again.
     pub(super) fn new(code: Code, message: impl Into<String>) -> ApiError {
         ApiError::from(Invalid::whole(code, message))
+    }
+
+    /// Too much at once; the caller may come again when those before him are answered.
+    pub(super) fn overloaded(message: impl Into<String>, wait: Duration) -> ApiError {
+        let retry_after_ms = u32::try_from(wait.as_millis()).ok();
+        ApiError { retry_after_ms, ..ApiError::new(Code::Overloaded, message) }
     }
 
     /// The same, with more places that are wrong.
@@ -111,15 +117,30 @@ impl From<weir_store::Error> for ApiError {
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> ApiError {
         match error {
-            InferenceError::TooLong { wait, .. } => ApiError {
-                retry_after_ms: u32::try_from(wait.as_millis()).ok(),
-                ..ApiError::new(Code::Overloaded, error.to_string())
-            },
+            InferenceError::TooLong { wait, .. } => ApiError::overloaded(error.to_string(), wait),
             InferenceError::TooMany { .. } | InferenceError::Stopping => {
                 ApiError::new(Code::Overloaded, error.to_string())
             }
             InferenceError::Upstream(error) => error.into(),
             InferenceError::Failed => ApiError::internal(&error),
+        }
+    }
+}
+
+impl From<NoPlace> for ApiError {
+    fn from(error: NoPlace) -> ApiError {
+        match error {
+            NoPlace::Now => ApiError::new(
+                Code::Overloaded,
+                "other requests for embeddings take all the memory that `inference.memory_limit_bytes` leaves them",
+            ),
+            NoPlace::Ever(bytes) => ApiError::new(
+                Code::PayloadTooLarge,
+                format!(
+                    "the request needs more memory than the {bytes} bytes that `inference.memory_limit_bytes` leaves to \
+                     requests for embeddings"
+                ),
+            ),
         }
     }
 }
@@ -210,27 +231,46 @@ impl IntoResponse for ApiError {
 
 /// The layer that writes the bodies of errors.
 pub(super) async fn render(request: Request, next: Next) -> Response {
-    let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
-    let dialect = Dialect::of(request.uri().path());
-    let wants_plain_json = dialect != Dialect::Native || accepts_only_json(&request);
+    let id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
+    let style = Style::of(request.uri().path(), request.headers());
     let mut response = next.run(request).await;
-    let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
-    *response.status_mut() = dialect.status(error.invalid.code);
-    let headers = response.headers_mut();
-    headers.remove(header::CONTENT_LENGTH);
-    let media = if wants_plain_json { "application/json" } else { "application/problem+json" };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    if let Some(ms) = error.retry_after_ms {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
-        headers.insert("retry-after-ms", HeaderValue::from(ms));
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        style.write(error, id.as_deref(), &mut response);
     }
-    *response.body_mut() = Body::from(dialect.render(error.into_problem(id)));
     response
 }
 
+/// How the errors of a request are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Style {
+    dialect: Dialect,
+    is_plain_json: bool,
+}
+
+impl Style {
+    /// That of a request for `path`.
+    pub(super) fn of(path: &str, headers: &HeaderMap) -> Style {
+        let dialect = Dialect::of(path);
+        Style { dialect, is_plain_json: dialect != Dialect::Native || accepts_only_json(headers) }
+    }
+
+    /// Makes `response` one that tells the error.
+    pub(super) fn write(self, error: ApiError, id: Option<&str>, response: &mut Response) {
+        *response.status_mut() = self.dialect.status(error.invalid.code);
+        let headers = response.headers_mut();
+        headers.remove(header::CONTENT_LENGTH);
+        let media = if self.is_plain_json { "application/json" } else { "application/problem+json" };
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        if let Some(ms) = error.retry_after_ms {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
+            headers.insert("retry-after-ms", HeaderValue::from(ms));
+        }
+        *response.body_mut() = Body::from(self.dialect.render(error.into_problem(id.map(str::to_owned))));
+    }
+}
+
 /// Whether the caller names `application/json` and not the media type of problems.
-fn accepts_only_json(request: &Request) -> bool {
-    let accept =
-        request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn accepts_only_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept.contains("application/json") && !accept.contains("application/problem+json")
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
@@ -30,21 +30,31 @@ const REQUEST_ID_BYTES_MAX: usize = 512;
 
 /// Takes the caller's request id or makes one, answers it, and opens the log's span.
 pub(super) async fn request_id(mut request: Request, next: Next) -> Response {
-    let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    let usable = |id: &&str| {
-        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
-    };
-    let id: Arc<str> = match sent.filter(usable) {
-        Some(id) => id.into(),
-        None => format!("req_{}", uuid::Uuid::new_v4().simple()).into(),
-    };
+    let id = id_of(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
     let span = tracing::info_span!("request", id = %id);
     let mut response = next.run(request).instrument(span).await;
-    if let Ok(value) = HeaderValue::from_str(&id) {
+    name(&mut response, &id);
+    response
+}
+
+/// The id that the caller gives a request, or one of ours.
+pub(super) fn id_of(headers: &HeaderMap) -> Arc<str> {
+    let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let usable = |id: &&str| {
+        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
+    };
+    match sent.filter(usable) {
+        Some(id) => id.into(),
+        None => format!("req_{}", uuid::Uuid::new_v4().simple()).into(),
+    }
+}
+
+/// Says in a response which request it answers.
+pub(super) fn name(response: &mut Response, id: &str) {
+    if let Ok(value) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    response
 }
 
 /// Counts and logs the request, by the route's pattern and never by its path.
@@ -54,10 +64,21 @@ pub(super) async fn observe(State(gateway): State<Gateway>, request: Request, ne
         request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
     let method = method_label(request.method());
     let response = next.run(request).await;
-    let (status, took) = (response.status().as_u16(), started.elapsed());
-    gateway.metrics.request(&route, method, status, took.as_secs_f64());
-    tracing::debug!(%route, method, status, ?took, "answered");
+    count(&gateway, &route, method, &response, started);
     response
+}
+
+/// Counts and logs a request that was answered.
+pub(super) fn count(
+    gateway: &Gateway,
+    route: &str,
+    method: &'static str,
+    response: &Response,
+    started: Instant,
+) {
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    gateway.metrics.request(route, method, status, took.as_secs_f64());
+    tracing::debug!(%route, method, status, ?took, "answered");
 }
 
 /// A method that we know; callers can invent any other.
@@ -155,10 +176,15 @@ pub(super) async fn hear_out(request: Request, next: Next) -> Response {
     let response = next.run(Request::from_parts(head, Body::from_stream(body.clone()))).await;
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
-        drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
+        read_out(body).await;
     }
     response
+}
+
+/// Reads what comes of a refused request's body, for a while.
+pub(super) async fn read_out(body: impl Stream<Item = Result<Bytes, axum::Error>>) {
+    let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
+    drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
 }
 
 /// A body that the handler reads from, and after it [`hear_out`].

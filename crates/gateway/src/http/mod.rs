@@ -5,6 +5,7 @@ mod collections;
 mod cursor;
 mod dialect;
 mod documents;
+mod door;
 mod embeddings;
 mod error;
 mod feedback;
@@ -36,6 +37,7 @@ use crate::config::Config;
 use crate::inference::{Models, Scheduler};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
+pub use door::Door;
 use error::ApiError;
 pub use error::chain;
 pub use openapi::{ROUTES, Route, document as openapi_document};
@@ -116,6 +118,19 @@ impl Gateway {
         })
     }
 
+    /// Whether a search that comes now has its turn in time.
+    fn check_turns(&self) -> Result<(), ApiError> {
+        let (wait, limit) = (self.scheduler.turns().wait(), self.config.limits.search_wait_ms_max);
+        if wait <= Duration::from_millis(limit) {
+            return Ok(());
+        }
+        let message = format!(
+            "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
+            wait.as_millis()
+        );
+        Err(ApiError::overloaded(message, wait))
+    }
+
     /// Memory for the body of an ingest request; a caller who doesn't announce its length gets room for the longest.
     fn room_for_ingest(&self, announced: Option<u64>) -> Result<OwnedSemaphorePermit, ApiError> {
         let most = self.config.limits.ingest_body_bytes_max;
@@ -142,12 +157,12 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Every route and every layer, in order.
 ///
-/// A request passes, from the outside in: its id and the log's span; counting; the rendering of errors; whether it
+/// A request passes, from the outside in: the [`Door`], which turns away what can't be answered in time; its id and the log's span; counting; the rendering of errors; whether it
 /// comes by a name and from a page that are ours; who calls; the deadline; hearing out a refused caller; then its handler, which reads the body up to the route's limit, checks it, and
 /// takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
 /// way and touch neither model nor disk.
-pub fn router(gateway: Gateway) -> Router {
-    Router::new()
+pub fn router(gateway: Gateway) -> Door {
+    let routes = Router::new()
         .route("/v1/ingest", post(ingest::ingest))
         .route("/v1/search", post(search::search))
         .route("/v1/feedback", get(feedback::list).post(feedback::post))
@@ -193,7 +208,8 @@ pub fn router(gateway: Gateway) -> Router {
         .layer(from_fn(error::render))
         .layer(from_fn_with_state(gateway.clone(), layers::observe))
         .layer(from_fn(layers::request_id))
-        .with_state(gateway)
+        .with_state(gateway.clone());
+    Door::new(gateway, routes)
 }
 
 async fn no_route(uri: http::Uri) -> ApiError {

@@ -11,7 +11,9 @@ use weir_api::{
 
 use super::Gateway;
 use super::body::{self, Json};
-use super::embeddings::{Made, Wanted, check_dimensions, embed as embed_texts, in_time, is_long_reply};
+use super::embeddings::{
+    Made, Wanted, check_dimensions, embed as embed_texts, in_time, is_long_reply, read_body,
+};
 use super::error::ApiError;
 use super::vectors;
 use crate::inference::{LoadedModel, scale_to_length_one};
@@ -20,9 +22,10 @@ use crate::inference::{LoadedModel, scale_to_length_one};
 pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
-    let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
+    let (bytes, place) = read_body(&gateway, request).await?;
     let started = Instant::now();
     let request: EmbedRequest = weir_api::parse(&bytes)?;
+    drop(bytes);
     request.check(&gateway.config.request_limits())?;
     let model = gateway.models.default_model().ok_or_else(no_default_model)?.clone();
     check_dimensions(&model, request.dimensions).await?;
@@ -37,17 +40,19 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         caching,
         until,
         dimensions: request.dimensions,
+        place,
     };
     let mut made = embed_texts(&gateway, wanted).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
+    let place = std::mem::take(&mut made.place);
     let mut response = in_time(is_long_reply(&embeddings), move || {
         if is_scaled {
             embeddings.iter_mut().for_each(|embedding| scale_to_length_one(embedding));
         }
         if wants_raw {
-            return Ok(vectors::raw(&embeddings, &model.id, usage));
+            return Ok(vectors::raw(&embeddings, &model.id, usage, place));
         }
-        vectors::json(&embeddings, embeddings.iter().map(Vec::len).sum())
+        vectors::json(&embeddings, embeddings.iter().map(Vec::len).sum(), place)
     })
     .await??;
     describe(response.headers_mut(), &made, started.elapsed());

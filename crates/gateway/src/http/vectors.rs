@@ -1,6 +1,6 @@
 //! Embeddings on the wire: numbers, base64, raw bytes.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -10,6 +10,7 @@ use weir_api::{
 };
 
 use super::error::ApiError;
+use crate::inference::Place;
 
 const RAW: &str = "application/octet-stream";
 
@@ -31,6 +32,7 @@ pub(super) fn list(
     format: EncodingFormat,
     model: String,
     usage: Usage,
+    place: Place,
 ) -> Result<Response, ApiError> {
     let floats = embeddings.iter().map(Vec::len).sum();
     let items = embeddings.into_iter().enumerate().map(|(index, embedding)| EmbeddingItem {
@@ -41,21 +43,21 @@ pub(super) fn list(
             EncodingFormat::Base64 => EncodedEmbedding::Base64(STANDARD.encode(bytes(&[embedding]))),
         },
     });
-    json(&EmbeddingsReply { object: ListObject::List, data: items.collect(), model, usage }, floats)
+    json(&EmbeddingsReply { object: ListObject::List, data: items.collect(), model, usage }, floats, place)
 }
 
 /// A reply in JSON that holds about this many floats.
-pub(super) fn json(reply: &impl serde::Serialize, floats: usize) -> Result<Response, ApiError> {
+pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Place) -> Result<Response, ApiError> {
     // the longest floats take 16 bytes with their comma; base64 takes less
     let mut text = Vec::with_capacity(256 + 14 * floats);
     serde_json::to_writer(&mut text, reply).map_err(|error| ApiError::internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from(text)).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/json")], held(text, place)).into_response())
 }
 
 /// The reply to a caller who [`wants_raw`]: the floats of all embeddings one after the other, and what they are as headers.
-pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage) -> Response {
+pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Place) -> Response {
     let dimension = embeddings.first().map_or(0, Vec::len);
-    let mut response = Body::from(bytes(embeddings)).into_response();
+    let mut response = held(bytes(embeddings), place).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(RAW));
     set(headers, "x-embedding-count", embeddings.len());
@@ -92,6 +94,17 @@ fn name_texts(headers: &mut HeaderMap, [names, count]: [&'static str; 2], texts:
 /// Sets a header to a number.
 pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: usize) {
     headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+}
+
+/// A body that keeps its place in memory until it is sent.
+fn held(content: Vec<u8>, place: Place) -> Body {
+    struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Place);
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Body::from(Bytes::from_owner(Held(content, place)))
 }
 
 /// The floats of all embeddings as bytes, little-endian.

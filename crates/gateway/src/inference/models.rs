@@ -166,6 +166,11 @@ impl Models {
         self.rerankers.iter().find(|model| is_called(name, &model.id, &model.alias))
     }
 
+    /// Whether every model's embeddings wait for the threads of this process.
+    pub fn are_local(&self) -> bool {
+        self.iter().all(|model| matches!(model.embedder, Embedder::Local(_) | Embedder::Onnx(_)))
+    }
+
     /// Every model that embeds.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<LoadedModel>> {
         self.embedders.iter()

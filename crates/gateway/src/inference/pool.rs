@@ -168,7 +168,7 @@ pub(super) struct Settings {
 /// How a pool's threads compete for cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// A little behind the threads that answer requests, so that refusing takes no time.
+    /// As [`stand_by`] says.
     Soon,
     /// One as [`stand_back`] says; the others take only what nobody else wants, and give a core back at once.
     WhenIdle,
@@ -184,6 +184,11 @@ pub fn stand_back() {
     set_niceness(BACK_NICENESS);
 }
 
+/// Makes the calling thread stand a little behind those that answer requests, so that refusing takes no time.
+pub(super) fn stand_by() {
+    set_niceness(SOON_NICENESS);
+}
+
 /// A thread that may not stand back does its work all the same.
 fn set_niceness(niceness: i32) {
     rustix::process::setpriority_process(None, niceness).ok();
@@ -192,7 +197,7 @@ fn set_niceness(niceness: i32) {
 impl Standing {
     fn take(self, number: usize) {
         match self {
-            Standing::Soon => set_niceness(SOON_NICENESS),
+            Standing::Soon => stand_by(),
             Standing::WhenIdle if number == 0 => stand_back(),
             Standing::WhenIdle => {
                 let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);

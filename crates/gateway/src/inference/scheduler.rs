@@ -17,8 +17,10 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::cache::{Cache, Key};
 use super::input::Input;
+use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings, Standing};
+use super::turns::Turns;
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
@@ -107,7 +109,7 @@ pub enum InferenceError {
     Failed,
 }
 
-/// Owns the threads that embed. Cloning gives another handle to the same threads.
+/// Owns the threads that embed, and the turns of searches. Cloning gives another handle to the same threads.
 #[derive(Clone)]
 pub struct Scheduler(Arc<Parts>);
 
@@ -118,6 +120,8 @@ struct Parts {
     cache: Cache,
     metrics: Metrics,
     turns: Turns,
+    rescoring: Rescoring,
+    memory: Memory,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
 }
@@ -127,7 +131,12 @@ impl Scheduler {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(settings: &Inference, metrics: Metrics) -> std::io::Result<Scheduler> {
+    pub fn start(
+        settings: &Inference,
+        turns: Turns,
+        memory: Memory,
+        metrics: Metrics,
+    ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
         let interactive = Pool::start(Settings {
@@ -155,7 +164,9 @@ impl Scheduler {
             bulk_room,
             cache,
             metrics,
-            turns: Turns::of(threads.saturating_sub(1).max(1)),
+            turns,
+            rescoring: Rescoring::of(threads.saturating_sub(1).max(1)),
+            memory,
             queue_tokens_max,
             queue_wait_max,
         })))
@@ -281,22 +292,22 @@ impl Scheduler {
         engine: &Engine,
         sequences: Vec<Sequence>,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let Parts { interactive, metrics, turns, .. } = &*self.0;
+        let Parts { interactive, metrics, rescoring, .. } = &*self.0;
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-        let _waiting = turns.wait_in_line(tokens, self.0.queue_tokens_max)?;
+        let _waiting = rescoring.wait_in_line(tokens, self.0.queue_tokens_max)?;
         let mut placed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
         placed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
         let (order, sequences): (Vec<usize>, Vec<Sequence>) = placed.into_iter().unzip();
         let (batches, replies) = cut(engine, sequences);
         let made = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
             batch.queued = Some(metrics.queued(Lane::Interactive.name(), batch.sequences.len()));
-            let place = turns.places.clone().acquire_owned().await;
+            let place = rescoring.places.clone().acquire_owned().await;
             batch.room = Some(place.map_err(|_| InferenceError::Stopping)?);
             interactive.push(vec![batch], InferenceError::Stopping, |_| Ok(()))?;
             reply.await.map_err(|_| self.0.why_no_reply())
         });
         let made: Vec<Embedded> =
-            futures_util::stream::iter(made).buffered(turns.at_once).try_collect().await?;
+            futures_util::stream::iter(made).buffered(rescoring.at_once).try_collect().await?;
         let mut rows = vec![Vec::new(); order.len()];
         for (place, row) in order.into_iter().zip(made.into_iter().flat_map(|part| part.embeddings)) {
             rows[place] = row;
@@ -307,6 +318,22 @@ impl Scheduler {
     /// Whether the cache has the embedding of `input`, which must be of this model.
     pub fn knows(&self, model: &LoadedModel, input: &Input) -> bool {
         self.0.cache.has(&input.key(&model.own_fingerprint()))
+    }
+
+    /// The turns of searches at the cores.
+    pub fn turns(&self) -> &Turns {
+        &self.0.turns
+    }
+
+    /// What requests for embeddings may take of the memory.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// Why the interactive lane would refuse every text that came now, known ones included.
+    pub fn refuses(&self, caching: Caching) -> Option<InferenceError> {
+        let may_know = caching == Caching::On && self.0.cache.is_on();
+        if may_know { None } else { self.0.admit(self.0.interactive.load(), 1).err() }
     }
 
     /// Tokens that wait in the interactive lane.
@@ -323,7 +350,7 @@ impl Scheduler {
     /// [`InferenceError::Stopping`].
     pub fn stop(&self) {
         self.0.bulk_room.close();
-        self.0.turns.places.close();
+        self.0.rescoring.places.close();
         self.0.interactive.stop();
         self.0.bulk.stop();
     }
@@ -351,7 +378,7 @@ impl Parts {
 }
 
 /// Who takes turns in the interactive lane.
-struct Turns {
+struct Rescoring {
     /// Micro-batches at one instant.
     places: Arc<Semaphore>,
     at_once: usize,
@@ -359,15 +386,15 @@ struct Turns {
     waiting: AtomicUsize,
 }
 
-impl Turns {
-    fn of(at_once: usize) -> Turns {
-        Turns { places: Arc::new(Semaphore::new(at_once)), at_once, waiting: AtomicUsize::new(0) }
+impl Rescoring {
+    fn of(at_once: usize) -> Rescoring {
+        Rescoring { places: Arc::new(Semaphore::new(at_once)), at_once, waiting: AtomicUsize::new(0) }
     }
 
     /// Counts tokens that wait, up to a limit. Where nobody waits, any number may come.
     fn wait_in_line(&self, tokens: usize, limit: usize) -> Result<Waiting<'_>, InferenceError> {
         let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
-        let waiting = Waiting { turns: self, tokens };
+        let waiting = Waiting { rescoring: self, tokens };
         if queued > 0 && queued + tokens > limit {
             return Err(InferenceError::TooMany { queued, limit });
         }
@@ -377,13 +404,13 @@ impl Turns {
 
 /// Tokens that wait for their turns, until it is dropped.
 struct Waiting<'a> {
-    turns: &'a Turns,
+    rescoring: &'a Rescoring,
     tokens: usize,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.turns.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+        self.rescoring.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
     }
 }
 

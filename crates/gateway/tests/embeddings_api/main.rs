@@ -6,6 +6,7 @@
 
 mod cache;
 mod formats;
+mod memory;
 mod models;
 mod onnx;
 mod openai_client;

@@ -1,10 +1,11 @@
 //! Too much at once, and too slow: each dialect has its own status for it, and says when to come again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::client::Client;
+use crate::support::client::{Client, Reply};
 use crate::{post, with_the_model};
 
 #[test]
@@ -31,6 +32,41 @@ fn a_full_queue_tells_callers_to_come_again() {
         200,
         "when the others are gone there is room"
     );
+}
+
+#[test]
+fn short_texts_before_a_full_queue_are_refused_unread() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let gateway = with_the_model(&[
+        ("WEIR_INFERENCE_THREADS", "1"),
+        ("WEIR_INFERENCE_QUEUE_TOKENS_MAX", "1"),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+    ]);
+    let long = json!({"model": "all-MiniLM-L6-v2", "input": "river ".repeat(200)}).to_string();
+    let (is_over, started) = (AtomicBool::new(false), Instant::now());
+    let unread = |path| gateway.send("POST", path, Some(b"this is no JSON"));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while !is_over.load(Ordering::Relaxed) && started.elapsed() < PATIENCE {
+                    client.send("POST", "/v1/embeddings", Some(long.as_bytes()));
+                }
+            });
+        }
+        let all = [("/v1/embeddings", 503, "overloaded"), ("/embed", 429, "Overloaded")].map(
+            |(path, status, code)| {
+                let is_it = |reply: &Reply| reply.status == status || started.elapsed() > PATIENCE;
+                (std::iter::repeat_with(|| unread(path)).find(is_it).unwrap(), status, code)
+            },
+        );
+        is_over.store(true, Ordering::Relaxed);
+        for (refused, status, code) in all {
+            assert_eq!((refused.status, refused.header("retry-after")), (status, "1"), "{}", refused.text);
+            assert!(refused.text.contains(code), "{}", refused.text);
+        }
+    });
+    assert_eq!(unread("/v1/embeddings").status, 400, "when the others are gone there is room");
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::documented::check_error;
-use crate::support::client::Client;
+use crate::support::client::{Client, Reply};
 use crate::{Gateway, in_repository};
 
 /// Whatever shall happen here happens long before.
@@ -36,6 +37,42 @@ fn searches_beyond_the_concurrency_limit_are_told_to_come_again() {
     assert!(problem["detail"].as_str().unwrap().contains("limits.search_concurrency_max"), "{problem}");
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(gateway.search("w7", "lexical").len(), 1, "when the others are gone there is room");
+}
+
+#[test]
+fn searches_that_would_wait_too_long_for_a_core_are_refused_unread() {
+    let gateway = Gateway::start_with(&[("WEIR_LIMITS_SEARCH_WAIT_MS_MAX", "1")]);
+    let words: Vec<String> = (0..200).map(|i| format!("w{i}")).collect();
+    let text = words.join(" ");
+    let documents: Vec<Value> = (0..200).map(|i| json!({"id": format!("d{i}"), "text": text})).collect();
+    gateway.ingest(&documents);
+    let body = json!({"query": text, "mode": "lexical", "top_k": 100}).to_string();
+    let unread = || gateway.send("POST", "/v1/search", Some(b"this is no JSON"));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (is_over, started) = (AtomicBool::new(false), Instant::now());
+    let refused = std::thread::scope(|scope| {
+        for _ in 0..8 * cores {
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while !is_over.load(Ordering::Relaxed) && started.elapsed() < PATIENCE {
+                    client.send("POST", "/v1/search", Some(body.as_bytes()));
+                }
+            });
+        }
+        let is_it = |reply: &Reply| reply.status != 400 || started.elapsed() > PATIENCE;
+        let refused = std::iter::repeat_with(unread).find(is_it);
+        is_over.store(true, Ordering::Relaxed);
+        refused.unwrap()
+    });
+    let problem = check_error(&refused, "overloaded", "a search too many");
+    assert!(problem["detail"].as_str().unwrap().contains("limits.search_wait_ms_max"), "{problem}");
+    assert_eq!(problem["request_id"], refused.header("x-request-id"));
+    assert_eq!(refused.header("retry-after"), "1");
+    let wait: u32 = refused.header("retry-after-ms").parse().unwrap();
+    assert!(wait > 1, "the line was longer than its limit");
+    let metrics = gateway.send("GET", "/metrics", None).text;
+    assert!(metrics.contains(r#"route="/v1/search",method="POST",status="503""#), "{metrics}");
+    check_error(&unread(), "invalid_json", "when the others are gone there is room");
 }
 
 #[test]

@@ -49,6 +49,18 @@ fn an_address_that_others_can_reach_needs_to_be_meant() {
 }
 
 #[test]
+fn a_memory_limit_with_no_room_for_one_text_is_refused_and_says_what_is_needed() {
+    let (folder, model) = (tempfile::tempdir().unwrap(), in_repository("models/all-MiniLM-L6-v2"));
+    let start = |limit: &str| {
+        let mut command = serve(folder.path(), &["--model", model.to_str().unwrap()]);
+        command.env("WEIR_INFERENCE_THREADS", "2").env("WEIR_INFERENCE_MEMORY_LIMIT_BYTES", limit);
+        command
+    };
+    let limit = "`inference.memory_limit_bytes` is 20000000, and ";
+    check(&mut start("20000000"), &[limit, "lower `inference.threads` or `inference.cache_bytes_max`"]);
+}
+
+#[test]
 fn a_second_gateway_over_the_same_data_is_refused_and_the_first_goes_on() {
     let gateway = Gateway::start();
     gateway.ingest(&[json!({"id": "a", "text": "a weir"})]);

@@ -14,8 +14,16 @@ pub(super) enum Part {
 
 /// What the caller hears when a part failed by `error`, or was not ready in time when there is none; the log has it all.
 pub(super) fn reason(part: Part, error: Option<&InferenceError>) -> DegradedReason {
-    if let Some(error) = error {
-        tracing::warn!(?part, %error, "a search goes on without a part of it");
+    match error {
+        // there may be thousands of these a second, and a metric counts them
+        Some(InferenceError::TooMany { .. } | InferenceError::TooLong { .. }) | None => {
+            tracing::debug!(
+                ?part,
+                error = error.map(tracing::field::display),
+                "a search goes on without a part of it"
+            );
+        }
+        Some(error) => tracing::warn!(?part, %error, "a search goes on without a part of it"),
     }
     let of = match part {
         Part::Embedding => [

@@ -116,7 +116,8 @@ impl Call {
             Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
         };
         plan.search.embedding = embedding.vector;
-        let found = plan.collection.engine.search(&self.caller, plan.search.clone()).await;
+        let search = plan.collection.engine.search(&self.caller, plan.search.clone());
+        let found = gateway.scheduler.turns().run(search).await;
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
         let hits = std::mem::take(&mut found.hits);
         let page = rescore::page(gateway, &plan, hits, self.started + time.mul_f64(RESCORING_SHARE)).await?;
