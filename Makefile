@@ -38,8 +38,8 @@ check: ## format, lints, the plan of the house, dead links; about a minute
 test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED)
-	$(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
-	$(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 

@@ -23,5 +23,5 @@ CARGO_TARGET_DIR=$cache/ort-target cargo build --release --locked --manifest-pat
     { echo "bench/encoder: ONNX Runtime from Rust did not build, left out" >&2; rm -f "$cache/ort-target/release/bench-ort"; }
 
 "$python" bench/encoder/export.py --model "$model" --out "$cache/models"
-"$python" bench/encoder/measure.py --binaries "${CARGO_TARGET_DIR:-target}/release/examples" --model "$model" --cache "$cache" \
+PYTHONPATH=bench "$python" bench/encoder/measure.py --binaries "${CARGO_TARGET_DIR:-target}/release/examples" --model "$model" --cache "$cache" \
     --minutes "${MINUTES:-7.5}" --out "${OUT:-docs/benchmarks}"

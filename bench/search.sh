@@ -28,4 +28,4 @@ arguments=(--binaries "$target/examples" --out "${OUT:-docs/benchmarks}" --secon
 [ -z "${DATA:-}" ] || arguments+=(--data "$DATA")
 [ -z "${SIZES:-}" ] || read -ra sizes <<<"$SIZES"
 [ -z "${SIZES:-}" ] || arguments+=(--sizes "${sizes[@]}")
-"$python" bench/search/measure.py "${arguments[@]}" "$@"
+PYTHONPATH=bench "$python" bench/search/measure.py "${arguments[@]}" "$@"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cases import ROOT, Case
+from processes import EngineError, LineProcess
 
 HERE = Path(__file__).resolve().parent
 PRECISIONS = ("int8", "bf16", "f32")
-
-
-class EngineError(Exception):
-    """An engine's process did not answer; the message ends with what it wrote."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +106,13 @@ def ort_environment() -> dict[str, str]:
     return {"ORT_DYLIB_PATH": str(libraries[0])} if libraries else {}
 
 
-class Process:
+class Process(LineProcess):
     """An engine's process, alive until it's closed and bound to its cores."""
 
     def __init__(self, engine: Engine, cores: Iterable[int]) -> None:
         self.engine = engine
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            ["taskset", "--cpu-list", ",".join(map(str, cores)), *engine.command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=os.environ | engine.environment,
-            cwd=ROOT,
-            text=True,
-        )
+        command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *engine.command]
+        super().__init__(engine.name, command, os.environ | engine.environment, ROOT)
         try:
             ready = self._read()
         except EngineError:
@@ -134,16 +120,6 @@ class Process:
             raise
         self.detail = str(ready["detail"])
         self.load_ms = ready["load_ns"] / 1e6
-
-    def call(self, **request: Any) -> dict[str, Any]:
-        """The reply to a request."""
-        assert self._process.stdin is not None, "it was opened as a pipe"
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the reply tells why
-        return self._read()
 
     def load(self, case: Case) -> None:
         """Hands a case over; it is not measured yet."""
@@ -165,20 +141,3 @@ class Process:
         """Resident memory now."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._log):
-            if pipe is not None:
-                pipe.close()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None, "it was opened as a pipe"
-        line = self._process.stdout.readline()
-        if not line:
-            self._log.seek(0)
-            wrote = self._log.read()[-1500:].decode(errors="replace")
-            raise EngineError(f"{self.engine.name} stopped:\n{wrote}")
-        return dict(json.loads(line))

@@ -30,7 +30,8 @@ import cases
 import engines
 import report
 from cases import FOUR, ROOT, Case
-from engines import Engine, EngineError, Process, Setup
+from engines import Engine, Process, Setup
+from processes import EngineError
 
 # Threads of some engines spin for a while after a call: the next engine must not share its cores with them.
 SETTLE_SECONDS = 0.02

@@ -8,11 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from processes import EngineError, LineProcess
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -26,10 +27,6 @@ BULK_DOCUMENTS = 10_000
 # They read what another has built.
 BUILT_BY = {"LanceDB, by hand": "LanceDB"}
 MODES = ("hybrid", "lexical", "dense")
-
-
-class EngineError(Exception):
-    """An engine's process did not answer; the message ends with what it wrote."""
 
 
 @dataclass(frozen=True)
@@ -186,21 +183,13 @@ class Opened:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Process:
+class Process(LineProcess):
     """An engine's process, alive until it's closed."""
 
     def __init__(self, setup: Setup, engine: Engine, index: Path, cores: Iterable[int]) -> None:
         self.engine = engine
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            pinned(engine.command(setup, "serve", index), cores),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment(setup),
-            cwd=ROOT,
-            text=True,
-        )
+        command = pinned(engine.command(setup, "serve", index), cores)
+        super().__init__(engine.name, command, environment(setup), ROOT)
         # whose memory counts, beside the worker's own children: the worker, or the server that it asks
         self._pid = self._process.pid
         try:
@@ -214,16 +203,6 @@ class Process:
         except EngineError:
             self.close()
             raise
-
-    def call(self, **request: Any) -> dict[str, Any]:
-        """The reply to a request."""
-        assert self._process.stdin is not None, "it was opened as a pipe"
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the reply tells why
-        return self._read()
 
     def memory(self) -> Memory:
         """Resident memory now, that of all children of a server included; shared pages once."""
@@ -253,20 +232,8 @@ class Process:
         try:
             self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for pipe in (self._process.stdout, self._log):
-            if pipe is not None:
-                pipe.close()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None, "it was opened as a pipe"
-        line = self._process.stdout.readline()
-        if not line:
-            self._log.seek(0)
-            wrote = self._log.read()[-1500:].decode(errors="replace")
-            raise EngineError(f"{self.engine.name} stopped:\n{wrote}")
-        return dict(json.loads(line))
+            pass  # it's killed
+        super().close()
 
 
 def children(pid: int) -> list[int]:

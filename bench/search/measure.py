@@ -29,7 +29,8 @@ import engines
 import report
 import truth as truths
 from corpus import Corpus
-from engines import Engine, EngineError, Process, Setup
+from engines import Engine, Process, Setup
+from processes import EngineError
 from report import Place, Report
 
 SIZES = (10_000, 50_000, 100_000, 200_000, 1_000_000)

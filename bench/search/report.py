@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import platform
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from corpus import Facts as CorpusFacts
 from engines import MODES, OURS, Built, Engine, Memory, Opened
+from pages import machine, number, table
 from prose import METHOD, TOP
 
 
@@ -172,33 +170,6 @@ def figures(report: Report) -> dict[str, Any]:
 def rounded(value: float | None) -> float | None:
     """Five places."""
     return None if value is None else round(value, 5)
-
-
-def machine() -> str:
-    """Processor, cores, system."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    facts = dict(reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line]))
-    flags = facts.get("flags", "").split()
-    sets = [name for name, flag in (("AVX2", "avx2"), ("AVX-512", "avx512f"), ("VNNI", "avx512_vnni")) if flag in flags]
-    system = f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}"
-    name = facts.get("model name", platform.machine())
-    family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
-    return (
-        f"{os.cpu_count()} cores of {name} ({family}; {', '.join(sets)}), {system}, Python {platform.python_version()}"
-    )
-
-
-def table(headings: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; all columns but the first are figures."""
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def number(value: float | None) -> str:
-    """Three figures."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}"
 
 
 def bold(name: str) -> str:

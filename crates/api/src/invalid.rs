@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             message,
             "unknown field `topk`, expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
-             `mode`, `fusion`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
+             `mode`, `fusion`, `rerank`, `late_interaction`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
              `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
     }

@@ -42,11 +42,12 @@ pub use list::List;
 pub use models::{Capability, ModelObject, ModelReply, ModelsReply};
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
-    BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES, DegradedReason,
-    EmbeddingSource, Explain, ExplainFusion, Explanation, Facet, FacetCount, Fusion, FusionMethod,
-    FusionWeights, GroupBy, Json, LegCounts, LegPlace, Mode, Order, Ranks, Scores, SearchAnswer, SearchReply,
-    SearchRequest, SearchResult, Snippet, Sort, TermShare, Timings, Total, TotalRelation, WhyNot,
-    WhyNotStage,
+    BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
+    DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
+    Explanation, Facet, FacetCount, FusedPlace, Fusion, FusionMethod, FusionWeights, GroupBy, Json,
+    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, LegCounts, LegPlace, Mode, Order, RERANK_TOP_N_MAX, Ranks,
+    Rerank, RerankBy, Scores, SearchAnswer, SearchReply, SearchRequest, SearchResult, Snippet, Sort,
+    TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
 };
 pub use tei::{
     EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,

@@ -10,7 +10,7 @@ use crate::ListObject;
 pub struct ModelsReply {
     /// Always `list`.
     pub object: ListObject,
-    /// The models, the default one first.
+    /// The models, the default one first, and those that rerank last.
     pub data: Vec<ModelReply>,
 }
 
@@ -29,11 +29,12 @@ pub struct ModelReply {
     pub alias: Vec<String>,
     /// What it can do.
     pub capabilities: Vec<Capability>,
-    /// Floats of an embedding; null as long as an upstream has not told.
+    /// Floats of an embedding; null as long as an upstream has not told, and for a model that makes none.
     pub dimensions: Option<usize>,
-    /// Tokens of a text that it reads, the special ones included; null for a model without such a limit.
+    /// Tokens of a text, or of query and text together, that it reads, the special ones included; null for a model without such a
+    /// limit.
     pub max_input_tokens: Option<usize>,
-    /// Hash of everything that decides an embedding.
+    /// Hash of everything that decides an embedding or a score.
     pub fingerprint: String,
 }
 
@@ -52,4 +53,6 @@ pub enum ModelObject {
 pub enum Capability {
     /// It embeds texts.
     Embeddings,
+    /// It says how well a text answers a query.
+    Rerank,
 }

@@ -1,7 +1,8 @@
 //! Model files in, embeddings out: a BERT-family encoder on the CPU.
 //!
 //! [`Model::load`] reads a folder in the Hugging Face layout. A text becomes token ids ([`Tokenizer::encode`]), ids
-//! become a unit vector ([`Model::embed`]) or one for each token ([`Model::embed_tokens`]). A model with a classification
+//! become a unit vector ([`Model::embed`]) or one for each token ([`Model::embed_tokens`]), which two texts can be compared by
+//! ([`Model::compare_tokens`]). A model with a classification
 //! head reads pairs of texts ([`Tokenizer::encode_pair`]) and gives logits ([`Model::classify`]). Batches are packed: the tokens of all sequences stand one after the
 //! other in one matrix without padding, and attention walks the sequences one by one.
 //!

@@ -6,7 +6,7 @@ use weir_kernels::Kernels;
 
 use crate::config::{self, ModelConfig};
 use crate::forward::Scratch;
-use crate::tokenizer::{EncodedPair, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use crate::weights::{self, Weights};
 use crate::{LoadError, Pooling, Prompts, output};
 
@@ -206,8 +206,27 @@ impl Model {
         Some(cut)
     }
 
-    /// Classifies pairs of texts, as [`Tokenizer::encode_pair`] makes them; `out` gets the logits of each pair, one for each
-    /// of [`ModelInfo::labels`].
+    /// How like each of `sequences` is to a text with the token embeddings `tokens`, which [`Model::embed_tokens`] made: the mean, over
+    /// these, of the best cosine with a token of the sequence. `out` gets a number for each sequence. Special tokens of the sequences
+    /// don't count; leave out those of `tokens` too.
+    ///
+    /// Source: Khattab, Zaharia, SIGIR 2020 (late interaction); the mean instead of the sum, so that the length of the text makes no
+    /// difference.
+    ///
+    /// # Panics
+    /// As [`Model::embed`], and when `tokens` is empty or no whole number of embeddings.
+    pub fn compare_tokens(
+        &self,
+        tokens: &[f32],
+        sequences: &[&[u32]],
+        scratch: &mut Scratch,
+        out: &mut [f32],
+    ) {
+        output::compare_tokens(self, tokens, sequences, scratch, out);
+    }
+
+    /// Classifies pairs of texts, as [`Tokenizer::encode_pair`] makes them: the ids of each pair, and where the tokens of type 1 begin in
+    /// it. `out` gets the logits of each pair, one for each of [`ModelInfo::labels`].
     ///
     /// A cross-encoder has one label, and the sigmoid of its logit says how relevant the second text is to the first.
     /// Pairs count as batches as in [`Model::embed`], and come out the same alone.
@@ -215,7 +234,7 @@ impl Model {
     /// # Panics
     /// When the model has no head, a pair is longer than `max_tokens`, an id is not in the vocabulary, or `out` has
     /// another length than `labels` for each pair.
-    pub fn classify(&self, pairs: &[EncodedPair], scratch: &mut Scratch, out: &mut [f32]) {
-        output::classify(self, pairs, scratch, out);
+    pub fn classify(&self, pairs: &[&[u32]], second: &[usize], scratch: &mut Scratch, out: &mut [f32]) {
+        output::classify(self, pairs, second, scratch, out);
     }
 }

@@ -4,7 +4,6 @@ use crate::Pooling;
 use crate::config::Family;
 use crate::forward::{self, Scratch};
 use crate::model::Model;
-use crate::tokenizer::EncodedPair;
 use crate::weights::Dense;
 
 /// See [`Model::embed`].
@@ -33,19 +32,56 @@ pub(crate) fn embed_tokens(
     }
 }
 
+/// See [`Model::compare_tokens`].
+pub(crate) fn compare_tokens(
+    model: &Model,
+    tokens: &[f32],
+    sequences: &[&[u32]],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
+    let width = model.config.network.hidden_size;
+    assert!(!tokens.is_empty() && tokens.len().is_multiple_of(width), "compare_tokens: tokens is no list");
+    assert_eq!(out.len(), sequences.len(), "compare_tokens: out has the wrong length");
+    forward::run(model, sequences, &[], scratch);
+    let mut rows = scratch.rows(width);
+    let mut best = vec![0.0; tokens.len() / width];
+    let mut own = vec![0.0; width];
+    for (ids, out) in sequences.iter().zip(out) {
+        best.fill(-1.0f32);
+        for (place, row) in rows.by_ref().take(ids.len()).enumerate() {
+            // one special token stands at each end
+            let is_special = place == 0 || place + 1 == ids.len();
+            if is_special && ids.len() > 2 {
+                continue;
+            }
+            own.copy_from_slice(row);
+            normalise(model, &mut own);
+            for (best, token) in best.iter_mut().zip(tokens.chunks_exact(width)) {
+                *best = best.max((model.kernels.dot)(token, &own));
+            }
+        }
+        *out = best.iter().sum::<f32>() / best.len() as f32;
+    }
+}
+
 /// See [`Model::classify`].
-pub(crate) fn classify(model: &Model, pairs: &[EncodedPair], scratch: &mut Scratch, out: &mut [f32]) {
+pub(crate) fn classify(
+    model: &Model,
+    pairs: &[&[u32]],
+    second: &[usize],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
     let network = &model.config.network;
     let labels = network.labels.len();
     assert!(labels > 0, "classify: the model has no classification head");
     assert_eq!(out.len(), pairs.len() * labels, "classify: out has the wrong length");
-    let sequences: Vec<&[u32]> = pairs.iter().map(|pair| pair.ids.as_slice()).collect();
-    let second: Vec<usize> = pairs.iter().map(|pair| pair.second).collect();
-    forward::run(model, &sequences, &second, scratch);
+    forward::run(model, pairs, second, scratch);
     let Some(head) = &model.weights.layout.head else { return };
     let mut rows = scratch.rows(network.hidden_size);
     let mut middle = vec![0.0; network.hidden_size];
-    for (ids, logits) in sequences.iter().zip(out.chunks_exact_mut(labels)) {
+    for (ids, logits) in pairs.iter().zip(out.chunks_exact_mut(labels)) {
         let Some(first) = rows.next() else { return };
         dense(model, &head.dense, first, &mut middle);
         middle.iter_mut().for_each(|x| *x = activated(network.family, *x));

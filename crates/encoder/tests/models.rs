@@ -89,7 +89,9 @@ fn embed(model: &Model, batch: &[&[u32]]) -> Vec<f32> {
 
 fn classify(model: &Model, batch: &[EncodedPair]) -> Vec<f32> {
     let mut out = vec![0.0; batch.len() * model.info().labels.len()];
-    model.classify(batch, &mut Scratch::new(), &mut out);
+    let ids: Vec<&[u32]> = batch.iter().map(|pair| pair.ids.as_slice()).collect();
+    let second: Vec<usize> = batch.iter().map(|pair| pair.second).collect();
+    model.classify(&ids, &second, &mut Scratch::new(), &mut out);
     out
 }
 
@@ -219,6 +221,36 @@ fn token_embeddings_equal_the_recordings_and_cost_the_pooled_one_nothing() {
             assert!((length - 1.0).abs() < 1e-5, "{name}: length {length}");
             assert!(cosine(got, expected) >= 0.999_99, "{name}: {}", cosine(got, expected));
         }
+    }
+}
+
+#[test]
+fn late_interaction_is_the_mean_of_the_best_cosines_without_special_tokens() {
+    for name in EMBEDDERS {
+        let model = model(name, Precision::F32);
+        let texts = recorded(name).texts;
+        let with_tokens: Vec<&Text> =
+            texts.iter().filter(|text| text.token_embeddings.is_some() && text.ids.len() > 2).collect();
+        // the inner tokens, of length one
+        let inner = |text: &Text| -> Vec<Vec<f32>> {
+            let all = text.token_embeddings.as_ref().unwrap();
+            all[1..all.len() - 1].to_vec()
+        };
+        let query = inner(with_tokens[0]);
+        let expected: Vec<f32> = with_tokens
+            .iter()
+            .map(|text| {
+                let best = |token: &Vec<f32>| {
+                    inner(text).iter().map(|other| cosine(token, other)).fold(f64::MIN, f64::max)
+                };
+                (query.iter().map(best).sum::<f64>() / query.len() as f64) as f32
+            })
+            .collect();
+        let batch: Vec<&[u32]> = with_tokens.iter().map(|text| text.ids.as_slice()).collect();
+        let mut got = vec![0.0; batch.len()];
+        model.compare_tokens(&query.concat(), &batch, &mut Scratch::new(), &mut got);
+        assert!(apart(&got, &expected) < 1e-4, "{name}: {got:?} is not {expected:?}");
+        assert!((got[0] - 1.0).abs() < 1e-4, "{name}: a text is all like itself, not {}", got[0]);
     }
 }
 

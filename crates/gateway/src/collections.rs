@@ -10,9 +10,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice};
-use weir_index::{Engine, EngineSettings, IndexError};
+use weir_index::query::{self, Query};
+use weir_index::{Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, OperationKind, Store};
+use weir_store::{Collection, CollectionId, Kept, OperationKind, Store};
 use weir_text::Language;
 
 use crate::clock::now;
@@ -41,7 +42,9 @@ pub struct OpenCollection {
     pub metrics: Metrics,
     /// Wakes the worker.
     pub work_came: Notify,
-    /// Ends the worker.
+    /// Wakes who takes up feedback.
+    pub feedback_came: Notify,
+    /// Ends both.
     pub closing: CancellationToken,
     /// The number of the newest operation that this process has seen acknowledged.
     accepted: AtomicU64,
@@ -49,7 +52,7 @@ pub struct OpenCollection {
     rebuild_until: u64,
     reached: watch::Sender<u64>,
     failure: Mutex<Option<String>>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Why a collection can't be opened or changed.
@@ -126,9 +129,23 @@ impl OpenCollection {
         self.work_came.notify_one();
     }
 
+    /// The newest operation that was acknowledged.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
     /// Acknowledged operations that are not searchable yet.
     pub fn pending_operations(&self) -> u64 {
-        self.accepted.load(Ordering::Relaxed).saturating_sub(self.engine.reached())
+        self.accepted().saturating_sub(self.engine.reached())
+    }
+
+    /// Reads a query; what doesn't parse, or names a field that the collection hasn't, is text.
+    pub fn read_query(&self, text: &str) -> Query {
+        let query = query::parse_forgiving(text);
+        if query.fields().is_empty() {
+            return query;
+        }
+        query.with_fields(|name| self.engine.has_field(name))
     }
 
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.
@@ -143,6 +160,11 @@ impl OpenCollection {
     /// Whether searches would miss what they found before the index was lost.
     pub fn is_rebuilding(&self) -> bool {
         self.engine.reached() < self.rebuild_until
+    }
+
+    /// What the store keeps of what is done.
+    pub fn kept(&self) -> Kept {
+        Kept { operations: self.ingest.operations_kept_max, jobs: self.ingest.jobs_kept_max }
     }
 
     /// Why the last batch could not be applied, while that is so.
@@ -174,11 +196,11 @@ impl OpenCollection {
 
     async fn close(&self) {
         self.closing.cancel();
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(worker) = worker
-            && worker.await.is_err()
-        {
-            tracing::error!(collection = self.name, "the ingest worker ended by a panic");
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
+            if worker.await.is_err() {
+                tracing::error!(collection = self.name, "a worker of the collection ended by a panic");
+            }
         }
         if let Err(error) = self.engine.close().await {
             tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
@@ -377,10 +399,18 @@ impl Collections {
         };
         let folder = self.folder(stored.id).join(stored.generation.id.to_string());
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
-        // the threads that an index starts stand back as the one that opens it
-        let opening = Engine::open_embedded(folder, engine_settings, stored.last_operation);
-        let opened = self.0.background.spawn(opening).await;
-        let opened = opened.unwrap_or(Err(IndexError::Interrupted)).map_err(index_error)?;
+        let mut opened =
+            self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
+        if (1..stored.pruned_to).contains(&opened.engine.reached()) {
+            tracing::warn!(collection = name, "the index is older than what it has missed: it is rebuilt");
+            opened.engine.close().await.map_err(index_error)?;
+            drop(opened);
+            remove_folder(&folder)?;
+            opened = self
+                .open_index(&folder, &engine_settings, stored.last_operation)
+                .await
+                .map_err(index_error)?;
+        }
         if let Some(reason) = &opened.rebuilt
             && stored.generation.indexed > 0
         {
@@ -413,18 +443,37 @@ impl Collections {
             ingest: self.0.config.ingest.clone(),
             metrics: self.0.metrics.clone(),
             work_came: Notify::new(),
+            feedback_came: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.indexed.max(stored.generation.complete_from),
             reached: watch::Sender::new(engine.reached()),
             failure: Mutex::default(),
-            worker: Mutex::default(),
+            workers: Mutex::default(),
             engine,
         });
-        let worker = self.0.background.spawn(crate::ingest::run(open.clone()));
-        *open.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        // the first search shall have the relevance of the last one before the stop
+        crate::feedback::refine(&open).await?;
+        let background = &self.0.background;
+        let depth = self.0.config.search.depth;
+        let workers = vec![
+            background.spawn(crate::ingest::run(open.clone())),
+            background.spawn(crate::feedback::run(open.clone(), depth)),
+        ];
+        *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
         Ok(open)
+    }
+
+    async fn open_index(
+        &self,
+        folder: &Path,
+        settings: &EngineSettings,
+        last_operation: u64,
+    ) -> Result<Opened, IndexError> {
+        // the threads that an index starts stand back as the one that opens it
+        let opening = Engine::open_embedded(folder.to_owned(), settings.clone(), last_operation);
+        self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 
     /// The collection with a generation for `fingerprint`: vectors of two models never meet.

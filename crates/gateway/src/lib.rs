@@ -4,6 +4,7 @@ pub mod cli;
 mod clock;
 pub mod collections;
 pub mod config;
+pub mod feedback;
 pub mod http;
 pub mod inference;
 pub mod ingest;

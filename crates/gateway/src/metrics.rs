@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
 /// What a metric is.
@@ -36,109 +36,6 @@ pub struct Row {
     /// What it tells, in a sentence.
     pub help: &'static str,
 }
-
-const fn row(name: &'static str, kind: Kind, labels: &'static [&'static str], help: &'static str) -> Row {
-    Row { name, kind, labels, help }
-}
-
-/// Every metric.
-pub const TABLE: [Row; 25] = [
-    row(
-        "weir_http_requests_total",
-        Kind::Counter,
-        &["route", "method", "status"],
-        "Requests that were answered.",
-    ),
-    row(
-        "weir_http_request_duration_seconds",
-        Kind::Histogram,
-        &["route"],
-        "From the request's head to the reply's head.",
-    ),
-    row("weir_search_stage_seconds", Kind::Histogram, &["stage"], "Time of each stage of a search."),
-    row(
-        "weir_search_degraded_total",
-        Kind::Counter,
-        &["reason"],
-        "Searches that were answered without a part of what they asked for.",
-    ),
-    row(
-        "weir_search_corrections_total",
-        Kind::Counter,
-        &[],
-        "Words of queries that no document holds, and in whose place others were searched.",
-    ),
-    row("weir_embed_queue_tokens", Kind::Gauge, &[], "Tokens that wait in the interactive lane."),
-    row(
-        "weir_embed_tokens_total",
-        Kind::Counter,
-        &["model"],
-        "Tokens that callers of the embedding routes had embedded.",
-    ),
-    row(
-        "weir_truncated_inputs_total",
-        Kind::Counter,
-        &["model"],
-        "Texts of these callers that were longer than the model reads, and were cut.",
-    ),
-    row(
-        "weir_embed_cache_lookups_total",
-        Kind::Counter,
-        &["result"],
-        "Texts that were looked for among the embeddings made before: hit or miss.",
-    ),
-    row("weir_embed_cache_bytes", Kind::Gauge, &[], "Bytes that the cached embeddings take."),
-    row(
-        "weir_ingest_documents_total",
-        Kind::Counter,
-        &["result"],
-        "Documents that were accepted, refused or made searchable.",
-    ),
-    row("weir_collections", Kind::Gauge, &[], "Open collections."),
-    row("weir_documents", Kind::Gauge, &["collection"], "Searchable documents."),
-    row("weir_chunks", Kind::Gauge, &["collection"], "Searchable chunks."),
-    row(
-        "weir_pending_operations",
-        Kind::Gauge,
-        &["collection"],
-        "Acknowledged operations that are not searchable yet.",
-    ),
-    row("weir_index_bytes", Kind::Gauge, &["collection"], "Bytes of the index on disk."),
-    row(
-        "weir_query_log_entries_total",
-        Kind::Counter,
-        &["result"],
-        "Queries for the query log: written, failed (the store refused) or dropped (too many waited).",
-    ),
-    row(
-        "weir_embed_queue_depth",
-        Kind::Gauge,
-        &["lane"],
-        "Texts that wait to be embedded, for a thread or for a place among the requests to an upstream.",
-    ),
-    row("weir_embed_queue_wait_seconds", Kind::Histogram, &["lane"], "How long they waited."),
-    row("weir_embed_batch_size", Kind::Histogram, &[], "Texts that were embedded together."),
-    row(
-        "weir_embed_batch_tokens",
-        Kind::Histogram,
-        &[],
-        "Tokens of these texts; estimated where an upstream counts them.",
-    ),
-    row(
-        "weir_upstream_errors_total",
-        Kind::Counter,
-        &["upstream", "code"],
-        "Requests to a model's upstream that failed, retries included: the status, or connect, timeout, reply or breaker.",
-    ),
-    row("weir_connections", Kind::Gauge, &[], "Open connections."),
-    row("weir_build_info", Kind::Gauge, &["version", "isa"], "Always 1; the labels tell what runs."),
-    row(
-        "weir_search_recall_chunks_total",
-        Kind::Counter,
-        &["selectivity", "result"],
-        "Chunks that an exact comparison finds, in a sample of searches: found or missed by the dense leg, by the share that the filter lets through.",
-    ),
-];
 
 /// A route's pattern, a method and a status: bounded whatever callers send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -219,34 +116,87 @@ impl EncodeLabelValue for Text {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// The metrics of this process. Cloning gives another handle to the same numbers.
-#[derive(Clone)]
-pub struct Metrics {
-    registry: Arc<Registry>,
-    requests: Family<Request, Counter>,
-    durations: Histograms<Route>,
-    stages: Histograms<Stage>,
-    degraded: Family<Reason, Counter>,
-    corrections: Counter,
-    recall: Family<Probed, Counter>,
-    queue_tokens: Gauge,
-    embedded_tokens: Family<OfModel, Counter>,
-    truncated_inputs: Family<OfModel, Counter>,
-    embed_cache: Family<Outcome, Counter>,
-    cache_bytes: Gauge,
-    ingested: Family<Outcome, Counter>,
-    collections: Gauge,
-    documents: Family<InCollection, Gauge>,
-    chunks: Family<InCollection, Gauge>,
-    pending: Family<InCollection, Gauge>,
-    index_bytes: Family<InCollection, Gauge>,
-    logged: Family<Outcome, Counter>,
-    queue_depth: Family<InLane, Gauge>,
-    queue_wait: Histograms<InLane>,
-    batch_size: Histogram,
-    batch_tokens: Histogram,
-    upstream_errors: Family<OfUpstream, Counter>,
-    connections: Gauge,
+/// Makes [`TABLE`] and [`Metrics`] of rows: field, type, how it begins, name, kind, labels.
+macro_rules! table {
+    ($(#[doc = $help:literal] $field:ident: $metric:ty = $new:expr, $name:literal, $kind:ident, [$($label:literal),*];)*) => {
+        /// Every metric.
+        pub const TABLE: &[Row] = &[
+            $(Row { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help.trim_ascii() },)*
+        ];
+
+        /// The metrics of this process. Cloning gives another handle to the same numbers.
+        #[derive(Clone)]
+        pub struct Metrics {
+            registry: Arc<Registry>,
+            $($field: $metric,)*
+        }
+
+        impl Metrics {
+            fn at_zero() -> Metrics {
+                let mut registry = Registry::default();
+                $(
+                    let $field: $metric = $new;
+                    register(&mut registry, Kind::$kind, $name, $help, $field.clone());
+                )*
+                Metrics { registry: Arc::new(registry), $($field,)* }
+            }
+        }
+    };
+}
+
+table! {
+    /// Requests that were answered.
+    requests: Family<Request, Counter> = Family::default(), "weir_http_requests_total", Counter, ["route", "method", "status"];
+    /// From the request's head to the reply's head.
+    durations: Histograms<Route> = Family::new_with_constructor(seconds), "weir_http_request_duration_seconds", Histogram, ["route"];
+    /// Time of each stage of a search.
+    stages: Histograms<Stage> = Family::new_with_constructor(seconds), "weir_search_stage_seconds", Histogram, ["stage"];
+    /// Searches that were answered without a part of what they asked for.
+    degraded: Family<Reason, Counter> = Family::default(), "weir_search_degraded_total", Counter, ["reason"];
+    /// Words of queries that no document holds, and in whose place others were searched.
+    corrections: Counter = Counter::default(), "weir_search_corrections_total", Counter, [];
+    /// Tokens that wait in the interactive lane.
+    queue_tokens: Gauge = Gauge::default(), "weir_embed_queue_tokens", Gauge, [];
+    /// Tokens that callers of the embedding routes had embedded.
+    embedded_tokens: Family<OfModel, Counter> = Family::default(), "weir_embed_tokens_total", Counter, ["model"];
+    /// Texts of these callers that were longer than the model reads, and were cut.
+    truncated_inputs: Family<OfModel, Counter> = Family::default(), "weir_truncated_inputs_total", Counter, ["model"];
+    /// Texts that were looked for among the embeddings made before: hit or miss.
+    embed_cache: Family<Outcome, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
+    /// Bytes that the cached embeddings take.
+    cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
+    /// Documents that were accepted, refused, made searchable (indexed), or stored and not embedded (failed).
+    ingested: Family<Outcome, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
+    /// Open collections.
+    collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
+    /// Searchable documents.
+    documents: Family<InCollection, Gauge> = Family::default(), "weir_documents", Gauge, ["collection"];
+    /// Searchable chunks.
+    chunks: Family<InCollection, Gauge> = Family::default(), "weir_chunks", Gauge, ["collection"];
+    /// Acknowledged operations that are not searchable yet.
+    pending: Family<InCollection, Gauge> = Family::default(), "weir_pending_operations", Gauge, ["collection"];
+    /// Bytes of the index on disk.
+    index_bytes: Family<InCollection, Gauge> = Family::default(), "weir_index_bytes", Gauge, ["collection"];
+    /// Queries for the query log: written, failed (the store refused) or dropped (too many waited).
+    logged: Family<Outcome, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
+    /// Judgments that were taken up for the relevance of hits: weighed, or no_hit where a search of the query finds the document nowhere.
+    feedback: Family<Outcome, Counter> = Family::default(), "weir_feedback_judgments_total", Counter, ["result"];
+    /// Texts that wait to be embedded, for a thread or for a place among the requests to an upstream.
+    queue_depth: Family<InLane, Gauge> = Family::default(), "weir_embed_queue_depth", Gauge, ["lane"];
+    /// How long they waited.
+    queue_wait: Histograms<InLane> = Family::new_with_constructor(seconds), "weir_embed_queue_wait_seconds", Histogram, ["lane"];
+    /// Texts that were embedded together.
+    batch_size: Histogram = counts(), "weir_embed_batch_size", Histogram, [];
+    /// Tokens of these texts; estimated where an upstream counts them.
+    batch_tokens: Histogram = counts(), "weir_embed_batch_tokens", Histogram, [];
+    /// Requests to a model's upstream that failed, retries included: the status, or connect, timeout, reply or breaker.
+    upstream_errors: Family<OfUpstream, Counter> = Family::default(), "weir_upstream_errors_total", Counter, ["upstream", "code"];
+    /// Open connections.
+    connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
+    /// Always 1; the labels tell what runs.
+    build: Family<Build, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
+    /// Chunks that an exact comparison finds, in a sample of searches: found or missed by the dense leg, by the share that the filter lets through.
+    recall: Family<Probed, Counter> = Family::default(), "weir_search_recall_chunks_total", Counter, ["selectivity", "result"];
 }
 
 /// What is read at the moment of a scrape.
@@ -274,77 +224,25 @@ fn counts() -> Histogram {
     Histogram::new((0..15).map(|i| f64::from(1u32 << i)))
 }
 
+/// The encoder puts unit and `_total` behind names itself.
+fn register(registry: &mut Registry, kind: Kind, name: &str, help: &str, metric: impl RegisteredMetric) {
+    let help = help.trim_ascii().trim_end_matches('.');
+    let name = if kind == Kind::Counter { name.trim_end_matches("_total") } else { name };
+    for (end, unit) in [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)] {
+        if let Some(name) = name.strip_suffix(end) {
+            return registry.register_with_unit(name, help, unit, metric);
+        }
+    }
+    registry.register(name, help, metric);
+}
+
 impl Metrics {
     /// All metrics at zero.
     pub fn new(isa: &str) -> Metrics {
-        let mut registry = Registry::default();
-        let metrics = Metrics {
-            registry: Arc::default(),
-            requests: Family::default(),
-            durations: Family::new_with_constructor(seconds),
-            stages: Family::new_with_constructor(seconds),
-            degraded: Family::default(),
-            corrections: Counter::default(),
-            recall: Family::default(),
-            queue_tokens: Gauge::default(),
-            embedded_tokens: Family::default(),
-            truncated_inputs: Family::default(),
-            embed_cache: Family::default(),
-            cache_bytes: Gauge::default(),
-            ingested: Family::default(),
-            collections: Gauge::default(),
-            documents: Family::default(),
-            chunks: Family::default(),
-            pending: Family::default(),
-            index_bytes: Family::default(),
-            logged: Family::default(),
-            queue_depth: Family::default(),
-            queue_wait: Family::new_with_constructor(seconds),
-            batch_size: counts(),
-            batch_tokens: counts(),
-            upstream_errors: Family::default(),
-            connections: Gauge::default(),
-        };
-        let build: Family<Build, Gauge> = Family::default();
-        build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() }).set(1);
-        // the rows of the table, in its order; the encoder puts units and `_total` behind the names
-        let help = |i: usize| TABLE[i].help.trim_end_matches('.');
-        registry.register("weir_http_requests", help(0), metrics.requests.clone());
-        registry.register_with_unit(
-            "weir_http_request_duration",
-            help(1),
-            Unit::Seconds,
-            metrics.durations.clone(),
-        );
-        registry.register_with_unit("weir_search_stage", help(2), Unit::Seconds, metrics.stages.clone());
-        registry.register("weir_search_degraded", help(3), metrics.degraded.clone());
-        registry.register("weir_search_corrections", help(4), metrics.corrections.clone());
-        registry.register("weir_embed_queue_tokens", help(5), metrics.queue_tokens.clone());
-        registry.register("weir_embed_tokens", help(6), metrics.embedded_tokens.clone());
-        registry.register("weir_truncated_inputs", help(7), metrics.truncated_inputs.clone());
-        registry.register("weir_embed_cache_lookups", help(8), metrics.embed_cache.clone());
-        registry.register_with_unit("weir_embed_cache", help(9), Unit::Bytes, metrics.cache_bytes.clone());
-        registry.register("weir_ingest_documents", help(10), metrics.ingested.clone());
-        registry.register("weir_collections", help(11), metrics.collections.clone());
-        registry.register("weir_documents", help(12), metrics.documents.clone());
-        registry.register("weir_chunks", help(13), metrics.chunks.clone());
-        registry.register("weir_pending_operations", help(14), metrics.pending.clone());
-        registry.register_with_unit("weir_index", help(15), Unit::Bytes, metrics.index_bytes.clone());
-        registry.register("weir_query_log_entries", help(16), metrics.logged.clone());
-        registry.register("weir_embed_queue_depth", help(17), metrics.queue_depth.clone());
-        registry.register_with_unit(
-            "weir_embed_queue_wait",
-            help(18),
-            Unit::Seconds,
-            metrics.queue_wait.clone(),
-        );
-        registry.register("weir_embed_batch_size", help(19), metrics.batch_size.clone());
-        registry.register("weir_embed_batch_tokens", help(20), metrics.batch_tokens.clone());
-        registry.register("weir_upstream_errors", help(21), metrics.upstream_errors.clone());
-        registry.register("weir_connections", help(22), metrics.connections.clone());
-        registry.register("weir_search_recall_chunks", help(24), metrics.recall.clone());
-        registry.register("weir_build_info", help(23), build);
-        Metrics { registry: Arc::new(registry), ..metrics }
+        let metrics = Metrics::at_zero();
+        let build = Build { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() };
+        metrics.build.get_or_create(&build).set(1);
+        metrics
     }
 
     /// Counts a request that was answered.
@@ -364,6 +262,8 @@ impl Metrics {
             ("dense", timings.dense),
             ("fuse", timings.fuse),
             ("fetch", timings.fetch),
+            ("late_interaction", timings.late_interaction),
+            ("rerank", timings.rerank),
         ];
         for (stage, ms) in stages {
             self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);
@@ -441,6 +341,13 @@ impl Metrics {
         self.count_documents("indexed", count);
     }
 
+    /// Counts documents that can't be made searchable.
+    pub fn documents_failed(&self, count: u64) {
+        if count > 0 {
+            self.count_documents("failed", count);
+        }
+    }
+
     fn count_documents(&self, result: &str, count: u64) {
         self.ingested.get_or_create(&Outcome { result: result.into() }).inc_by(count);
     }
@@ -448,6 +355,13 @@ impl Metrics {
     /// Counts queries that were written to the query log, or were not.
     pub fn queries_logged(&self, result: &str, count: u64) {
         self.logged.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+    }
+
+    /// Counts judgments that were taken up for the relevance of hits.
+    pub fn feedback_taken_up(&self, weighed: usize, no_hit: usize) {
+        for (result, count) in [("weighed", weighed), ("no_hit", no_hit)] {
+            self.feedback.get_or_create(&Outcome { result: result.into() }).inc_by(count as u64);
+        }
     }
 
     /// A connection came; it counts until the returned value is dropped.

@@ -122,6 +122,9 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
             "model loaded"
         );
     }
+    for model in models.rerankers() {
+        tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
+    }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
         collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));

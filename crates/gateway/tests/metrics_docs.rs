@@ -11,7 +11,7 @@ fn page() -> String {
     let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is made from the table in the code.\n\n\
                     | metric | kind | labels | what it tells |\n|---|---|---|---|\n"
         .to_owned();
-    for row in &TABLE {
+    for row in TABLE {
         let kind = match row.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -51,6 +51,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     metrics.queries_logged("written", 3);
+    metrics.feedback_taken_up(4, 1);
     metrics.queued("bulk", 3).ends();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
@@ -58,7 +59,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     let gauges =
         CollectionGauges { name: "c".to_owned(), documents: 1, chunks: 2, pending: 3, index_bytes: 4 };
     let text = metrics.render(5, 0, &[gauges]);
-    for row in &TABLE {
+    for row in TABLE {
         let sample =
             if row.kind == Kind::Histogram { format!("{}_count", row.name) } else { row.name.to_owned() };
         let line = text

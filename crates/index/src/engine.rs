@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 use weir_policy::Caller;
 use weir_text::Language;
 
-use crate::relevance::{Calibration, Feedback};
+use crate::relevance::{Calibration, Features, Feedback};
 use crate::{Change, Embedded, IndexError, RebuildReason, Recall, SearchReply, SearchRequest, VerifyReport};
 
 /// One generation of one collection, searchable. Cloning gives another handle to the same engine.
@@ -134,6 +134,25 @@ impl Engine {
     pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
         match self {
             Engine::Embedded(embedded) => embedded.refine_relevance(feedback),
+        }
+    }
+
+    /// What the relevance of a document in this search is computed from, whatever page it would stand on: to be kept with
+    /// feedback. `None` when no leg has it among its candidates, as when the collection does not hold it.
+    ///
+    /// # Errors
+    /// As [`Engine::search`].
+    pub async fn features(
+        &self,
+        caller: &Caller,
+        request: SearchRequest,
+        document_id: &str,
+    ) -> Result<Option<Features>, IndexError> {
+        match self.clone() {
+            Engine::Embedded(embedded) => {
+                let (caller, document_id) = (caller.clone(), document_id.to_owned());
+                blocking(move || embedded.features(&caller, &request, &document_id)).await
+            }
         }
     }
 

@@ -187,6 +187,8 @@ pub struct SearchReply {
     pub dense: Ranking,
     /// Words that no document holds, and what was searched in their place.
     pub corrections: Vec<Correction>,
+    /// The terms of the query that rank, as they were searched: beginnings and corrections as what they stand for.
+    pub terms: Vec<String>,
     /// The last operation that the search saw.
     pub reached: u64,
     /// Live chunks that the filter let through; `None` without a filter.
@@ -284,6 +286,8 @@ pub struct Hit {
     pub end: usize,
     /// The document's bytes from `start` to `end`.
     pub text: String,
+    /// Its place in the whole order, from 0; those of documents that were removed since the first page stay free.
+    pub place: usize,
     /// The fused score in hybrid mode, else the leg's; comparable within this reply only.
     pub score: f32,
     /// The probability, from 0 to 1, that the document answers the query; comparable across queries;

@@ -27,6 +27,18 @@ pub struct Collection {
     pub generation: Generation,
     /// The number of the newest operation; 0 before the first.
     pub last_operation: u64,
+    /// Up to this operation only those are left that a document stands for: an index that has come less far has missed
+    /// deletions.
+    pub pruned_to: u64,
+}
+
+/// What is kept of what is done: the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Applied operations of a collection, beside those that its documents stand for; at least one.
+    pub operations: u64,
+    /// Finished jobs of all collections.
+    pub jobs: u64,
 }
 
 /// One way of preparing a collection: a model fingerprint and everything derived with it.

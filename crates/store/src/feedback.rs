@@ -15,6 +15,15 @@ pub struct NewFeedback {
     pub grade: u32,
 }
 
+/// What people have last said of each document as an answer to each query.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Voices {
+    /// Whether the document was relevant, and the features that it had in a search; the oldest first.
+    pub weighed: Vec<(bool, String)>,
+    /// Those whose features are not known yet; the newest first.
+    pub waiting: Vec<Feedback>,
+}
+
 /// A judgment as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feedback {

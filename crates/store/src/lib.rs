@@ -25,10 +25,10 @@ mod sqlite;
 mod store;
 mod verify;
 
-pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId};
+pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Kept};
 pub use document::{ChunkSpan, Deleted, NewDocument, Prepared, StoredDocument, TextHash};
 pub use error::{Error, Result};
-pub use feedback::{Feedback, NewFeedback};
+pub use feedback::{Feedback, NewFeedback, Voices};
 pub use job::{DocumentError, Job, JobStatus, Submission};
 pub use operation::{Operation, OperationKind};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};

@@ -4,7 +4,7 @@
 /// the store, which may be newer than the note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Its number: 1, 2, 3, … in each collection, without gaps.
+    /// Its number: 1, 2, 3, … in each collection, without gaps but for those that were pruned.
     pub number: u64,
     /// What was done. For people and statistics: applying looks at the document, not at this.
     pub kind: OperationKind,

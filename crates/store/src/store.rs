@@ -9,9 +9,9 @@ use crate::sqlite::{
     verify,
 };
 use crate::{
-    Collection, CollectionId, Counts, Deleted, Feedback, GenerationId, Job, LoggedQuery, NewFeedback, Now,
-    Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument, Submission, TextHash,
-    VerifyReport,
+    Collection, CollectionId, Counts, Deleted, DocumentError, Feedback, GenerationId, Job, Kept, LoggedQuery,
+    NewFeedback, Now, Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument,
+    Submission, TextHash, VerifyReport, Voices,
 };
 
 /// The truth, behind one of the databases that Weir can keep it in. Cheap to clone; all clones are one store.
@@ -240,6 +240,23 @@ impl Store {
         }
     }
 
+    /// Notes that documents could not be prepared: each with the operation that stored it and the reason, which the job of
+    /// that operation names while it is unfinished. The documents stay, and sending one again is a change even when its
+    /// content is the same. Call it before [`Store::mark_indexed`] passes the operations.
+    pub async fn fail_documents(&self, id: CollectionId, failed: Vec<(u64, DocumentError)>) -> Result<()> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await,
+        }
+    }
+
+    /// Removes a part of what is no longer kept: finished jobs, and operations of the collection that its index has applied.
+    /// `false` when there is more to remove.
+    pub async fn prune(&self, id: CollectionId, kept: Kept) -> Result<bool> {
+        match self {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::prune(c, id, kept)).await,
+        }
+    }
+
     /// The job with this id, if `caller` sees its collection.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<Option<Job>> {
         let id = id.to_owned();
@@ -297,6 +314,39 @@ impl Store {
         match self {
             Store::Sqlite(sqlite) => {
                 sqlite.read(move |c| feedback::list(c, id, limit, cursor.as_deref())).await
+            }
+        }
+    }
+
+    /// What the newest `entries_max` judgments of a collection say, the last on each query and document alone; of those that
+    /// wait for their features at most `waiting_max`. Features that another model's embeddings gave count as not known.
+    pub async fn voices(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        entries_max: usize,
+        waiting_max: usize,
+    ) -> Result<Voices> {
+        let fingerprint = fingerprint.to_owned();
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| feedback::voices(c, id, &fingerprint, entries_max, waiting_max)).await
+            }
+        }
+    }
+
+    /// Notes the features of judgments by their numbers, as a search with embeddings of the model `fingerprint` gave them;
+    /// `None` where it gave none, so that they are not asked for again.
+    pub async fn save_features(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        features: Vec<(u64, Option<String>)>,
+    ) -> Result<()> {
+        let fingerprint = fingerprint.to_owned();
+        match self {
+            Store::Sqlite(sqlite) => {
+                sqlite.write(move |c| feedback::save_features(c, id, &fingerprint, &features)).await
             }
         }
     }

@@ -70,17 +70,30 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 2 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 3 }), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_of_the_first_format_is_brought_to_the_newest() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "DROP TABLE feedback; DROP TABLE queries; PRAGMA user_version = 1;";
+    let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
+        PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
     let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
     assert_eq!(store.add_feedback(made.id, judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
     assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().text, "the second text");
+    close_sound(store).await;
+}
+
+#[tokio::test]
+async fn feedback_of_the_second_format_waits_for_its_features() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
+        ALTER TABLE collections DROP COLUMN pruned_to;
+        INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); PRAGMA user_version = 2;";
+    let (store, made) = altered(folder.path(), second).await;
+    let voices = store.voices(made.id, &made.generation.fingerprint, 9, 9).await.unwrap();
+    assert_eq!((voices.weighed.len(), voices.waiting[0].query.as_str()), (0, "q"));
     close_sound(store).await;
 }
 

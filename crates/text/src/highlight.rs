@@ -9,7 +9,11 @@ use std::ops::Range;
 /// Pairs of characters that overlap are merged into one span. The words that [`query_terms`] drops are not
 /// marked.
 pub fn highlight(text: &str, query: &str, language: Language) -> Vec<Range<usize>> {
-    let terms: HashSet<String> = query_terms(query, language).into_iter().map(|term| term.text).collect();
+    highlight_terms(text, &query_terms(query, language).into_iter().map(|term| term.text).collect(), language)
+}
+
+/// As [`highlight`], for terms as [`crate::analyse`] makes them.
+pub fn highlight_terms(text: &str, terms: &HashSet<String>, language: Language) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     if terms.is_empty() {
         return spans;

@@ -19,7 +19,7 @@ mod unit;
 pub use analyse::{Analyser, Token, analyse};
 pub use chunk::{Chunking, TokenOffsets, chunk};
 pub use hash::text_hash;
-pub use highlight::{highlight, snippet};
+pub use highlight::{highlight, highlight_terms, snippet};
 pub use language::Language;
 pub use query::{QueryTerm, is_stop_word, query_terms};
 pub use signature::Signature;

@@ -3,13 +3,19 @@
 mod fusion;
 mod parts;
 mod reply;
+mod rerank;
 
 pub use fusion::{Fusion, FusionMethod, FusionWeights, Mode};
 pub use parts::{Facet, GroupBy, Json, Order, Sort};
 pub use reply::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain,
-    ExplainFusion, Explanation, FacetCount, LegCounts, LegPlace, Ranks, Scores, SearchAnswer, SearchReply,
-    SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    ExplainFusion, ExplainRerank, Explanation, FacetCount, FusedPlace, LegCounts, LegPlace, Ranks, Scores,
+    SearchAnswer, SearchReply, SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot,
+    WhyNotStage,
+};
+pub use rerank::{
+    DEFAULT_LATE_INTERACTION_TOP_N, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, RERANK_TOP_N_MAX, Rerank,
+    RerankBy,
 };
 
 use schemars::JsonSchema;
@@ -66,6 +72,12 @@ pub struct SearchRequest {
     /// How the two rankings of a hybrid search are fused; the gateway's setting when absent.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub fusion: Option<Fusion>,
+    /// A model that orders the first results by reading query and text together; as the gateway is set when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerank: Option<Rerank>,
+    /// Counts the likeness of single tokens in the order of the first results; not at all when absent.
+    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    pub late_interaction: Option<LateInteraction>,
     /// Results that are less relevant are left out, 0 to 1; all are returned when absent. No result then says that nothing
     /// relevant was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +126,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<bool>,
     /// How long the search may take, in milliseconds; at most, and when absent, the gateway's own deadline. A hybrid search
-    /// whose embedding is not ready in time answers by words alone.
+    /// whose embedding is not ready in time answers by words alone, and one whose reranker is late in the fused order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
     /// Several searches in one call, each a request like this one; then nothing else may be there.
@@ -183,6 +195,8 @@ impl SearchRequest {
         check_collection_name(self.collection())?;
         check_min_relevance(self.min_relevance)?;
         self.fusion.as_ref().map_or(Ok(()), Fusion::check)?;
+        self.rerank.as_ref().map_or(Ok(()), Rerank::check)?;
+        self.late_interaction.as_ref().map_or(Ok(()), LateInteraction::check)?;
         self.check_lists(limits)?;
         self.check_extras(limits)
     }
@@ -410,6 +424,22 @@ mod tests {
         check(&format!(r#"{{"query":"a","sort":{:?}}}"#, vec!["b"; 9]), "batch_too_large sort");
         check(&format!(r#"{{"query":"a","why_not":"{}"}}"#, "b".repeat(513)), "payload_too_large why_not");
         check(r#"{"queries":[]}"#, "invalid_parameter queries");
+    }
+
+    #[test]
+    fn reranking_is_held_to_its_ranges() {
+        check(r#"{"query":"a","rerank":null,"late_interaction":null}"#, "ok");
+        check(r#"{"query":"a","rerank":{"top_n":100},"late_interaction":{"weight":0.5,"top_n":1}}"#, "ok");
+        check(r#"{"query":"a","rerank":{"top_n":0}}"#, "invalid_parameter rerank.top_n");
+        check(r#"{"query":"a","rerank":{"top_n":101}}"#, "invalid_parameter rerank.top_n");
+        let weight = "invalid_parameter late_interaction.weight";
+        check(r#"{"query":"a","late_interaction":{"weight":0}}"#, weight);
+        check(r#"{"query":"a","late_interaction":{"weight":0.51}}"#, weight);
+        check(r#"{"query":"a","late_interaction":{"weight":-1}}"#, weight);
+        check(
+            r#"{"query":"a","late_interaction":{"weight":0.1,"top_n":101}}"#,
+            "invalid_parameter late_interaction.top_n",
+        );
     }
 
     #[test]

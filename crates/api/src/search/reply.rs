@@ -42,9 +42,12 @@ pub enum BatchItem {
 pub struct SearchReply {
     /// Best first, or as `sort` says; one entry per document, or as `group_by` says.
     pub results: Vec<SearchResult>,
-    /// How many there are to page through.
+    /// How many there are to page through, whatever their relevance.
     #[serde(default)]
     pub total: Total,
+    /// Results of this page that are missing because they are less relevant than `min_relevance`; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
     /// What to send as `cursor`, with the same request, to get the next page; null on the last one.
     #[serde(default)]
     pub next_cursor: Option<String>,
@@ -57,9 +60,12 @@ pub struct SearchReply {
     /// Whether a part of the search was left out so that there is an answer at all; `degraded_reason` says which.
     #[serde(default)]
     pub degraded: bool,
-    /// Why the search is degraded.
+    /// Why the search is degraded: the first of `degraded_reasons`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded_reason: Option<DegradedReason>,
+    /// Every reason, in the order of the stages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded_reasons: Vec<DegradedReason>,
     /// How the search was understood, when `explain` asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explain>,
@@ -122,15 +128,56 @@ pub enum DegradedReason {
     EmbeddingDeadline,
     /// The query could not be embedded: words alone were searched.
     EmbeddingFailed,
+    /// The embedder had too much to do for late interaction: it is left out of the order.
+    LateInteractionOverloaded,
+    /// Late interaction was not ready in time: it is left out of the order.
+    LateInteractionDeadline,
+    /// Late interaction failed: it is left out of the order.
+    LateInteractionFailed,
+    /// The reranker had too much to do: the order is the one before it.
+    RerankOverloaded,
+    /// The reranker did not answer in time: the order is the one before it.
+    RerankDeadline,
+    /// The reranker failed: the order is the one before it.
+    RerankFailed,
 }
 
 impl DegradedReason {
+    /// Every reason, in the order of the stages.
+    pub const ALL: [DegradedReason; 9] = [
+        DegradedReason::EmbeddingOverloaded,
+        DegradedReason::EmbeddingDeadline,
+        DegradedReason::EmbeddingFailed,
+        DegradedReason::LateInteractionOverloaded,
+        DegradedReason::LateInteractionDeadline,
+        DegradedReason::LateInteractionFailed,
+        DegradedReason::RerankOverloaded,
+        DegradedReason::RerankDeadline,
+        DegradedReason::RerankFailed,
+    ];
+
+    /// Whether the search went on by words alone.
+    pub fn is_of_embedding(self) -> bool {
+        matches!(
+            self,
+            DegradedReason::EmbeddingOverloaded
+                | DegradedReason::EmbeddingDeadline
+                | DegradedReason::EmbeddingFailed
+        )
+    }
+
     /// The reason's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             DegradedReason::EmbeddingOverloaded => "embedding_overloaded",
             DegradedReason::EmbeddingDeadline => "embedding_deadline",
             DegradedReason::EmbeddingFailed => "embedding_failed",
+            DegradedReason::LateInteractionOverloaded => "late_interaction_overloaded",
+            DegradedReason::LateInteractionDeadline => "late_interaction_deadline",
+            DegradedReason::LateInteractionFailed => "late_interaction_failed",
+            DegradedReason::RerankOverloaded => "rerank_overloaded",
+            DegradedReason::RerankDeadline => "rerank_deadline",
+            DegradedReason::RerankFailed => "rerank_failed",
         }
     }
 }
@@ -144,6 +191,9 @@ pub struct Explain {
     pub mode: Option<Mode>,
     /// How their rankings were fused; null when there were not two.
     pub fusion: Option<ExplainFusion>,
+    /// The reranker in force, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerank: Option<ExplainRerank>,
     /// Where the query's embedding came from.
     pub embedding: EmbeddingSource,
     /// Chunks of the collection.
@@ -167,6 +217,15 @@ pub struct ExplainFusion {
     pub weights: FusionWeights,
     /// The constant of `rrf`.
     pub k: Option<f32>,
+}
+
+/// The reranker in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainRerank {
+    /// The model's id.
+    pub model: String,
+    /// How many of the first results it orders.
+    pub top_n: u64,
 }
 
 /// Where an embedding came from.
@@ -241,8 +300,11 @@ pub struct LegPlace {
 pub struct SearchResult {
     /// The document's id.
     pub id: String,
-    /// Its rank score; comparable within this reply only.
+    /// Its rank score; comparable within this reply only. Of results that a reranker ordered it is that of the place.
     pub score: f32,
+    /// What the reranker says of query and text, usually 0 to 1; absent where none read them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerank_score: Option<f32>,
     /// The probability, 0 to 1, that it answers the query; comparable across queries. Null where nothing was searched for.
     pub relevance: Option<f32>,
     /// The text of its best chunk.
@@ -309,6 +371,9 @@ pub struct Scores {
     pub lexical: Option<f32>,
     /// The dot product of the embeddings of query and chunk: their cosine where both have length one.
     pub dense: Option<f32>,
+    /// The mean, over the query's tokens, of the best cosine with a token of the text; absent without `late_interaction`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_interaction: Option<f32>,
 }
 
 /// A chunk near a result.
@@ -344,6 +409,18 @@ pub struct Explanation {
     pub lexical: f32,
     /// What the dense leg gave to `score`.
     pub dense: f32,
+    /// Where it stood before reranking and late interaction, which both legs' shares are of; absent without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fused: Option<FusedPlace>,
+}
+
+/// A place in the order before reranking and late interaction.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FusedPlace {
+    /// From 1.
+    pub rank: u64,
+    /// The score there.
+    pub score: f32,
 }
 
 /// What one term gave to a chunk's BM25 score.
@@ -377,4 +454,10 @@ pub struct Timings {
     pub fuse: f64,
     /// Fetching text, title and metadata of the hits.
     pub fetch: f64,
+    /// Comparing tokens, waiting for it included.
+    #[serde(default)]
+    pub late_interaction: f64,
+    /// Reranking, waiting for it included.
+    #[serde(default)]
+    pub rerank: f64,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::eval::{FusionArgument, Minimum};
+use super::eval::{FusionArgument, LateInteractionArgument, Minimum, RerankArgument};
 use crate::config::Flags;
 
 /// A retrieval gateway: ingest documents, embed them on the CPU, search them and cite.
@@ -111,6 +111,9 @@ pub struct SearchArguments {
     /// Which legs rank.
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
+    /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
+    #[arg(long, value_name = "MODEL")]
+    pub rerank: Option<String>,
     /// Conditions on metadata, as JSON: '{"year": {"gte": 2019}}'.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
@@ -183,6 +186,12 @@ pub struct EvalArguments {
     /// Also a hybrid search that fuses in this way, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
     #[arg(long, value_name = "METHOD[:LEXICAL,DENSE][,k=K]")]
     pub fusion: Vec<FusionArgument>,
+    /// Also a hybrid search whose first results this model orders; may be repeated.
+    #[arg(long, value_name = "MODEL[:TOP_N]")]
+    pub rerank: Vec<RerankArgument>,
+    /// Also a hybrid search that counts the likeness of tokens by this weight; may be repeated.
+    #[arg(long, value_name = "WEIGHT[:TOP_N]")]
+    pub late_interaction: Vec<LateInteractionArgument>,
     /// How many results each search asks for; recall is taken at this number.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..))]
     pub top_k: u64,
@@ -210,7 +219,7 @@ pub struct EvalArguments {
     #[arg(long)]
     pub keep: bool,
     /// Draft a set from the documents of a collection and the feedback to it, into a new folder.
-    #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion"])]
+    #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion", "rerank", "late_interaction"])]
     pub draft: bool,
     /// How many queries to draft, those from feedback aside.
     #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]

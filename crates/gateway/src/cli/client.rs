@@ -1,5 +1,6 @@
 //! The HTTP client of the commands that talk to a running gateway.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -8,6 +9,7 @@ use ureq::{Agent, Body};
 use weir_api::{Code, Problem};
 
 use super::interrupt;
+use crate::config::{Config, Environment, Flags, Problems, load};
 use crate::loopback::is_on_this_machine;
 
 /// How long connecting may take.
@@ -106,6 +108,17 @@ impl Client {
             config = config.proxy(None);
         }
         Client { url, agent: config.build().into() }
+    }
+
+    /// A client of the gateway that `--url`, the configuration and the environment name, and the configuration.
+    pub(super) fn configured(
+        url: Option<String>,
+        file: Option<PathBuf>,
+        environment: &Environment,
+    ) -> Result<(Client, Config), Problems> {
+        let flags = Flags { config: file, url, ..Flags::default() };
+        let config = load(&flags, environment)?.config;
+        Ok((Client::new(config.client_url()), config))
     }
 
     /// `GET`s `path` and reads the reply as text.

@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::interrupt;
 use super::progress::Progress;
 use super::sources::{Documents, Inputs, Outcome, Rejected, Step};
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 
 /// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -40,8 +40,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let client = Client::new(load(&flags, environment)?.config.client_url());
+    let (client, _) = Client::configured(arguments.url.clone(), file, environment)?;
     let mut inputs = Inputs::find(&arguments.paths);
     if inputs.files.is_empty() && inputs.rejected.is_empty() {
         let paths: Vec<String> = arguments.paths.iter().map(|path| path.display().to_string()).collect();

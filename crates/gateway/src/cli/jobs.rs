@@ -11,7 +11,7 @@ use super::client::{Client, Patience};
 use super::failure::Failure;
 use super::interrupt;
 use super::terminal::one_line;
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 
 /// Between two looks of `--watch`.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -29,8 +29,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let client = Client::new(load(&flags, environment)?.config.client_url());
+    let (client, _) = Client::configured(arguments.url.clone(), file, environment)?;
     if arguments.watch {
         interrupt::listen();
     }

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use weir_api::{
-    Explain, Explanation, Facet, FacetCount, GroupBy, Json, Mode, SearchReply, SearchRequest, SearchResult,
-    Sort, TotalRelation, WhyNot,
+    Explain, Explanation, Facet, FacetCount, GroupBy, Json, Mode, Rerank, SearchReply, SearchRequest,
+    SearchResult, Sort, TotalRelation, WhyNot,
 };
 use weir_text::Language;
 
@@ -13,7 +13,7 @@ use super::arguments::{SearchArguments, SearchMode};
 use super::client::{Client, Patience};
 use super::failure::Failure;
 use super::terminal::{Style, one_line};
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 
 /// Characters of a result's text that are shown, about.
 const SNIPPET_CHARS: usize = 300;
@@ -28,9 +28,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let config = load(&flags, environment)?.config;
-    let client = Client::new(config.client_url());
+    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
     let request = request(arguments)?;
     let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
     let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;
@@ -53,6 +51,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
         top_k: Some(arguments.top_k),
         collection: Some(arguments.collection.clone()),
         mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
+        rerank: arguments.rerank.as_deref().map(Rerank::from),
         filter,
         facets: list(&arguments.facet)
             .map(|names| names.iter().map(|name| Facet::from(name.as_str())).collect()),
@@ -89,8 +88,13 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
         let (term, instead) = (one_line(&correction.term), one_line(&correction.instead.join(", ")));
         shown.push_str(&format!("no document holds `{term}`; searched instead: {instead}\n"));
     }
-    if let Some(reason) = reply.degraded_reason {
-        shown.push_str(&format!("degraded: words alone were searched ({})\n", reason.as_str()));
+    for reason in &reply.degraded_reasons {
+        let without = if reason.is_of_embedding() {
+            "words alone were searched"
+        } else {
+            "the order is the one before it"
+        };
+        shown.push_str(&format!("degraded: {without} ({})\n", reason.as_str()));
     }
     if let Some(explain) = &reply.explain {
         shown.push_str(&render_explain(explain));
@@ -138,6 +142,9 @@ fn render_explain(explain: &Explain) -> String {
     });
     let embedding = serde_json::to_value(explain.embedding).unwrap_or_default();
     lines.push(format!("mode: {mode}{fusion}; embedding: {}", embedding.as_str().unwrap_or_default()));
+    if let Some(rerank) = &explain.rerank {
+        lines.push(format!("rerank: the first {} by {}", rerank.top_n, one_line(&rerank.model)));
+    }
     let candidates = explain.candidates;
     lines.push(format!("candidates: {} lexical, {} dense", candidates.lexical, candidates.dense));
     if let (Some(selected), Some(share)) = (explain.selected_chunks, explain.selectivity) {
@@ -158,7 +165,10 @@ fn render_explanation(explanation: &Explanation) -> String {
     });
     let terms: Vec<String> = terms.collect();
     let terms = if terms.is_empty() { String::new() } else { format!("; {}", terms.join(", ")) };
-    format!("   = lexical {:.4} + dense {:.4}{terms}\n", explanation.lexical, explanation.dense)
+    let fused = explanation.fused.map_or_else(String::new, |fused| {
+        format!("   number {} with a score of {:.4} before reranking\n", fused.rank, fused.score)
+    });
+    format!("   = lexical {:.4} + dense {:.4}{terms}\n{fused}", explanation.lexical, explanation.dense)
 }
 
 fn render_result(
@@ -170,10 +180,11 @@ fn render_result(
 ) -> String {
     let title = result.title.as_deref().unwrap_or(&result.id);
     let rank = |rank: Option<u32>| rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+    let reranked = result.rerank_score.map_or_else(String::new, |score| format!(", rerank {score:.4}"));
     let cited = &result.citation;
     let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{place}. {}  (score {:.4}, lexical {}, dense {})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
+        "{place}. {}  (score {:.4}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),
@@ -209,7 +220,7 @@ fn render_snippet(text: &str, query: &str, language: Language, style: Style) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::TermShare;
+    use weir_api::{FusedPlace, TermShare};
 
     const REPLY: &str = r#"{"results": [{
         "id": "a/b.md", "score": 0.5, "text": "The turbines\nfeed \u001b[31mthe grid.", "title": "Wind", "metadata": {},
@@ -246,7 +257,9 @@ mod tests {
     fn what_was_asked_beside_the_results_stands_below_them() {
         let mut reply = reply();
         let share = TermShare { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
-        let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0 };
+        let fused = Some(FusedPlace { rank: 3, score: 0.25 });
+        let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, fused };
+        reply.results[0].rerank_score = Some(0.75);
         reply.results[0].explanation = Some(explanation);
         let rest = r#"{
             "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
@@ -254,6 +267,7 @@ mod tests {
             "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
             "corrections": [{"term": "gird", "instead": ["grid"]}],
             "degraded": true, "degraded_reason": "embedding_deadline",
+            "degraded_reasons": ["embedding_deadline", "rerank_failed"],
             "explain": {"query": "any of (grid); none of (wind)", "mode": "hybrid", "embedding": "made", "chunks": 1000,
                 "fusion": {"method": "convex", "weights": {"lexical": 0.5, "dense": 0.5}, "k": null},
                 "selected_chunks": 25, "selectivity": 0.025, "candidates": {"lexical": 7, "dense": 100}, "reached": 9},
@@ -263,11 +277,12 @@ mod tests {
         reply = SearchReply { results: reply.results, took_ms: 2.0, ..rest };
         assert_eq!(
             render(&reply, "grid", Language::English, Style::PLAIN),
-            "1. Wind  (score 0.5000, lexical 1, dense -)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
-             a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
+            "1. Wind  (score 0.5000, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
+             number 3 with a score of 0.2500 before reranking\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
              lang: en (3), de (1)\nyear: 2020 (4)\n\
              no document holds `gird`; searched instead: grid\n\
              degraded: words alone were searched (embedding_deadline)\n\
+             degraded: the order is the one before it (rerank_failed)\n\
              query: any of (grid); none of (wind)\n\
              mode: hybrid, convex with lexical 0.5 and dense 0.5; embedding: made\n\
              candidates: 7 lexical, 100 dense\nfilter: 25 of 1000 chunks (2.5 %)\n\

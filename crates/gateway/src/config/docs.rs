@@ -41,8 +41,8 @@ folder = \"models/all-MiniLM-L6-v2\"
 const MODELS: &str = "\
 ## `[[models]]`
 
-The models, one table each; the first is the default. `--model DIR` or `WEIR_MODEL=DIR` puts the model in that folder first, under the
-folder's name; `--model pseudo` puts a pseudo embedder there. Without any model, the folder `models/all-MiniLM-L6-v2` is used when it exists.
+The models, one table each; the first that embeds is the default. `--model DIR` or `WEIR_MODEL=DIR` puts the model in that folder first, under the
+folder's name; `--model pseudo` puts a pseudo embedder there. Without any model that embeds, the folder `models/all-MiniLM-L6-v2` is used when it exists.
 
 | field | type | default | meaning |
 |---|---|---|---|

@@ -136,6 +136,7 @@ impl Reader<'_> {
                 "alias" => typed.alias = self.texts(key, value),
                 "kind" => typed.kind = self.text(key, value),
                 "folder" => typed.folder = self.text(key, value),
+                "task" => typed.task = self.text(key, value),
                 "precision" => typed.precision = self.text(key, value),
                 "dimension" => typed.dimension = self.integer(key, value),
                 "dimensions" => typed.dimensions = self.integers(key, value),

@@ -204,9 +204,9 @@ impl Layers {
             self.problems.sort_by_key(|problem| problem.place.line());
             return Err(Problems(self.problems));
         }
-        if self.config.models.is_empty() && Path::new(DEFAULT_FOLDER).is_dir() {
-            self.config.models.push(ModelConfig::from_argument(DEFAULT_FOLDER));
-            self.model_sources.push(Source::Default);
+        if self.config.models.iter().all(ModelConfig::is_reranking) && Path::new(DEFAULT_FOLDER).is_dir() {
+            self.config.models.insert(0, ModelConfig::from_argument(DEFAULT_FOLDER));
+            self.model_sources.insert(0, Source::Default);
         }
         Ok(Loaded { config: self.config, sources: self.sources, model_sources: self.model_sources })
     }
@@ -337,8 +337,8 @@ mod tests {
             &[
                 "4: `models.precision` must be one of f32, bf16, int8, not \"int4\"",
                 "5: `models.id` is missing: give the model a name",
-                "6: `models.kind` must be one of local, onnx, openai, tei, pseudo, not \"gguf\"",
-                "9: unknown field of a model `folders` | did you mean `folder`? Accepted: id, alias, kind, folder, \
+                "6: `models.kind` must be one of local, onnx, openai, tei, cohere, pseudo, not \"gguf\"",
+                "9: unknown field of a model `folders` | did you mean `folder`? Accepted: id, alias, kind, task, folder, \
                  precision, dimension, dimensions, url, model, api_key, normalize, texts_per_request_max, \
                  bytes_per_request_max, concurrent_requests_max, timeout_ms, retries_max, prompts",
                 "11: `models.id` must be a text in quotes",

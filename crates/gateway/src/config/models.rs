@@ -6,7 +6,7 @@ use weir_encoder::Precision;
 
 use super::environment::Environment;
 use super::secret::ApiKey;
-use super::upstream::{Protocol, TypedUpstream, UpstreamConfig, Wrong};
+use super::upstream::{EMBED, Protocol, RERANK, TypedUpstream, UpstreamConfig, Wrong};
 use super::value::Scalar;
 
 /// One model.
@@ -41,7 +41,7 @@ pub enum ModelKind {
         /// Lengths that its embeddings may be cut to; empty takes what its files say.
         dimensions: Vec<usize>,
     },
-    /// A server that embeds.
+    /// A server that embeds or reranks.
     Upstream(Box<UpstreamConfig>),
     /// Embeddings made from a hash of the text: no model, no meaning, always the same. For development and load tests.
     Pseudo {
@@ -66,15 +66,21 @@ pub(super) const PSEUDO_DIMENSION: usize = 384;
 pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
 
 /// One row per field of a `[[models]]` table, for the docs and for messages: name, type, default, what it does.
-pub(super) const FIELDS: [(&str, &str, &str, &str); 18] = [
+pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
     ("id", "text", "required", "The name that callers use; no two models share a name."),
     ("alias", "list of texts", "`[]`", "Other names for it."),
     (
         "kind",
-        "`local`, `onnx`, `openai`, `tei` or `pseudo`",
+        "`local`, `onnx`, `openai`, `tei`, `cohere` or `pseudo`",
         "`\"local\"`",
-        "Where its embeddings come from: the encoder of Weir, an ONNX file, a server that speaks OpenAI's API or TEI's, or a hash of the \
-         text, which needs no model and has no meaning. [Models](models.md) has an example of each.",
+        "Where its embeddings or scores come from: the encoder of Weir, an ONNX file, a server that speaks OpenAI's API, TEI's or Cohere's, \
+         or a hash of the text, which needs no model and has no meaning. [Models](models.md) has an example of each.",
+    ),
+    (
+        "task",
+        "`embed` or `rerank`",
+        "`\"embed\"`, for `cohere` `\"rerank\"`",
+        "What an upstream's model is for; for `tei` and `cohere`. Of `local` models their own files say it.",
     ),
     ("folder", "folder", "required for `local` and `onnx`", "A model in the Hugging Face layout."),
     (
@@ -99,13 +105,13 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 18] = [
     (
         "url",
         "URL",
-        "required for `openai` and `tei`",
-        "Where the upstream is: `/embeddings` or `/embed` is put behind it.",
+        "required for `openai`, `tei` and `cohere`",
+        "Where the upstream is: `/embeddings`, `/embed` or `/rerank` is put behind it.",
     ),
     (
         "model",
         "text",
-        "required for `openai`",
+        "required for `openai` and `cohere`",
         "The upstream's name for the model. TEI has one model and is not sent it: there it only tells this model from another at the same \
          address.",
     ),
@@ -140,6 +146,19 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 18] = [
     ("prompts.document", "text", "`\"\"`", "Put in front of documents."),
 ];
 
+/// Fields that every upstream has, and those that only one that embeds has.
+const UPSTREAM: &[&str] = &[
+    "url",
+    "model",
+    "api_key",
+    "texts_per_request_max",
+    "bytes_per_request_max",
+    "concurrent_requests_max",
+    "timeout_ms",
+    "retries_max",
+];
+const EMBEDDING_UPSTREAM: &[&str] = &["dimension", "dimensions", "normalize"];
+
 /// Fields that every kind has.
 const EVERYWHERE: [&str; 4] = ["id", "alias", "kind", "prompts"];
 
@@ -154,6 +173,7 @@ pub(super) struct TypedModel {
     pub(super) kind: Option<String>,
     pub(super) folder: Option<String>,
     pub(super) precision: Option<String>,
+    pub(super) task: Option<String>,
     pub(super) dimension: Option<i64>,
     pub(super) dimensions: Option<Vec<i64>>,
     pub(super) prompts: Prompts,
@@ -191,6 +211,11 @@ impl ModelConfig {
             ModelKind::Upstream(upstream) => &upstream.dimensions,
             ModelKind::Pseudo { .. } => &[],
         }
+    }
+
+    /// Whether it is known to rerank, and so makes no embeddings; of a local model only its files tell.
+    pub(super) fn is_reranking(&self) -> bool {
+        matches!(&self.kind, ModelKind::Upstream(upstream) if upstream.protocol.is_reranking())
     }
 
     /// The key of its upstream.
@@ -243,33 +268,28 @@ impl TypedModel {
             wrong.push(("id", "is missing: give the model a name".to_owned()));
         }
         let kind = self.kind.take().unwrap_or_else(|| "local".to_owned());
-        let takes: &[&str] = match kind.as_str() {
-            "local" => &["folder", "precision", "dimensions"],
-            "onnx" => &["folder", "dimensions"],
-            "openai" | "tei" => &[
-                "url",
-                "model",
-                "api_key",
-                "dimension",
-                "dimensions",
-                "normalize",
-                "texts_per_request_max",
-                "bytes_per_request_max",
-                "concurrent_requests_max",
-                "timeout_ms",
-                "retries_max",
-            ],
-            "pseudo" => &["dimension"],
+        let is_reranking = self.resolve_task(&kind, &mut wrong);
+        let takes: &[&[&str]] = match kind.as_str() {
+            "local" => &[&["folder", "precision", "dimensions"]],
+            "onnx" => &[&["folder", "dimensions"]],
+            "openai" => &[UPSTREAM, EMBEDDING_UPSTREAM],
+            "tei" if is_reranking => &[UPSTREAM, &["task"]],
+            "tei" => &[UPSTREAM, EMBEDDING_UPSTREAM, &["task"]],
+            "cohere" => &[UPSTREAM, &["task"]],
+            "pseudo" => &[&["dimension"]],
             _ => {
-                wrong
-                    .push(("kind", format!("must be one of local, onnx, openai, tei, pseudo, not {kind:?}")));
+                let kinds = "local, onnx, openai, tei, cohere, pseudo";
+                wrong.push(("kind", format!("must be one of {kinds}, not {kind:?}")));
                 return Err(wrong);
             }
         };
         for field in self.given() {
-            if !takes.contains(&field) && !EVERYWHERE.contains(&field) {
-                wrong.push((field, format!("has no meaning for the kind `{kind}`: remove it")));
+            if takes.concat().contains(&field) || EVERYWHERE.contains(&field) {
+                continue;
             }
+            let what =
+                if is_reranking { "a model that reranks".to_owned() } else { format!("the kind `{kind}`") };
+            wrong.push((field, format!("has no meaning for {what}: remove it")));
         }
         let (alias, prompts) = (std::mem::take(&mut self.alias), std::mem::take(&mut self.prompts));
         let kind = match kind.as_str() {
@@ -278,7 +298,9 @@ impl TypedModel {
                 dimensions: self.resolve_dimensions(&mut wrong),
             },
             "openai" => self.resolve_upstream(Protocol::OpenAi, &mut wrong),
+            "tei" if is_reranking => self.resolve_upstream(Protocol::TeiRerank, &mut wrong),
             "tei" => self.resolve_upstream(Protocol::Tei, &mut wrong),
+            "cohere" => self.resolve_upstream(Protocol::Cohere, &mut wrong),
             "pseudo" => {
                 let dimension = self.resolve_dimension(&mut wrong).unwrap_or(PSEUDO_DIMENSION);
                 ModelKind::Pseudo { dimension }
@@ -297,11 +319,31 @@ impl TypedModel {
         let own = [
             ("folder", self.folder.is_some()),
             ("precision", self.precision.is_some()),
+            ("task", self.task.is_some()),
             ("dimension", self.dimension.is_some()),
             ("dimensions", self.dimensions.is_some()),
         ];
         let own = own.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
         own.chain(self.upstream.given()).collect()
+    }
+
+    /// Whether a model of this kind reranks.
+    fn resolve_task(&self, kind: &str, wrong: &mut Vec<Wrong>) -> bool {
+        let is_cohere = kind == "cohere";
+        match self.task.as_deref() {
+            None => is_cohere,
+            Some(RERANK) => true,
+            Some(EMBED) if is_cohere => {
+                let message = "must be \"rerank\" for the kind `cohere`";
+                wrong.push(("task", message.to_owned()));
+                true
+            }
+            Some(EMBED) => false,
+            Some(other) => {
+                wrong.push(("task", format!("must be one of {EMBED}, {RERANK}, not {other:?}")));
+                is_cohere
+            }
+        }
     }
 
     fn resolve_precision(&self, wrong: &mut Vec<Wrong>) -> Option<Precision> {

@@ -241,6 +241,11 @@ settings! {
         weight_dense: f32 = 0.5, "number", 0.0..=1e6;
         /// The constant of reciprocal-rank fusion; larger flattens the top.
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
+        /// The model that orders the first results of each search by reading query and text together; empty for none. A request says
+        /// otherwise by `rerank`.
+        rerank: String = String::new(), "model", ANY;
+        /// How many of the first results it orders.
+        rerank_top_n: u64 = 20, "results", 1.0..=(weir_api::RERANK_TOP_N_MAX as f64);
         /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
         depth: usize = 100, "hits", 1.0..=100_000.0;
         /// One of so many searches by embeddings is repeated exactly, in the background, for `weir_search_recall_chunks_total`; none when 0.
@@ -258,6 +263,11 @@ settings! {
         batch_documents_max: usize = 256, "documents", ONE;
         /// Tokens that are embedded for one commit, about.
         batch_tokens_max: usize = 32_768, "tokens", ONE;
+        /// Applied operations of one collection that are kept beside those that its documents stand for; the oldest go. An index
+        /// folder that is older than that, as from a backup, is rebuilt.
+        operations_kept_max: u64 = 100_000, "operations", 1.0..=1e12;
+        /// Finished jobs that are kept; the oldest go.
+        jobs_kept_max: u64 = 10_000, "jobs", 1.0..=1e12;
     }
     /// The embedded index.
     index: Index {

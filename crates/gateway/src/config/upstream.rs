@@ -10,6 +10,10 @@ pub enum Protocol {
     OpenAi,
     /// That of Hugging Face's text-embeddings-inference: `POST {url}/embed`.
     Tei,
+    /// The same server with a model that reranks: `POST {url}/rerank`.
+    TeiRerank,
+    /// Cohere's, which Jina and many servers imitate: `POST {url}/rerank`.
+    Cohere,
 }
 
 impl Protocol {
@@ -17,15 +21,32 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Protocol::OpenAi => "openai",
-            Protocol::Tei => "tei",
+            Protocol::Tei | Protocol::TeiRerank => "tei",
+            Protocol::Cohere => "cohere",
+        }
+    }
+
+    /// Whether its models say how well texts answer a query, and make no embeddings.
+    pub fn is_reranking(self) -> bool {
+        match self {
+            Protocol::OpenAi | Protocol::Tei => false,
+            Protocol::TeiRerank | Protocol::Cohere => true,
+        }
+    }
+
+    /// Whether the upstream has several models, of which a request names one.
+    fn has_models(self) -> bool {
+        match self {
+            Protocol::OpenAi | Protocol::Cohere => true,
+            Protocol::Tei | Protocol::TeiRerank => false,
         }
     }
 
     /// Texts in a request when the configuration doesn't say: TEI takes 32 unless it was started otherwise.
     fn texts_per_request_max(self) -> usize {
         match self {
-            Protocol::OpenAi => 128,
-            Protocol::Tei => 32,
+            Protocol::OpenAi | Protocol::Cohere => 128,
+            Protocol::Tei | Protocol::TeiRerank => 32,
         }
     }
 }
@@ -76,6 +97,10 @@ pub(super) struct TypedUpstream {
 /// A field and what is wrong with it.
 pub(super) type Wrong = (&'static str, String);
 
+/// The names of what a model is for.
+pub(super) const EMBED: &str = "embed";
+pub(super) const RERANK: &str = "rerank";
+
 /// Bytes of a request's texts when the configuration doesn't say: far below what servers take, and enough to keep one busy.
 const BYTES_PER_REQUEST_MAX: i64 = 256 << 10;
 const CONCURRENT_REQUESTS_MAX: i64 = 8;
@@ -112,7 +137,7 @@ impl TypedUpstream {
             wrong.push(("url", message));
         }
         let model = self.model.unwrap_or_default();
-        if model.is_empty() && protocol == Protocol::OpenAi {
+        if model.is_empty() && protocol.has_models() {
             wrong.push(("model", "is missing: give the upstream's name for the model".to_owned()));
         }
         let api_key = self.api_key.as_deref().map(ApiKey::parse).transpose().unwrap_or_else(|message| {
@@ -187,9 +212,15 @@ impl UpstreamConfig {
             fields.push(("model", text(&self.model)));
         }
         fields.extend(self.api_key.as_ref().map(|key| ("api_key", Scalar::Text(key.to_string()))));
-        fields.extend(self.dimension.map(|dimension| ("dimension", number(dimension))));
+        match self.protocol {
+            Protocol::TeiRerank => fields.push(("task", text(RERANK))),
+            Protocol::Cohere => {}
+            Protocol::OpenAi | Protocol::Tei => {
+                fields.extend(self.dimension.map(|dimension| ("dimension", number(dimension))));
+                fields.push(("normalize", Scalar::Bool(self.normalize)));
+            }
+        }
         fields.extend([
-            ("normalize", Scalar::Bool(self.normalize)),
             ("texts_per_request_max", number(self.texts_per_request_max)),
             ("bytes_per_request_max", number(self.bytes_per_request_max)),
             ("concurrent_requests_max", number(self.concurrent_requests_max)),

@@ -12,7 +12,7 @@ use weir_text::Language;
 
 use super::Gateway;
 use super::body::{self, CallerOf, Json, Segments};
-use super::error::{ApiError, no_model};
+use super::error::{ApiError, no_embedder};
 
 /// All collections, by name.
 pub(super) async fn list(
@@ -62,7 +62,7 @@ pub(super) async fn put(
 fn check_settings(gateway: &Gateway, settings: &CollectionSettings) -> Result<(), ApiError> {
     let defaults = &gateway.config.chunking;
     settings.check(defaults.max_tokens, defaults.overlap_tokens)?;
-    gateway.collections.model_for(settings).map_err(|name| no_model(&name))?;
+    gateway.collections.model_for(settings).map_err(|name| no_embedder(&gateway.models, &name))?;
     match &settings.language {
         Some(name) if Language::parse(name).is_none() => {
             let accepted: Vec<&str> = Language::all().iter().map(|language| language.name()).collect();

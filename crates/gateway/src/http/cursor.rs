@@ -1,7 +1,7 @@
 //! Cursors: where the next page begins, sealed so that only what this gateway made is accepted.
 //!
-//! A cursor says at which operation of which collection's index the first page was read, how far the pages have come, and
-//! for which request. The key lies in the data directory, beside what cursors lead into: a cursor outlives a restart, and
+//! A cursor says at which operation of which collection's index the first page was read, how far the pages have come, in which order
+//! the results follow that were scored once more, and for which request. The key lies in the data directory, beside what cursors lead into: a cursor outlives a restart, and
 //! one of another gateway is refused.
 
 use std::fs;
@@ -11,21 +11,24 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use weir_api::{Code, DegradedReason, Invalid};
+use weir_api::{Code, DegradedReason, Invalid, RERANK_TOP_N_MAX};
 use weir_store::{CollectionId, GenerationId};
 
 /// The file that holds the key, in the data directory.
 const KEY_FILE: &str = "cursor.key";
 const KEY_BYTES: usize = 32;
 /// Another layout has another number.
-const FORMAT: u8 = 1;
-/// Format, flags, four numbers, the request's hash.
-const CONTENT_BYTES: usize = 2 + 4 * 8 + HASH_BYTES;
+const FORMAT: u8 = 2;
+/// Format, flags, four numbers, the request's hash; results behind it.
+const HEAD_BYTES: usize = 3 + 4 * 8 + HASH_BYTES;
 const HASH_BYTES: usize = 16;
+/// A place and three floats.
+const PLACED_BYTES: usize = 1 + 3 * 4;
 const SEAL_BYTES: usize = 32;
-/// What the flags say, each by its place from 1.
-const REASONS: [DegradedReason; 3] =
-    [DegradedReason::EmbeddingOverloaded, DegradedReason::EmbeddingDeadline, DegradedReason::EmbeddingFailed];
+/// The longest that there are.
+const BYTES_MAX: usize = HEAD_BYTES + RERANK_TOP_N_MAX as usize * PLACED_BYTES + SEAL_BYTES;
+// a flag for each reason, and a byte for each place
+const _: () = assert!(DegradedReason::ALL.len() <= 16 && RERANK_TOP_N_MAX <= 256);
 
 /// What a cursor is bound to: it leads nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +44,49 @@ pub(super) struct Binding {
 pub(super) struct RequestHash([u8; HASH_BYTES]);
 
 /// A place in the pages of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cursor {
     /// The operation at which the first page was read.
     pub(super) reached: u64,
     /// Results that lie before the page.
     pub(super) offset: u64,
-    /// Why the first page was ranked by words alone, if it was although more was asked for.
-    pub(super) degraded: Option<DegradedReason>,
+    /// What the first page was ranked without, although it was asked for.
+    pub(super) degraded: Vec<DegradedReason>,
+    /// The results from here on that were scored once more, in the order that came out, so that no page depends on how another scoring
+    /// goes. Where it ends, the order of the index goes on.
+    pub(super) order: Vec<Placed>,
+}
+
+/// A result that was scored once more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Placed {
+    /// Its place in the order of the index, from 0 and below 256.
+    pub(super) place: u8,
+    pub(super) score: f32,
+    pub(super) rerank_score: Option<f32>,
+    pub(super) late_interaction: Option<f32>,
+}
+
+impl Placed {
+    fn to_bytes(self) -> [u8; PLACED_BYTES] {
+        let mut bytes = [0; PLACED_BYTES];
+        bytes[0] = self.place;
+        bytes[1..5].copy_from_slice(&self.score.to_le_bytes());
+        bytes[5..9].copy_from_slice(&self.rerank_score.unwrap_or(f32::NAN).to_le_bytes());
+        bytes[9..].copy_from_slice(&self.late_interaction.unwrap_or(f32::NAN).to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; PLACED_BYTES]) -> Placed {
+        let float = |at: usize| f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let known = |float: f32| (!float.is_nan()).then_some(float);
+        Placed {
+            place: bytes[0],
+            score: float(1),
+            rerank_score: known(float(5)),
+            late_interaction: known(float(9)),
+        }
+    }
 }
 
 /// Seals cursors and opens them.
@@ -80,15 +118,16 @@ impl Seal {
     }
 
     /// The text of a cursor.
-    pub(super) fn close(&self, binding: &Binding, cursor: Cursor) -> String {
-        let mut bytes = Vec::with_capacity(CONTENT_BYTES + SEAL_BYTES);
-        let place = cursor.degraded.and_then(|reason| REASONS.iter().position(|known| *known == reason));
-        bytes.extend([FORMAT, place.map_or(0, |place| place as u8 + 1)]);
+    pub(super) fn close(&self, binding: &Binding, cursor: &Cursor) -> String {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + cursor.order.len() * PLACED_BYTES + SEAL_BYTES);
+        bytes.push(FORMAT);
+        bytes.extend(flags(&cursor.degraded).to_le_bytes());
         bytes.extend(binding.collection.0.to_le_bytes());
         bytes.extend(binding.generation.0.to_le_bytes());
         bytes.extend(cursor.reached.to_le_bytes());
         bytes.extend(cursor.offset.to_le_bytes());
         bytes.extend(binding.request.0);
+        cursor.order.iter().for_each(|placed| bytes.extend(placed.to_bytes()));
         let seal = blake3::keyed_hash(&self.0, &bytes);
         bytes.extend(seal.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
@@ -102,40 +141,63 @@ impl Seal {
         let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
         let bytes =
             self.unseal(text).ok_or_else(|| refuse("the cursor is not one that this gateway made"))?;
+        binding.read(&bytes)
+    }
+
+    /// The content of a cursor with a good seal: a head, and results behind it.
+    fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        // longer ones are not even decoded
+        if text.len() > 4 * BYTES_MAX.div_ceil(3) {
+            return None;
+        }
+        let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let content = bytes.len().checked_sub(SEAL_BYTES).filter(|content| *content >= HEAD_BYTES)?;
+        let seal: [u8; SEAL_BYTES] = bytes[content..].try_into().ok()?;
+        bytes.truncate(content);
+        // compares in constant time
+        (blake3::keyed_hash(&self.0, &bytes) == seal).then_some(bytes)
+    }
+}
+
+impl Binding {
+    /// Reads the content of a cursor that must be bound to this.
+    pub(super) fn read(&self, content: &[u8]) -> Result<Cursor, Invalid> {
+        let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
+        let (head, order) = content
+            .split_first_chunk::<HEAD_BYTES>()
+            .filter(|(head, _)| head[0] == FORMAT)
+            .ok_or_else(|| refuse("the cursor is of another version of the gateway"))?;
         let number = |place: usize| {
             let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[2 + 8 * place..10 + 8 * place]);
+            eight.copy_from_slice(&head[3 + 8 * place..11 + 8 * place]);
             u64::from_le_bytes(eight)
         };
-        if bytes[0] != FORMAT {
-            return Err(refuse("the cursor is of another version of the gateway"));
-        }
-        if number(0) != binding.collection.0 as u64 {
+        if number(0) != self.collection.0 as u64 {
             return Err(refuse("the cursor belongs to another collection"));
         }
-        if bytes[2 + 4 * 8..] != binding.request.0 {
+        if head[3 + 4 * 8..] != self.request.0 {
             return Err(refuse("the cursor belongs to another request: all but `cursor` has to be the same"));
         }
-        if number(1) != binding.generation.0 as u64 {
+        if number(1) != self.generation.0 as u64 {
             let message = "the collection was embedded anew since the first page";
             return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
         }
-        let degraded = usize::from(bytes[1]).checked_sub(1).and_then(|place| REASONS.get(place).copied());
-        Ok(Cursor { reached: number(2), offset: number(3), degraded })
+        let flags = u16::from_le_bytes([head[1], head[2]]);
+        let (order, _) = order.as_chunks();
+        let order = order.iter().map(Placed::from_bytes).collect();
+        Ok(Cursor { reached: number(2), offset: number(3), degraded: reasons(flags), order })
     }
+}
 
-    /// The content of a cursor with a good seal.
-    fn unseal(&self, text: &str) -> Option<[u8; CONTENT_BYTES]> {
-        // longer ones are not even decoded
-        if text.len() > 4 * (CONTENT_BYTES + SEAL_BYTES).div_ceil(3) {
-            return None;
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (content, seal) = bytes.split_at_checked(CONTENT_BYTES)?;
-        let seal: [u8; SEAL_BYTES] = seal.try_into().ok()?;
-        // compares in constant time
-        (blake3::keyed_hash(&self.0, content) == seal).then(|| content.try_into().ok()).flatten()
-    }
+/// A flag for each reason, by its place among all.
+fn flags(reasons: &[DegradedReason]) -> u16 {
+    let all = DegradedReason::ALL.iter().enumerate();
+    all.filter(|(_, reason)| reasons.contains(reason)).fold(0, |flags, (place, _)| flags | 1 << place)
+}
+
+fn reasons(flags: u16) -> Vec<DegradedReason> {
+    let all = DegradedReason::ALL.iter().enumerate();
+    all.filter(|(place, _)| flags & 1 << place != 0).map(|(_, reason)| *reason).collect()
 }
 
 fn read_or_make(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
@@ -171,7 +233,8 @@ mod tests {
     }
 
     fn cursor() -> Cursor {
-        Cursor { reached: 7, offset: 20, degraded: Some(DegradedReason::EmbeddingFailed) }
+        let degraded = vec![DegradedReason::EmbeddingFailed, DegradedReason::RerankDeadline];
+        Cursor { reached: 7, offset: 20, degraded, order: Vec::new() }
     }
 
     /// `expected`: the code, and a word of the message.
@@ -184,10 +247,16 @@ mod tests {
     fn a_cursor_leads_where_it_was_made_for_and_nowhere_else() {
         let seal = Seal([1; 32]);
         let made_for = binding(1, 2, "a");
-        let text = seal.close(&made_for, cursor());
+        let text = seal.close(&made_for, &cursor());
         assert_eq!(seal.open(&made_for, &text), Ok(cursor()));
-        let whole = Cursor { degraded: None, ..cursor() };
-        assert_eq!(seal.open(&made_for, &seal.close(&made_for, whole)), Ok(whole));
+        let placed = |place| Placed {
+            place,
+            score: 0.5,
+            rerank_score: (place > 3).then_some(-1.0),
+            late_interaction: (place < 99).then_some(0.25),
+        };
+        let whole = Cursor { degraded: Vec::new(), order: (0..100).map(placed).collect(), ..cursor() };
+        assert_eq!(seal.open(&made_for, &seal.close(&made_for, &whole)), Ok(whole));
         check(&seal, &binding(3, 2, "a"), &text, (Code::InvalidCursor, "another collection"));
         check(&seal, &binding(1, 2, "b"), &text, (Code::InvalidCursor, "another request"));
         check(&seal, &binding(1, 3, "a"), &text, (Code::CursorExpired, "embedded anew"));
@@ -198,7 +267,7 @@ mod tests {
     fn a_cursor_with_any_character_changed_is_refused() {
         let seal = Seal([1; 32]);
         let made_for = binding(1, 2, "a");
-        let text = seal.close(&made_for, cursor());
+        let text = seal.close(&made_for, &cursor());
         for place in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
@@ -209,6 +278,48 @@ mod tests {
         for other in ["", "a", "====", "\u{0}", &text[1..], &text[..text.len() - 1], &long] {
             assert_eq!(seal.open(&made_for, other).unwrap_err().code, Code::InvalidCursor, "{other}");
         }
+    }
+
+    /// As the target in `fuzz/`, over a few bytes of a fixed seed.
+    #[test]
+    fn every_cursor_is_read_back_and_no_content_panics() {
+        let seal = Seal([1; 32]);
+        let mut read = [0; 3];
+        for round in 0..2_000_u32 {
+            let mut bytes = [0; 32 + HEAD_BYTES + 40];
+            blake3::Hasher::new().update(&round.to_le_bytes()).finalize_xof().fill(&mut bytes);
+            let number =
+                |place: usize| u64::from_le_bytes(bytes[8 * place..8 * place + 8].try_into().unwrap());
+            let made_for = binding(number(0).cast_signed(), number(1).cast_signed(), &round.to_string());
+            let degraded = DegradedReason::ALL.get(round as usize % 12).copied().into_iter().collect();
+            let made = Cursor { reached: number(2), offset: number(3), degraded, order: Vec::new() };
+            assert_eq!(seal.open(&made_for, &seal.close(&made_for, &made)), Ok(made));
+            // a good seal around anything: what it is bound to as it should be or not, the rest left to chance
+            let mut content = bytes;
+            let content = &mut content[32..32 + HEAD_BYTES + round as usize % 40];
+            content[0] = FORMAT;
+            content[3..11].copy_from_slice(&bytes[..8]);
+            if round % 4 < 3 {
+                content[35..HEAD_BYTES].copy_from_slice(&made_for.request.0);
+            }
+            if round % 2 == 0 {
+                content[11..19].copy_from_slice(&bytes[8..16]);
+            }
+            match made_for.read(content) {
+                Ok(cursor) => {
+                    let numbers = [cursor.reached.to_le_bytes(), cursor.offset.to_le_bytes()].concat();
+                    assert_eq!(numbers, content[19..35]);
+                    assert_eq!(cursor.order.len(), round as usize % 40 / PLACED_BYTES);
+                    read[0] += 1;
+                }
+                Err(error) if error.code == Code::CursorExpired => read[1] += 1,
+                Err(error) => read[2] += usize::from(error.message.contains("another request")),
+            }
+        }
+        for short in 0..HEAD_BYTES {
+            assert!(binding(1, 2, "a").read(&[FORMAT; HEAD_BYTES][..short]).is_err());
+        }
+        assert_eq!(read, [1_000, 500, 500]);
     }
 
     #[test]

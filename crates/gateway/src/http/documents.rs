@@ -49,7 +49,7 @@ pub(super) async fn list(
         request: wanted.hash(),
     };
     let page = wanted.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
-    let offset = page.map_or(0, |page| page.offset);
+    let offset = page.as_ref().map_or(0, |page| page.offset);
     check_depth(&gateway, offset, wanted.limit)?;
     let search = SearchRequest {
         filter: wanted.filter,
@@ -72,8 +72,8 @@ pub(super) async fn list(
         documents.truncate(shown.hits.len());
         end = offset + limit as u64;
     }
-    let next = Cursor { reached: found.reached, offset: end, degraded: None };
-    let next_cursor = (end < count(found.total)).then(|| gateway.cursors.close(&binding, next));
+    let next = Cursor { reached: found.reached, offset: end, degraded: Vec::new(), order: Vec::new() };
+    let next_cursor = (end < count(found.total)).then(|| gateway.cursors.close(&binding, &next));
     Ok(Json(List { data: documents.into_iter().flatten().collect(), next_cursor }))
 }
 

@@ -10,7 +10,7 @@ use weir_api::{Code, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usag
 
 use super::Gateway;
 use super::body;
-use super::error::{ApiError, no_model};
+use super::error::{ApiError, no_embedder};
 use super::vectors;
 use crate::inference::{Caching, Input, Lane, LoadedModel, Place, Terms, Truncation, scale_to_length_one};
 
@@ -31,7 +31,8 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
     drop(bytes);
     request.check(&gateway.config.request_limits())?;
-    let model = gateway.models.get(&request.model).ok_or_else(|| no_model(&request.model))?.clone();
+    let model = gateway.models.get(&request.model);
+    let model = model.ok_or_else(|| no_embedder(&gateway.models, &request.model))?.clone();
     check_dimensions(&model, request.dimensions).await?;
     let wanted = Wanted {
         role: request.role()?,

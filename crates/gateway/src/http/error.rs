@@ -15,7 +15,7 @@ use weir_api::{Code, Invalid, Problem, ProblemItem};
 use super::dialect::Dialect;
 use super::layers::RequestId;
 use crate::collections::CollectionError;
-use crate::inference::{InferenceError, NoPlace, UpstreamError};
+use crate::inference::{InferenceError, Models, NoPlace, UpstreamError};
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
@@ -184,6 +184,38 @@ impl From<CollectionError> for ApiError {
 pub(super) fn no_model(name: &str) -> ApiError {
     Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug()))
         .into()
+}
+
+/// No model that embeds is configured under this name.
+pub(super) fn no_embedder(models: &Models, name: &str) -> ApiError {
+    if models.reranker(name).is_none() {
+        return no_model(name);
+    }
+    let embedders = quoted(models.iter().map(|model| model.id.as_str()));
+    let message = format!("the model `{name}` reranks and makes no embeddings; those that do: {embedders}");
+    Invalid::at(Code::InvalidParameter, &["model"], message).into()
+}
+
+/// No model that reranks is configured under this name.
+pub(super) fn no_reranker(models: &Models, name: &str, path: &str) -> ApiError {
+    let rerankers = quoted(models.rerankers().map(|model| model.id.as_str()));
+    let known = match rerankers.as_str() {
+        "" => "no model that reranks is configured in `[[models]]`".to_owned(),
+        rerankers => format!("those that rerank: {rerankers}"),
+    };
+    let shown = name.escape_debug();
+    let (code, message) = match models.get(name) {
+        Some(_) => (
+            Code::InvalidParameter,
+            format!("the model `{shown}` makes embeddings and doesn't rerank; {known}"),
+        ),
+        None => (Code::ModelNotFound, format!("there is no model `{shown}`; {known}")),
+    };
+    Invalid::at(code, &[path], message).into()
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl IntoResponse for ApiError {

@@ -18,7 +18,7 @@ const REPORT_PAGE: (usize, usize) = (100, 1_000);
 /// Below this relevance a result is called low when the caller doesn't say.
 const LOW_RELEVANCE: f64 = 0.5;
 
-/// Stores feedback: when this answers, it is on disk.
+/// Stores feedback: when this answers, it is on disk. Relevance follows in the background.
 pub(super) async fn post(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
@@ -34,7 +34,9 @@ pub(super) async fn post(
     let feedback = NewFeedback { query, document_id: document_id.clone(), chunk, grade };
     let entries_max = gateway.config.search.feedback_entries_max;
     let stored = gateway.store.add_feedback(collection.id, feedback, entries_max, now()).await?;
-    Ok(Json(reply(&name, stored.ok_or_else(missing)?)))
+    let stored = stored.ok_or_else(missing)?;
+    collection.feedback_came.notify_one();
+    Ok(Json(reply(&name, stored)))
 }
 
 /// The feedback to a collection, newest first.

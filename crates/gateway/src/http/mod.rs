@@ -15,6 +15,7 @@ mod jobs;
 mod layers;
 mod models;
 mod openapi;
+mod rerank;
 mod search;
 mod tei;
 mod vectors;

@@ -62,6 +62,7 @@ const SEARCH: &[Code] = &[
     Code::UnsupportedMediaType,
     Code::PayloadTooLarge,
     Code::CollectionNotFound,
+    Code::ModelNotFound,
     Code::CollectionNotReady,
     Code::Overloaded,
 ];

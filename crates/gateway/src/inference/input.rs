@@ -96,6 +96,11 @@ impl LoadedModel {
         Input { content, is_truncated: false }
     }
 
+    /// The input of a query: behind the model's prompt for queries, and cut at its end.
+    pub fn query_input(&self, query: &str) -> Input {
+        self.input(&format!("{}{query}", self.query_prompt), Truncation::End)
+    }
+
     /// Makes tokens of `text` as [`LoadedModel::input`] does, and as many parts of them as are needed to leave nothing out. An upstream
     /// that cuts a text does it unseen.
     pub fn parts(&self, text: &str) -> Vec<Input> {

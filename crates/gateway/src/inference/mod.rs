@@ -1,12 +1,14 @@
-//! Where embeddings are made: the models that are served, and the scheduler that owns the cores.
+//! Where embeddings are made, and texts scored: the models that are served, and the scheduler that owns the cores.
 
 mod cache;
 mod estimate;
 mod input;
+mod likeness;
 mod memory;
 mod models;
 mod pool;
 mod pseudo;
+mod rerank;
 mod scheduler;
 mod turns;
 mod upstream;
@@ -17,6 +19,7 @@ pub(crate) use models::scale_to_length_one;
 pub use models::{Embedder, LoadedModel, ModelError, Models};
 pub use pool::stand_back;
 pub use pseudo::Pseudo;
+pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, Embedded, InferenceError, Lane, Scheduler, Terms};
 pub use turns::{Turns, search_threads};
 pub use upstream::{Upstream, UpstreamError};

@@ -10,7 +10,8 @@ use weir_onnx::{OnnxError, OnnxModel, Runtime};
 use super::InferenceError;
 use super::input::SPECIAL_TOKENS;
 use super::pseudo::Pseudo;
-use super::upstream::Upstream;
+use super::rerank::{CrossEncoder, Reranker};
+use super::upstream::{Line, Upstream};
 use crate::config::{Config, ModelConfig, ModelKind};
 use crate::metrics::Metrics;
 
@@ -46,16 +47,33 @@ pub enum ModelError {
         /// Why.
         source: OnnxError,
     },
-    /// Its folder holds a model that doesn't embed.
+    /// Its folder holds a model that neither embeds nor reranks.
     #[error(
         "the model `{id}` is a classifier (`architectures` in {}/config.json), and its embeddings would mean nothing; \
-         name the folder of an embedding model", folder.display()
+         name the folder of an embedding model, or, for the kind `local`, of one with a label or two, which reranks", folder.display()
     )]
     Classifier {
         /// The model.
         id: String,
         /// Its folder.
         folder: PathBuf,
+    },
+    /// All models rerank.
+    #[error(
+        "no model embeds: {names} only rerank; add a `[[models]]` table of a model that embeds, such as the folder that `make setup` gets"
+    )]
+    NoEmbedder {
+        /// Their ids.
+        names: String,
+    },
+    /// The model that shall rerank by default doesn't.
+    #[error("`search.rerank` is `{name}`, which is no model that reranks; those in `[[models]]` that do: {}",
+        if known.is_empty() { "none" } else { known })]
+    NoReranker {
+        /// What is configured.
+        name: String,
+        /// The ids of those that rerank.
+        known: String,
     },
     /// There is no key for its upstream.
     #[error("the model `{id}` has no `api_key`: {reason}")]
@@ -83,9 +101,18 @@ pub struct LoadedModel {
     pub loaded_at: u64,
 }
 
-/// All models, the default one first.
+/// All models: those that embed, the default one first, and those that rerank.
 #[derive(Clone)]
-pub struct Models(Arc<[Arc<LoadedModel>]>);
+pub struct Models {
+    embedders: Arc<[Arc<LoadedModel>]>,
+    rerankers: Arc<[Arc<Reranker>]>,
+}
+
+/// A model as it was loaded.
+enum Loaded {
+    Embedder(LoadedModel),
+    Reranker(Reranker),
+}
 
 impl Models {
     /// Loads every configured model. Upstreams are not called.
@@ -94,27 +121,49 @@ impl Models {
     /// The first model that can't be loaded.
     pub fn load(config: &Config, kernels: &'static Kernels, metrics: &Metrics) -> Result<Models, ModelError> {
         let mut loader = Loader { config, kernels, metrics, runtime: None };
-        let load = |model| loader.load(model).map(Arc::new);
-        Ok(Models(config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?.into()))
+        let (mut embedders, mut rerankers) = (Vec::new(), Vec::new());
+        for model in &config.models {
+            match loader.load(model)? {
+                Loaded::Embedder(model) => embedders.push(Arc::new(model)),
+                Loaded::Reranker(model) => rerankers.push(Arc::new(model)),
+            }
+        }
+        if embedders.is_empty() && !rerankers.is_empty() {
+            return Err(ModelError::NoEmbedder { names: quoted(rerankers.iter().map(|model| &model.id)) });
+        }
+        let models = Models { embedders: embedders.into(), rerankers: rerankers.into() };
+        let default = &config.search.rerank;
+        if !default.is_empty() && models.reranker(default).is_none() {
+            let known = quoted(models.rerankers().map(|model| &model.id));
+            return Err(ModelError::NoReranker { name: default.clone(), known });
+        }
+        Ok(models)
     }
 
     /// Makes what texts of unusual kinds need, so that none of them has to wait for it.
     pub fn warm_up(&self) {
-        for model in self.iter() {
-            if let Some(Err(error)) = model.tokenizer().map(Tokenizer::warm_up) {
-                tracing::error!(model = model.id, error, "texts beyond plain English can't be read");
+        let embedders = self.iter().map(|model| (&model.id, model.tokenizer()));
+        let rerankers = self.rerankers().map(|model| (&model.id, model.tokenizer()));
+        for (id, tokenizer) in embedders.chain(rerankers) {
+            if let Some(Err(error)) = tokenizer.map(Tokenizer::warm_up) {
+                tracing::error!(model = id, error, "texts beyond plain English can't be read");
             }
         }
     }
 
-    /// The model that is meant when none is named.
+    /// The model that embeds when none is named.
     pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
-        self.0.first()
+        self.embedders.first()
     }
 
-    /// The model with this id or alias.
+    /// The model with this id or alias, if it embeds.
     pub fn get(&self, name: &str) -> Option<&Arc<LoadedModel>> {
-        self.0.iter().find(|model| model.id == name || model.alias.iter().any(|alias| alias == name))
+        self.embedders.iter().find(|model| is_called(name, &model.id, &model.alias))
+    }
+
+    /// The model with this id or alias, if it reranks.
+    pub fn reranker(&self, name: &str) -> Option<&Arc<Reranker>> {
+        self.rerankers.iter().find(|model| is_called(name, &model.id, &model.alias))
     }
 
     /// Whether every model's embeddings wait for the threads of this process.
@@ -122,10 +171,24 @@ impl Models {
         self.iter().all(|model| matches!(model.embedder, Embedder::Local(_) | Embedder::Onnx(_)))
     }
 
-    /// Every model.
+    /// Every model that embeds.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<LoadedModel>> {
-        self.0.iter()
+        self.embedders.iter()
     }
+
+    /// Every model that reranks.
+    pub fn rerankers(&self) -> impl Iterator<Item = &Arc<Reranker>> {
+        self.rerankers.iter()
+    }
+}
+
+fn is_called(name: &str, id: &str, alias: &[String]) -> bool {
+    id == name || alias.iter().any(|alias| alias == name)
+}
+
+/// Names in quotes, with commas between them.
+fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Folder below the data directory that keeps what was learned of upstreams.
@@ -140,7 +203,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn load(&mut self, model: &ModelConfig) -> Result<LoadedModel, ModelError> {
+    fn load(&mut self, model: &ModelConfig) -> Result<Loaded, ModelError> {
         let failed = |source| ModelError::Load { id: model.id.clone(), source };
         let (embedder, own) = match &model.kind {
             ModelKind::Local { folder, precision, dimensions } => {
@@ -148,14 +211,19 @@ impl Loader<'_> {
                 let mut loaded =
                     Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
                         .map_err(failed)?;
-                if !loaded.info().labels.is_empty() {
-                    return Err(classifier(model, folder));
+                if let Some(error) = loaded.cache_error() {
+                    tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
+                }
+                match loaded.info().labels.len() {
+                    0 => {}
+                    1 | 2 => {
+                        let cross_encoder = CrossEncoder::Local(Arc::new(loaded));
+                        return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
+                    }
+                    _ => return Err(classifier(model, folder)),
                 }
                 if !dimensions.is_empty() {
                     loaded = loaded.with_dimensions(dimensions).map_err(failed)?;
-                }
-                if let Some(error) = loaded.cache_error() {
-                    tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
                 }
                 let prompts = loaded.info().prompts.clone();
                 (Embedder::Local(Arc::new(loaded)), prompts)
@@ -173,9 +241,13 @@ impl Loader<'_> {
             ModelKind::Upstream(settings) => {
                 let folder = self.config.server.data_dir.join(UPSTREAMS_FOLDER);
                 let waiting_max = self.config.inference.queue_tokens_max;
-                let upstream = Upstream::new(&model.id, settings, &folder, waiting_max, self.metrics.clone());
-                let upstream =
-                    upstream.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
+                let line = Line::new(&model.id, settings, waiting_max, self.metrics.clone());
+                let line = line.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
+                if settings.protocol.is_reranking() {
+                    let cross_encoder = CrossEncoder::Upstream(Arc::new(line));
+                    return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
+                }
+                let upstream = Upstream::new(line, &folder);
                 (Embedder::Upstream(Arc::new(upstream)), Prompts::default())
             }
             ModelKind::Pseudo { dimension } => {
@@ -184,14 +256,14 @@ impl Loader<'_> {
         };
         // what the configuration says wins over the model's own files
         let choose = |said: &String, own: String| if said.is_empty() { own } else { said.clone() };
-        Ok(LoadedModel {
+        Ok(Loaded::Embedder(LoadedModel {
             id: model.id.clone(),
             alias: model.alias.clone(),
             query_prompt: choose(&model.prompts.query, own.query),
             document_prompt: choose(&model.prompts.document, own.document),
             embedder,
             loaded_at: crate::clock::now() as u64,
-        })
+        }))
     }
 
     fn onnx(&mut self, folder: &Path, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {

@@ -24,62 +24,129 @@ const RATE_AT_START: f64 = 4000.0;
 /// How much of the rate the newest micro-batch decides.
 const RATE_NEWEST: f64 = 0.1;
 
-/// What computes embeddings of token ids on the threads of a pool.
+/// What is computed of token ids on the threads of a pool, and by what: a row of floats for each sequence.
 #[derive(Clone)]
 pub(super) enum Engine {
-    /// Our encoder.
+    /// Embeddings, by our encoder.
     Local(Arc<Model>),
-    /// ONNX Runtime, which brings threads of its own.
+    /// Embeddings, by ONNX Runtime, which brings threads of its own.
     Onnx(Arc<OnnxModel>),
+    /// The logits of pairs, by our encoder.
+    Pairs(Arc<Model>),
+    /// Embeddings of every token, one behind the other, by our encoder.
+    Tokens(Arc<Model>),
+    /// The likeness to a text with these token embeddings, by our encoder.
+    Likeness(Arc<Model>, Arc<[f32]>),
+}
+
+/// Token ids, and where those of a second text begin; behind the last where there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sequence {
+    pub(super) ids: Vec<u32>,
+    pub(super) second: usize,
+}
+
+impl From<Vec<u32>> for Sequence {
+    fn from(ids: Vec<u32>) -> Sequence {
+        Sequence { second: ids.len(), ids }
+    }
 }
 
 impl Engine {
     fn is_same(&self, other: &Engine) -> bool {
         match (self, other) {
-            (Engine::Local(a), Engine::Local(b)) => Arc::ptr_eq(a, b),
+            (Engine::Local(a), Engine::Local(b))
+            | (Engine::Pairs(a), Engine::Pairs(b))
+            | (Engine::Tokens(a), Engine::Tokens(b)) => Arc::ptr_eq(a, b),
+            (Engine::Likeness(a, to), Engine::Likeness(b, and)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(to, and),
             (Engine::Onnx(a), Engine::Onnx(b)) => Arc::ptr_eq(a, b),
-            (Engine::Local(_) | Engine::Onnx(_), _) => false,
+            (
+                Engine::Local(_)
+                | Engine::Onnx(_)
+                | Engine::Pairs(_)
+                | Engine::Tokens(_)
+                | Engine::Likeness(..),
+                _,
+            ) => false,
         }
     }
 
-    fn embed(
+    /// A row for each sequence.
+    fn compute(
         &self,
-        sequences: &[&[u32]],
+        sequences: &[&Sequence],
         lane: Lane,
         scratch: &mut Scratch,
     ) -> Result<Vec<Vec<f32>>, OnnxError> {
-        let (out, dimension) = match self {
+        let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids.as_slice()).collect();
+        let (out, width) = match self {
             Engine::Local(model) => {
-                let dimension = model.info().dimension;
-                let mut out = vec![0.0; sequences.len() * dimension];
-                model.embed(sequences, scratch, &mut out);
-                (out, dimension)
+                let width = model.info().dimension;
+                let mut out = vec![0.0; ids.len() * width];
+                model.embed(&ids, scratch, &mut out);
+                (out, width)
             }
             Engine::Onnx(model) => {
                 let lane = match lane {
                     Lane::Interactive => weir_onnx::Lane::Interactive,
                     Lane::Bulk => weir_onnx::Lane::Bulk,
                 };
-                (model.embed(sequences, lane)?, model.outline().dimension())
+                (model.embed(&ids, lane)?, model.outline().dimension())
+            }
+            Engine::Pairs(model) => {
+                let width = model.info().labels.len();
+                let mut out = vec![0.0; ids.len() * width];
+                let second: Vec<usize> = sequences.iter().map(|sequence| sequence.second).collect();
+                model.classify(&ids, &second, scratch, &mut out);
+                (out, width)
+            }
+            Engine::Tokens(model) => return Ok(token_rows(model, &ids, scratch)),
+            Engine::Likeness(model, tokens) => {
+                let mut out = vec![0.0; ids.len()];
+                model.compare_tokens(tokens, &ids, scratch, &mut out);
+                (out, 1)
             }
         };
-        Ok(out.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
+        Ok(out.chunks_exact(width).map(<[f32]>::to_vec).collect())
     }
+}
+
+/// For each sequence the embeddings of its tokens.
+fn token_rows(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+    let width = model.info().dimension;
+    let count: usize = sequences.iter().map(|ids| ids.len()).sum();
+    let (mut pooled, mut tokens) = (vec![0.0; sequences.len() * width], vec![0.0; count * width]);
+    model.embed_tokens(sequences, scratch, &mut pooled, &mut tokens);
+    let mut rest = tokens.as_slice();
+    let row = |ids: &&[u32]| {
+        let (row, behind) = rest.split_at(ids.len() * width);
+        rest = behind;
+        row.to_vec()
+    };
+    sequences.iter().map(row).collect()
 }
 
 /// Sequences that are computed together, and where their embeddings go.
 pub(super) struct MicroBatch {
     pub(super) engine: Engine,
-    pub(super) sequences: Vec<Vec<u32>>,
+    pub(super) sequences: Vec<Sequence>,
     pub(super) tokens: usize,
     pub(super) reply: oneshot::Sender<Embedded>,
-    /// The place among bulk work that this micro-batch holds until it is done.
+    /// The place among bulk work, or among those who take turns, that this micro-batch holds until it is done.
     pub(super) room: Option<OwnedSemaphorePermit>,
     /// Counts it as waiting.
     pub(super) queued: Option<Queued>,
 }
 
 impl MicroBatch {
+    /// Tokens that others may have to wait for. What takes turns leaves a thread to others, so they don't wait for it.
+    fn weight(&self) -> usize {
+        match &self.engine {
+            Engine::Local(_) | Engine::Onnx(_) => self.tokens,
+            Engine::Pairs(_) | Engine::Tokens(_) | Engine::Likeness(..) => 0,
+        }
+    }
+
     /// Ends the waiting; says how long it was.
     fn begin(&mut self) -> Duration {
         self.queued.take().map_or(Duration::ZERO, Queued::ends)
@@ -180,7 +247,7 @@ struct Queue {
 
 /// What a thread does next.
 enum Work {
-    Embed(Vec<MicroBatch>),
+    Compute(Vec<MicroBatch>),
     /// The same, and others may help.
     Lead(MicroBatch),
     Help(Arc<Split>),
@@ -228,7 +295,7 @@ impl Pool {
             return Err(stopping);
         }
         admit(queue.load(self.shared.settings.threads))?;
-        queue.waiting_tokens += batches.iter().map(|batch| batch.tokens).sum::<usize>();
+        queue.waiting_tokens += batches.iter().map(MicroBatch::weight).sum::<usize>();
         queue.waiting.extend(batches);
         drop(queue);
         for _ in 0..count.min(self.shared.settings.threads) {
@@ -263,7 +330,7 @@ impl Queue {
         let wait = Duration::from_secs_f64(ahead / (self.rate * threads as f64));
         Load {
             waiting: self.waiting_tokens,
-            wait: if self.waiting.is_empty() { Duration::ZERO } else { wait },
+            wait: if self.waiting_tokens == 0 { Duration::ZERO } else { wait },
         }
     }
 
@@ -281,13 +348,13 @@ impl Queue {
                 first.engine.is_same(&batch.engine) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
             });
             let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
-            self.waiting_tokens -= batch.tokens;
+            self.waiting_tokens -= batch.weight();
             if !batch.reply.is_closed() {
                 tokens += batch.tokens;
+                self.running_tokens += batch.weight();
                 batches.push(batch);
             }
         }
-        self.running_tokens += tokens;
         batches
     }
 }
@@ -314,7 +381,7 @@ impl Shared {
                 return Some(Work::Lead(batch));
             }
             if !batches.is_empty() {
-                return Some(Work::Embed(batches));
+                return Some(Work::Compute(batches));
             }
             if !queue.waiting.is_empty() {
                 continue; // the callers of a whole share have left
@@ -334,7 +401,7 @@ impl Shared {
         let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
         while let Some(work) = self.next() {
             let run = AssertUnwindSafe(|| match work {
-                Work::Embed(batches) => self.embed(batches, &mut scratch),
+                Work::Compute(batches) => self.compute(batches, &mut scratch),
                 Work::Lead(batch) => self.lead(batch, &mut scratch, &mut split_scratch),
                 Work::Help(split) => split.help(&mut split_scratch),
             });
@@ -345,16 +412,15 @@ impl Shared {
         }
     }
 
-    fn embed(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
+    fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
-        let running = Running::new(self, tokens);
+        let running = Running::new(self, &batches);
         let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
         let Some(first) = batches.first() else { return };
-        let sequences: Vec<&[u32]> =
-            batches.iter().flat_map(|batch| &batch.sequences).map(Vec::as_slice).collect();
+        let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
         self.settings.metrics.batch(sequences.len(), tokens);
         let started = Instant::now();
-        let made = first.engine.embed(&sequences, self.settings.lane, scratch);
+        let made = first.engine.compute(&sequences, self.settings.lane, scratch);
         running.ends_after(started.elapsed());
         let mut embeddings = match made {
             Ok(embeddings) => embeddings.into_iter(),
@@ -371,13 +437,16 @@ impl Shared {
     fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
         let model = match &batch.engine {
             Engine::Local(model) => model.clone(),
-            Engine::Onnx(_) => return self.embed(vec![batch], scratch),
+            Engine::Onnx(_) | Engine::Pairs(_) | Engine::Tokens(_) | Engine::Likeness(..) => {
+                return self.compute(vec![batch], scratch);
+            }
         };
-        let Some(split) = Split::new(model.clone(), batch.sequences.clone()) else {
-            return self.embed(vec![batch], scratch);
+        let ids = batch.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
+        let Some(split) = Split::new(model.clone(), ids) else {
+            return self.compute(vec![batch], scratch);
         };
         let split = Arc::new(split);
-        let running = Running::new(self, batch.tokens);
+        let running = Running::new(self, std::slice::from_ref(&batch));
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
         self.lock().split = Some(split.clone());
@@ -393,12 +462,15 @@ impl Shared {
 struct Running<'a> {
     shared: &'a Shared,
     tokens: usize,
+    weight: usize,
     rate: Option<f64>,
 }
 
 impl<'a> Running<'a> {
-    fn new(shared: &'a Shared, tokens: usize) -> Running<'a> {
-        Running { shared, tokens, rate: None }
+    fn new(shared: &'a Shared, batches: &[MicroBatch]) -> Running<'a> {
+        let tokens = batches.iter().map(|batch| batch.tokens).sum();
+        let weight = batches.iter().map(MicroBatch::weight).sum();
+        Running { shared, tokens, weight, rate: None }
     }
 
     fn ends_after(mut self, time: Duration) {
@@ -409,7 +481,7 @@ impl<'a> Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.running_tokens -= self.tokens;
+        queue.running_tokens -= self.weight;
         match self.rate {
             Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
             None => queue.split = None, // led, or ended by a panic

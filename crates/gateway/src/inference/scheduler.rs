@@ -5,17 +5,21 @@
 //! wants a core, the system takes it from them at once. So a query never waits for bulk work, and bulk work uses all
 //! that is left. A model that another server runs occupies none of them (see [`super::upstream`]). Micro-batches whose caller has left are dropped unopened. Both lanes are bounded: the interactive one, in
 //! tokens and in time, refuses; the bulk one lets its callers wait.
+//!
+//! What takes many tokens for one caller who waits, such as reranking, takes turns in the interactive lane.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Engine, Load, MicroBatch, Pool, Settings, Standing};
+use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings, Standing};
 use super::turns::Turns;
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
@@ -72,7 +76,7 @@ pub enum Caching {
     Off,
 }
 
-/// Why texts were not embedded.
+/// Why texts were not embedded, or not scored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferenceError {
     /// The lane holds as many tokens as it may.
@@ -101,7 +105,7 @@ pub enum InferenceError {
     #[error("the gateway is stopping")]
     Stopping,
     /// A micro-batch panicked.
-    #[error("embedding failed; the log has the reason")]
+    #[error("the model failed; the log has the reason")]
     Failed,
 }
 
@@ -116,6 +120,7 @@ struct Parts {
     cache: Cache,
     metrics: Metrics,
     turns: Turns,
+    rescoring: Rescoring,
     memory: Memory,
     queue_tokens_max: usize,
     queue_wait_max: Duration,
@@ -160,6 +165,7 @@ impl Scheduler {
             cache,
             metrics,
             turns,
+            rescoring: Rescoring::of(threads.saturating_sub(1).max(1)),
             memory,
             queue_tokens_max,
             queue_wait_max,
@@ -225,7 +231,8 @@ impl Scheduler {
                 return Ok(Embedded { embeddings: embeddings.collect(), waited: Duration::ZERO });
             }
         };
-        self.compute(&engine, inputs.into_iter().map(Input::into_ids).collect(), terms.lane).await
+        let sequences = inputs.into_iter().map(|input| Sequence::from(input.into_ids())).collect();
+        self.compute(&engine, sequences, terms.lane).await
     }
 
     fn keep(&self, lane: Lane, key: Key, embedding: &[f32]) {
@@ -238,7 +245,7 @@ impl Scheduler {
     async fn compute(
         &self,
         engine: &Engine,
-        sequences: Vec<Vec<u32>>,
+        sequences: Vec<Sequence>,
         lane: Lane,
     ) -> Result<Embedded, InferenceError> {
         let (mut batches, replies) = cut(engine, sequences);
@@ -270,6 +277,42 @@ impl Scheduler {
             made.waited = made.waited.max(part.waited);
         }
         Ok(made)
+    }
+
+    /// Has the threads of the interactive lane compute a row for each sequence. All that is computed so takes turns, and no more
+    /// micro-batches at a time than all threads but one: that is left to queries, which wait for none of it. The longest sequences come
+    /// first, and those of like length together.
+    ///
+    /// Who stops waiting is not computed.
+    ///
+    /// # Errors
+    /// [`InferenceError`], never `TooLong`: the caller knows how long it may take.
+    pub(super) async fn compute_in_turn(
+        &self,
+        engine: &Engine,
+        sequences: Vec<Sequence>,
+    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let Parts { interactive, metrics, rescoring, .. } = &*self.0;
+        let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
+        let _waiting = rescoring.wait_in_line(tokens, self.0.queue_tokens_max)?;
+        let mut placed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
+        placed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
+        let (order, sequences): (Vec<usize>, Vec<Sequence>) = placed.into_iter().unzip();
+        let (batches, replies) = cut(engine, sequences);
+        let made = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
+            batch.queued = Some(metrics.queued(Lane::Interactive.name(), batch.sequences.len()));
+            let place = rescoring.places.clone().acquire_owned().await;
+            batch.room = Some(place.map_err(|_| InferenceError::Stopping)?);
+            interactive.push(vec![batch], InferenceError::Stopping, |_| Ok(()))?;
+            reply.await.map_err(|_| self.0.why_no_reply())
+        });
+        let made: Vec<Embedded> =
+            futures_util::stream::iter(made).buffered(rescoring.at_once).try_collect().await?;
+        let mut rows = vec![Vec::new(); order.len()];
+        for (place, row) in order.into_iter().zip(made.into_iter().flat_map(|part| part.embeddings)) {
+            rows[place] = row;
+        }
+        Ok(rows)
     }
 
     /// Whether the cache has the embedding of `input`, which must be of this model.
@@ -307,6 +350,7 @@ impl Scheduler {
     /// [`InferenceError::Stopping`].
     pub fn stop(&self) {
         self.0.bulk_room.close();
+        self.0.rescoring.places.close();
         self.0.interactive.stop();
         self.0.bulk.stop();
     }
@@ -333,15 +377,52 @@ impl Parts {
     }
 }
 
+/// Who takes turns in the interactive lane.
+struct Rescoring {
+    /// Micro-batches at one instant.
+    places: Arc<Semaphore>,
+    at_once: usize,
+    /// Tokens of all who wait for their turns to be over.
+    waiting: AtomicUsize,
+}
+
+impl Rescoring {
+    fn of(at_once: usize) -> Rescoring {
+        Rescoring { places: Arc::new(Semaphore::new(at_once)), at_once, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Counts tokens that wait, up to a limit. Where nobody waits, any number may come.
+    fn wait_in_line(&self, tokens: usize, limit: usize) -> Result<Waiting<'_>, InferenceError> {
+        let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
+        let waiting = Waiting { rescoring: self, tokens };
+        if queued > 0 && queued + tokens > limit {
+            return Err(InferenceError::TooMany { queued, limit });
+        }
+        Ok(waiting)
+    }
+}
+
+/// Tokens that wait for their turns, until it is dropped.
+struct Waiting<'a> {
+    rescoring: &'a Rescoring,
+    tokens: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.rescoring.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+    }
+}
+
 /// The embeddings of one micro-batch, when they come.
 type Reply = oneshot::Receiver<Embedded>;
 
 /// Cuts sequences into micro-batches, in order, each with the end of its reply channel.
-fn cut(engine: &Engine, sequences: Vec<Vec<u32>>) -> (Vec<MicroBatch>, Vec<Reply>) {
+fn cut(engine: &Engine, sequences: Vec<Sequence>) -> (Vec<MicroBatch>, Vec<Reply>) {
     let (mut batches, mut replies) = (Vec::new(), Vec::new());
     let mut open: Option<MicroBatch> = None;
     for sequence in sequences {
-        let tokens = sequence.len();
+        let tokens = sequence.ids.len();
         let full = open.as_ref().is_some_and(|batch| batch.tokens + tokens > MICRO_BATCH_TOKENS);
         if full {
             batches.extend(open.take());

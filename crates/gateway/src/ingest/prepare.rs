@@ -15,6 +15,9 @@ const CHUNK_BYTES_MAX: usize = 8192;
 /// Tokens that the text of a chunk keeps when title and prompt are long.
 const CHUNK_TOKENS_MIN: usize = 32;
 
+/// A text that every model takes.
+const HARMLESS: &str = "text";
+
 /// Why a batch could not be made searchable. It is tried again; nothing is lost.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
@@ -72,6 +75,20 @@ impl Preparer {
             cuts.iter().filter(|cut| cut.spans != cut.document.chunks).map(Cut::prepared).collect();
         self.store.save_prepared(self.generation, prepared, new).await?;
         Ok(cuts.into_iter().map(|cut| cut.into_indexed(&known)).collect())
+    }
+
+    /// Whether it is the text that the model refused with `error`: it embeds another one.
+    pub async fn is_text_refused(&self, error: &InferenceError) -> bool {
+        let may_be = match error {
+            InferenceError::Upstream(error) => error.may_be_the_text(),
+            InferenceError::Failed => true,
+            InferenceError::TooMany { .. } | InferenceError::TooLong { .. } | InferenceError::Stopping => {
+                false
+            }
+        };
+        let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };
+        let terms = Terms { lane: Lane::Bulk, caching: Caching::Off, until: None };
+        self.scheduler.embed(model, vec![model.input(HARMLESS, Truncation::End)], terms).await.is_ok()
     }
 
     /// The embedding of every chunk, and those among them that the store doesn't have yet.

@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use weir_index::Change;
-use weir_store::{Operation, StoredDocument};
+use weir_api::Code;
+use weir_index::{Change, IndexedDocument};
+use weir_store::{DocumentError, Operation, StoredDocument};
 
 use super::IngestError;
 use crate::clock::now;
 use crate::collections::OpenCollection;
+use crate::inference::InferenceError;
 
 /// Documents that are read from the store at a time, so that a batch of very long ones is noticed early.
 const READ_AT_ONCE: usize = 16;
@@ -20,17 +22,25 @@ const BYTES_PER_TOKEN: usize = 4;
 /// After a failure the worker waits, twice as long each time, between these.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
+/// Times in a row that a batch is tried as a whole; then the text that keeps it from being embedded is looked for.
+const TRIED_WHOLE: u32 = 3;
+
+/// What is beyond the bounds of what is kept is removed so often.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+
 /// Applies operations until the collection is closed.
 pub async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
+    let mut failures = 0;
+    let mut prune_at = Instant::now();
     loop {
         let idle = collection.work_came.notified();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
-            step = apply_next(&collection) => step,
+            step = step(&collection, failures >= TRIED_WHOLE, &mut prune_at) => step,
         };
         match step {
-            Ok(true) => wait = RETRY_AFTER.0,
+            Ok(true) => (wait, failures) = (RETRY_AFTER.0, 0),
             Ok(false) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
@@ -38,6 +48,7 @@ pub async fn run(collection: Arc<OpenCollection>) {
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it will be tried again");
                 collection.note_failure(Some(error.to_string()));
+                failures += u32::from(matches!(error, IngestError::Inference(_)));
                 tokio::select! {
                     () = collection.closing.cancelled() => return,
                     () = tokio::time::sleep(wait) => {}
@@ -48,27 +59,81 @@ pub async fn run(collection: Arc<OpenCollection>) {
     }
 }
 
-/// Applies one batch; `false` when there was nothing to do.
-async fn apply_next(collection: &OpenCollection) -> Result<bool, IngestError> {
+/// Applies one batch, and removes from the store what is no longer kept when it is time for that; `false` when there was
+/// nothing to do.
+async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) -> Result<bool, IngestError> {
+    let has_applied = apply_next(collection, apart).await?;
+    if Instant::now() < *prune_at {
+        return Ok(has_applied);
+    }
+    let is_done = collection.preparer.store.prune(collection.id, collection.kept()).await?;
+    if is_done {
+        *prune_at = Instant::now() + PRUNE_EVERY;
+    }
+    Ok(has_applied || !is_done)
+}
+
+/// Applies one batch, document by document if it is taken `apart`; `false` when there was nothing to do.
+async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, IngestError> {
     let store = &collection.preparer.store;
     let after = collection.engine.reached();
     let limit = collection.ingest.batch_documents_max;
     let operations = store.operations_after(collection.id, after, limit).await?;
     let Some(batch) = read_batch(collection, operations).await? else { return Ok(false) };
 
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let count = batch.present.len() + batch.absent.len();
-    let removed = batch.absent.into_iter().map(|id| Change::Remove { id });
-    let documents = collection.preparer.prepare(batch.present).await?;
+    let (documents, failed) = match apart {
+        false => (collection.preparer.prepare(batch.present).await?, Vec::new()),
+        true => prepare_apart(collection, batch.present).await?,
+    };
+    // what came before a text that can't be embedded shall not be found in its place
+    let refused = failed.iter().map(|(_, error)| error.document_id.clone());
+    let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
     let changes = removed.chain(documents.into_iter().map(Change::Put)).collect();
+    let (refused, indexed) = (failed.len() as u64, (count - failed.len()) as u64);
+    if !failed.is_empty() {
+        store.fail_documents(collection.id, failed).await?;
+    }
     collection.engine.apply(changes, batch.reached).await?;
     store.mark_indexed(collection.preparer.generation, batch.reached, now()).await?;
 
-    collection.metrics.documents_indexed(count as u64);
+    collection.metrics.documents_indexed(indexed);
+    collection.metrics.documents_failed(refused);
     collection.note_failure(None);
     collection.publish_reached(batch.reached);
     tracing::debug!(collection = collection.name, reached = batch.reached, documents = count, took = ?started.elapsed(), "batch applied");
     Ok(true)
+}
+
+/// Documents that could not be embedded, each with the operation that stored it and the reason.
+type Failed = Vec<(u64, DocumentError)>;
+
+/// Prepares each document by itself; those whose text the model refuses are told apart.
+async fn prepare_apart(
+    collection: &OpenCollection,
+    documents: Vec<StoredDocument>,
+) -> Result<(Vec<IndexedDocument>, Failed), IngestError> {
+    let (mut prepared, mut failed) = (Vec::with_capacity(documents.len()), Vec::new());
+    for document in documents {
+        let (id, version) = (document.id.clone(), document.version);
+        match collection.preparer.prepare(vec![document]).await {
+            Ok(one) => prepared.extend(one),
+            Err(IngestError::Inference(error)) if collection.preparer.is_text_refused(&error).await => {
+                tracing::warn!(collection = collection.name, document = id, %error, "a document can't be embedded");
+                failed.push((version, refused(id, &error)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((prepared, failed))
+}
+
+fn refused(document_id: String, error: &InferenceError) -> DocumentError {
+    let is_upstream = matches!(error, InferenceError::Upstream(_));
+    let code = if is_upstream { Code::UpstreamError } else { Code::Internal };
+    let message = format!("{error}. The document is stored and not searchable; change it, or send it again.");
+    DocumentError { document_id, code: code.as_str().to_owned(), message }
 }
 
 /// Documents to bring the index up to date with, and the operation that it has then reached.

@@ -91,14 +91,16 @@ fn a_runtime_that_cannot_be_loaded_is_named_with_where_to_get_one() {
 
 #[test]
 fn a_classifier_is_no_embedding_model() {
-    let folder = in_repository("fixtures/tiny/bert-classifier");
-    let toml = format!("[[models]]\nid = \"m\"\nfolder = {folder:?}\n");
-    check_refused(
-        &toml,
-        &[
-            "the model `m` is a classifier",
-            "bert-classifier/config.json",
-            "name the folder of an embedding model",
-        ],
-    );
+    let configuration = |name: &str| {
+        let folder = in_repository(&format!("fixtures/tiny/{name}"));
+        format!("[[models]]\nid = \"m\"\nfolder = {folder:?}\n")
+    };
+    let words = [
+        "the model `m` is a classifier",
+        "roberta-classifier/config.json",
+        "name the folder of an embedding model",
+    ];
+    check_refused(&configuration("roberta-classifier"), &words);
+    let words = ["no model embeds: `m` only rerank", "add a `[[models]]` table of a model that embeds"];
+    check_refused(&configuration("bert-classifier"), &words);
 }

@@ -67,6 +67,45 @@ fn a_typo_is_corrected_told_and_highlighted() {
 }
 
 #[test]
+fn what_was_searched_is_highlighted_and_what_was_not_is_not() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[json!({"id": "a", "text": "Sluices and sluiceways of a weir, once more a weir"})]);
+    let check = |query: &str, expected: &[&str]| {
+        let reply = ask(&gateway, &json!({"query": query, "mode": "lexical", "highlight": true}));
+        let hit = &reply["results"][0];
+        let marked = hit["highlights"].as_array().unwrap().iter().map(|span| {
+            let place = |end: usize| span[end].as_u64().unwrap() as usize;
+            &hit["text"].as_str().unwrap()[place(0)..place(1)]
+        });
+        assert_eq!(marked.collect::<Vec<_>>(), expected, "{query}");
+    };
+    check("slui* once", &["Sluices", "sluiceways", "once"]);
+    check("slucieways", &["sluiceways"]);
+    check("weir -absent", &["weir", "weir"]);
+    check("\"a weir\"", &["a", "weir", "a", "weir"]);
+}
+
+#[test]
+fn results_that_are_left_out_for_their_relevance_are_counted_beside_the_total() {
+    let gateway = library();
+    let search = |more: Value| {
+        let mut body = json!({"query": "weir", "mode": "lexical", "top_k": 3});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let reply = ask(&gateway, &body);
+        (
+            ids(&reply),
+            reply["left_out"].clone(),
+            reply["total"]["value"].clone(),
+            reply["next_cursor"].is_string(),
+        )
+    };
+    let all = search(json!({}));
+    assert_eq!((&all.1, &all.2, all.3), (&Value::Null, &json!(5), true));
+    assert_eq!(search(json!({"min_relevance": 0})), (all.0, json!(0), json!(5), true));
+    assert_eq!(search(json!({"min_relevance": 1})), (String::new(), json!(3), json!(5), true));
+}
+
+#[test]
 fn explain_tells_how_the_query_was_read_and_what_each_term_and_leg_gave() {
     let gateway = library();
     let body = json!({"query": "weir river -sluice", "explain": true, "filter": {"lang": "en"}, "top_k": 2});

@@ -8,6 +8,7 @@ mod documents;
 mod extras;
 mod pages;
 mod refusals;
+mod rerank;
 mod selection;
 #[path = "../support/mod.rs"]
 mod support;

@@ -133,6 +133,9 @@ fn facets_count_the_matches_and_not_the_page() {
             "year": [count(json!(2018), 1), count(json!(2019), 1)],
         })
     );
+    // in the order of the ranking as in that of fields
+    let ranked = ask(&gateway, &json!({"query": "weir", "mode": "lexical", "facets": ["lang"], "top_k": 1}));
+    assert_eq!(ranked["facets"]["lang"], reply["facets"]["lang"]);
     let listed = ask(&gateway, &json!({"facets": ["lang"], "top_k": 1}));
     assert_eq!(listed["facets"]["lang"], json!([count(json!("en"), 4), count(json!("de"), 1)]));
     assert_eq!(ask(&gateway, &json!({"query": "weir"}))["facets"], Value::Null);
@@ -141,16 +144,20 @@ fn facets_count_the_matches_and_not_the_page() {
 #[test]
 fn results_are_sorted_by_fields_and_what_has_none_comes_last() {
     let gateway = library();
+    // behind the one without fields, so that the order in which they came doesn't help
+    gateway.ingest(&[
+        json!({"id": "g", "text": "a dam", "metadata": {"year": 2022, "author": {"name": "Dan"}}}),
+    ]);
     let check = |sort: Value, expected: &str| {
         assert_eq!(ids(&ask(&gateway, &json!({"sort": sort, "top_k": 10}))), expected, "{sort}");
     };
-    check(json!(["year", "author.name"]), "a b c d e f");
-    check(json!(["-year", "author.name"]), "e c d b a f");
+    check(json!(["year", "author.name"]), "a b c d e g f");
+    check(json!(["-year", "author.name"]), "g e c d b a f");
     check(
         json!([{"field": "year", "order": "desc"}, {"field": "author.name", "order": "desc"}]),
-        "e d c b a f",
+        "g e d c b a f",
     );
-    check(json!([{"field": "author.name"}, "-year"]), "c a e b d f");
+    check(json!([{"field": "author.name"}, "-year"]), "c a e b d g f");
 }
 
 #[test]

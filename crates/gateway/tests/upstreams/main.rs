@@ -5,6 +5,7 @@
 mod documents;
 mod failures;
 mod requests;
+mod rerank;
 mod scripted;
 mod secrets;
 #[path = "../support/mod.rs"]

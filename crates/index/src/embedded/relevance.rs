@@ -172,6 +172,26 @@ mod tests {
     }
 
     #[test]
+    fn the_features_of_a_document_are_those_that_its_hit_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let features = |text: &str, mode, id: &str| {
+            let query = Some(Query::Words(text.to_owned()));
+            let request = SearchRequest::new(mode, query, Some(vec![1.0, 0.0]), 1);
+            engine.features(&Caller::all_powerful(), &request, id).unwrap()
+        };
+        for mode in [Mode::Hybrid, Mode::Lexical, Mode::Dense] {
+            let hits = search(&engine, "stone number 5", [1.0, 0.0], mode);
+            assert_eq!(hits.len(), 5);
+            for hit in hits {
+                assert_eq!(features("stone number 5", mode, &hit.document_id), hit.features, "{hit:?}");
+            }
+        }
+        assert_eq!(features("weir", Mode::Lexical, "1"), None, "it holds no word of the query");
+        assert_eq!(features("weir", Mode::Hybrid, "64"), None, "there is no such document");
+    }
+
+    #[test]
     fn feedback_refines_the_relevance_of_later_hits() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);

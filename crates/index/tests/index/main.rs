@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
+mod dice;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod parsers;

@@ -9,30 +9,10 @@ use weir_index::{
     Change, Facet, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest, SortKey, Total,
 };
 
+use crate::dice::Dice;
 use crate::sample::{DIMENSION, Index, settings};
 
 const FIELDS: [&str; 6] = ["year", "lang", "tags", "author.name", "draft", "day"];
-
-/// Numbers that look random and are the same on every run (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ x >> 31) % end as u64) as usize
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
-}
 
 /// What the model knows of a document.
 struct Known {

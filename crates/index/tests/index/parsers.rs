@@ -4,6 +4,8 @@ use serde_json::Value as Json;
 use weir_index::filter::Filter;
 use weir_index::query::{Query, parse, parse_forgiving};
 
+use crate::dice::Dice;
+
 const QUERIES: [&str; 12] = [
     "how do solar panels work?",
     "\"solar panel\" -wind +roof",
@@ -27,30 +29,20 @@ const FILTERS: [&str; 6] = [
     r#"{"not": {"not": {"not": {"and": []}}}}"#,
 ];
 
-/// A generator with a fixed seed (SplitMix64).
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % sides as u64) as usize
-    }
-
     /// A sample with some characters and stretches cut out, doubled, swapped or taken from another one.
     fn mutated(&mut self, samples: &[&str]) -> String {
-        let mut text: Vec<char> = samples[self.roll(samples.len())].chars().collect();
-        let other: Vec<char> = samples[self.roll(samples.len())].chars().collect();
-        for _ in 0..self.roll(8) {
-            let (from, to) = (self.roll(text.len() + 1), self.roll(text.len() + 1));
+        let mut text: Vec<char> = samples[self.below(samples.len())].chars().collect();
+        let other: Vec<char> = samples[self.below(samples.len())].chars().collect();
+        for _ in 0..self.below(8) {
+            let (from, to) = (self.below(text.len() + 1), self.below(text.len() + 1));
             let stretch = from.min(to)..from.max(to).min(from.min(to) + 6);
-            match self.roll(5) {
+            match self.below(5) {
                 0 => drop(text.drain(stretch)),
                 1 => drop(text.splice(from..from, text[stretch].to_vec())),
-                2 => drop(text.splice(stretch, [other[self.roll(other.len())]])),
-                3 => text.insert(from, other[self.roll(other.len())]),
-                _ => drop(text.splice(from..from, other[self.roll(other.len())..].to_vec())),
+                2 => drop(text.splice(stretch, [other[self.below(other.len())]])),
+                3 => text.insert(from, other[self.below(other.len())]),
+                _ => drop(text.splice(from..from, other[self.below(other.len())..].to_vec())),
             }
         }
         text.into_iter().collect()
@@ -62,7 +54,7 @@ impl Dice {
             "a", "bc", "é", "東京", " ", " ", " ", "\u{a0}", "\"", "(", ")", "-", "+", "*", ":", "x:", "AND",
             "OR", "NOT", " AND ", " OR ", " NOT ", "x:y", "\"a b\"", "()", "\n", ".", "/", "🙂",
         ];
-        (0..self.roll(16)).map(|_| pieces[self.roll(pieces.len())]).collect()
+        (0..self.below(16)).map(|_| pieces[self.below(pieces.len())]).collect()
     }
 }
 

@@ -3,28 +3,8 @@
 use weir_index::{Change, Fusion, IndexError, LegRank, Mode};
 use weir_policy::Caller;
 
+use crate::dice::Dice;
 use crate::sample::*;
-
-/// Numbers that look random and are the same on every machine (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Sum of uniform numbers: near enough to a normal distribution.
-    fn normal(&mut self) -> f32 {
-        (0..12).map(|_| (self.next() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
-    }
-
-    fn vector(&mut self, dimension: usize) -> Vec<f32> {
-        (0..dimension).map(|_| self.normal()).collect()
-    }
-}
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
@@ -36,7 +16,7 @@ fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 fn the_dense_top_ten_is_that_of_exact_comparison() {
     const DIMENSION: usize = 384;
     const DOCUMENTS: usize = 3000;
-    let mut random = Random(7);
+    let mut random = Dice(7);
     let centres: Vec<Vec<f32>> = (0..60).map(|_| random.vector(DIMENSION)).collect();
     let mut near = |centre: usize| -> Vec<f32> {
         let noise = random.vector(DIMENSION);
@@ -114,6 +94,9 @@ fn equal_scores_keep_the_order_of_arrival() {
         request.limit = 3;
         request.depth = 3;
         assert_eq!(names(&index.search(&request).hits), "d0.0 d1.0 d2.0");
+        request.offset = 1;
+        let places = index.search(&request).hits.iter().map(|hit| hit.place).collect::<Vec<_>>();
+        assert_eq!(places[0], 1, "a hit knows its place in the whole order");
     }
 }
 

@@ -46,9 +46,13 @@ pub(crate) fn accept(
     let first_operation = row.next_operation;
     let mut unchanged = 0;
     for (document, hash) in incoming.winners() {
-        if documents::content_hash(connection, collection, &document.id)?.as_ref() == Some(hash) {
+        let stored = documents::hash_and_version(connection, collection, &document.id)?;
+        if stored.as_ref().is_some_and(|(stored, _)| stored == hash) {
             unchanged += 1;
             continue;
+        }
+        if let Some((_, version)) = stored {
+            operations::supersede(connection, collection, version)?;
         }
         let (number, job) = (row.next_operation, Some(incoming.submission.job_id.as_str()));
         documents::put(connection, collection, document, hash, number)?;

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Row, params};
 
 use super::failure::{Naming, damaged};
-use super::{generations, jobs};
+use super::{generations, jobs, operations};
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Counts, Now, Result};
+use crate::{Collection, CollectionId, Counts, Kept, Now, Result};
 
 /// A collection's own row; the counter of its operations is in it.
 pub(super) struct CollectionRow {
@@ -14,15 +14,14 @@ pub(super) struct CollectionRow {
     settings: String,
     pub(super) next_operation: u64,
     created_at: Now,
+    /// Not in the checksum: a wrong one makes an operation look damaged, or an index be rebuilt.
+    pub(super) pruned_to: u64,
 }
 
 impl CollectionRow {
-    const BY_ID: &str =
-        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections WHERE id = ?1";
-    const BY_NAME: &str =
-        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections WHERE name = ?1";
-    const ALL: &str =
-        "SELECT id, name, settings, next_operation, created_at, checksum FROM collections ORDER BY name";
+    const BY_ID: &str = "SELECT id, name, settings, next_operation, created_at, checksum, pruned_to FROM collections WHERE id = ?1";
+    const BY_NAME: &str = "SELECT id, name, settings, next_operation, created_at, checksum, pruned_to FROM collections WHERE name = ?1";
+    const ALL: &str = "SELECT id, name, settings, next_operation, created_at, checksum, pruned_to FROM collections ORDER BY name";
 
     pub(super) fn by_id(connection: &Connection, id: CollectionId) -> Result<Option<CollectionRow>> {
         let mut statement = connection.prepare_cached(CollectionRow::BY_ID)?;
@@ -63,6 +62,7 @@ impl CollectionRow {
             settings: row.get(2)?,
             next_operation: row.get(3)?,
             created_at: row.get(4)?,
+            pruned_to: row.get(6)?,
         };
         Ok((found, row.get(5)?))
     }
@@ -96,6 +96,7 @@ impl CollectionRow {
             created_at: self.created_at,
             generation,
             last_operation: self.next_operation - 1,
+            pruned_to: self.pruned_to,
         })
     }
 }
@@ -128,6 +129,7 @@ pub(crate) fn create(
         settings: settings.to_owned(),
         next_operation: 1,
         created_at: now,
+        pruned_to: 0,
     };
     connection
         .prepare_cached(
@@ -162,6 +164,13 @@ pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Now) -> Res
     connection.prepare_cached("DELETE FROM queries WHERE collection_id = ?1")?.execute([id.0])?;
     let deleted = connection.prepare_cached("DELETE FROM collections WHERE id = ?1")?.execute([id.0])?;
     Ok(deleted == 1)
+}
+
+/// Removes a part of what is no longer kept; `false` when there is more.
+pub(crate) fn prune(connection: &Connection, id: CollectionId, kept: Kept) -> Result<bool> {
+    let (jobs, operations) =
+        (jobs::prune(connection, kept.jobs)?, operations::prune(connection, id, kept.operations)?);
+    Ok(jobs && operations)
 }
 
 pub(crate) fn counts(connection: &Connection, id: CollectionId) -> Result<Counts> {

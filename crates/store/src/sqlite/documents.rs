@@ -159,15 +159,15 @@ fn read_with_chunks(
     DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
 }
 
-/// The hash of the content that is stored under this id.
-pub(super) fn content_hash(
+/// The hash of the content that is stored under this id, and its version.
+pub(super) fn hash_and_version(
     connection: &Connection,
     collection: CollectionId,
     id: &str,
-) -> Result<Option<[u8; 32]>> {
+) -> Result<Option<([u8; 32], u64)>> {
     connection
-        .prepare_cached("SELECT content_hash FROM documents WHERE collection_id = ?1 AND id = ?2")?
-        .query_row(params![collection.0, id], |row| row.get(0))
+        .prepare_cached("SELECT content_hash, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
+        .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
         .naming("document", || format!("{id:?} of collection {collection}"))
 }
@@ -217,7 +217,7 @@ pub(super) fn put(
 }
 
 pub(crate) fn delete(connection: &Connection, collection: CollectionId, id: &str) -> Result<Option<Deleted>> {
-    let Some((key, _)) = key_and_version(connection, collection, id)? else {
+    let Some((key, version)) = key_and_version(connection, collection, id)? else {
         return Ok(None);
     };
     let Some((generation, fingerprint_id)) = generations::current_id(connection, collection)? else {
@@ -226,8 +226,32 @@ pub(crate) fn delete(connection: &Connection, collection: CollectionId, id: &str
     let Some(operation) = collections::take_operation_number(connection, collection)? else {
         return Ok(None);
     };
+    operations::supersede(connection, collection, version)?;
     operations::insert(connection, collection, operation, OperationKind::Delete, id, None)?;
     let chunks = chunks::delete_of_document(connection, generation, fingerprint_id, key)?;
     connection.prepare_cached("DELETE FROM documents WHERE key = ?1")?.execute([key])?;
     Ok(Some(Deleted { operation, chunks }))
 }
+
+/// Forgets what a version of a document was made of, so that the same content is taken in again.
+pub(super) fn forget_content(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+    version: u64,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(DocumentRow::BY_ID)?;
+    let mut rows = statement.query(params![collection.0, id])?;
+    let Some(row) = rows.next()? else { return Ok(()) };
+    let found = DocumentRow::read(row)?;
+    if found.version == version {
+        let checksum = checksum_of(collection, &found.content, version, &NO_CONTENT);
+        connection
+            .prepare_cached("UPDATE documents SET content_hash = ?2, checksum = ?3 WHERE key = ?1")?
+            .execute(params![found.key, NO_CONTENT, checksum])?;
+    }
+    Ok(())
+}
+
+/// The hash of nothing that can be sent.
+const NO_CONTENT: [u8; 32] = [0; 32];

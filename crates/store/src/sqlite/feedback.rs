@@ -1,10 +1,12 @@
 //! Feedback: numbered by collection, the oldest goes when there is too much.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, Row, params};
 
 use super::documents;
 use super::failure::Naming;
-use crate::{CollectionId, Error, Feedback, NewFeedback, Now, Result};
+use crate::{CollectionId, Error, Feedback, NewFeedback, Now, Result, Voices};
 
 /// Stores a judgment of a document that is there.
 pub(crate) fn add(
@@ -69,6 +71,64 @@ pub(crate) fn list(
         page.push(decode(row).naming("feedback", || format!("of collection {collection}"))?);
     }
     Ok((page, None))
+}
+
+/// The last judgment on each query and document among the newest `entries_max`.
+pub(crate) fn voices(
+    connection: &Connection,
+    collection: CollectionId,
+    fingerprint: &str,
+    entries_max: usize,
+    waiting_max: usize,
+) -> Result<Voices> {
+    let mut statement = connection.prepare_cached(
+        "SELECT number, query, document_id, chunk, grade, created_at, features,
+             fingerprint_id IS (SELECT id FROM fingerprints WHERE fingerprint = ?2)
+         FROM feedback WHERE collection_id = ?1 ORDER BY number DESC LIMIT ?3",
+    )?;
+    let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![collection.0, fingerprint, entries_max])?;
+    let mut heard = HashSet::new();
+    let mut voices = Voices::default();
+    while let Some(row) = rows.next()? {
+        let decoded = decode_voice(row).naming("feedback", || format!("of collection {collection}"))?;
+        let (feedback, features, is_weighed) = decoded;
+        // hashes, because queries may be long
+        let key = [feedback.query.trim(), &feedback.document_id].map(|text| blake3::hash(text.as_bytes()));
+        if !heard.insert(key) {
+            continue;
+        }
+        match (is_weighed, features) {
+            (true, Some(features)) => voices.weighed.push((feedback.grade > 0, features)),
+            (true, None) => {}
+            (false, _) if voices.waiting.len() < waiting_max => voices.waiting.push(feedback),
+            (false, _) => {}
+        }
+    }
+    voices.weighed.reverse();
+    Ok(voices)
+}
+
+/// Notes what a search with a model's embeddings gave for judgments, by their numbers.
+pub(crate) fn save_features(
+    connection: &Connection,
+    collection: CollectionId,
+    fingerprint: &str,
+    features: &[(u64, Option<String>)],
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "UPDATE feedback SET features = ?4,
+             fingerprint_id = (SELECT id FROM fingerprints WHERE fingerprint = ?3)
+         WHERE collection_id = ?1 AND number = ?2",
+    )?;
+    for (number, features) in features {
+        statement.execute(params![collection.0, number, fingerprint, features])?;
+    }
+    Ok(())
+}
+
+fn decode_voice(row: &Row<'_>) -> rusqlite::Result<(Feedback, Option<String>, bool)> {
+    Ok((decode(row)?, row.get(6)?, row.get(7)?))
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<Feedback> {

@@ -5,8 +5,8 @@ use weir_policy::Caller;
 
 use super::collections::CollectionRow;
 use super::failure::{Naming, damaged};
-use super::generations;
-use crate::{CollectionId, Error, Job, JobStatus, Now, Result, Submission};
+use super::{documents, generations};
+use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Now, Result, Submission};
 
 /// What became of a submission's documents.
 pub(super) struct Accepted {
@@ -26,8 +26,7 @@ pub(super) fn insert(
     let operations = collection.next_operation - first_operation;
     let failed = submission.rejected.len() as u64;
     let total = submission.documents.len() as u64 + failed;
-    let errors = serde_json::to_string(&submission.rejected)
-        .map_err(|source| Error::Sqlite { source: std::sync::Arc::new(source) })?;
+    let errors = errors_to_json(&submission.rejected)?;
     let (status, at_once) = match operations {
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
@@ -76,6 +75,55 @@ pub(super) fn advance(
         )?
         .execute(params![collection.0, number, now])?;
     Ok(())
+}
+
+/// Adds to the errors of the unfinished jobs whose documents failed, each known by the operation that stored it. A document
+/// counts once, and the same content is taken in again.
+pub(crate) fn fail_documents(
+    connection: &Connection,
+    collection: CollectionId,
+    failed: &[(u64, DocumentError)],
+) -> Result<()> {
+    for (operation, error) in failed {
+        documents::forget_content(connection, collection, &error.document_id, *operation)?;
+        let job: Option<(String, String)> = connection
+            .prepare_cached(
+                "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
+                 WHERE o.collection_id = ?1 AND o.number = ?2 AND j.finished_at IS NULL",
+            )?
+            .query_row(params![collection.0, operation], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((id, errors)) = job else { continue };
+        let mut errors: Vec<DocumentError> =
+            serde_json::from_str(&errors).map_err(|_| damaged("job", id.clone()))?;
+        if errors.iter().any(|known| known.document_id == error.document_id) {
+            continue;
+        }
+        errors.push(error.clone());
+        connection
+            .prepare_cached("UPDATE jobs SET errors = ?2, failed = failed + 1 WHERE id = ?1")?
+            .execute(params![id, errors_to_json(&errors)?])?;
+    }
+    Ok(())
+}
+
+/// Finished jobs that are removed in one transaction.
+const PRUNED_AT_ONCE: usize = 1_000;
+
+/// Removes finished jobs that are older than the newest `kept`; `false` when there are more.
+pub(super) fn prune(connection: &Connection, kept: u64) -> Result<bool> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM jobs WHERE sequence IN (
+                 SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
+                     AND finished_at IS NOT NULL LIMIT ?2)",
+        )?
+        .execute(params![i64::try_from(kept).unwrap_or(i64::MAX), PRUNED_AT_ONCE as i64])?;
+    Ok(removed < PRUNED_AT_ONCE)
+}
+
+fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
+    serde_json::to_string(errors).map_err(|source| Error::Sqlite { source: std::sync::Arc::new(source) })
 }
 
 /// Ends the unfinished jobs of a collection that is about to go, with what they have reached.

@@ -1,8 +1,9 @@
 //! Operations: writing them and reading them back in order.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::failure::{Naming, damaged};
+use super::generations;
 use crate::checksum::Checksum;
 use crate::{CollectionId, Operation, OperationKind, Result};
 
@@ -36,23 +37,75 @@ pub(crate) fn after(
 ) -> Result<Vec<Operation>> {
     let mut statement = connection.prepare_cached(ALL)?;
     let mut rows = statement.query(params![collection.0, after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
-    let mut found = Vec::new();
-    for expected in after + 1.. {
-        let Some(row) = rows.next()? else { break };
-        found.push(read(collection, expected, row)?);
+    let pruned_to = pruned_to(connection, collection)?;
+    let mut found: Vec<Operation> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let before = found.last().map_or(after, |last| last.number);
+        found.push(read(collection, before + 1, pruned_to, row)?);
     }
     Ok(found)
 }
 
-/// Reads a row that must be the operation `expected`.
-pub(super) fn read(collection: CollectionId, expected: u64, row: &Row<'_>) -> Result<Operation> {
+/// Reads a row that must be the operation `expected`, or one behind a gap up to `pruned_to`.
+pub(super) fn read(
+    collection: CollectionId,
+    expected: u64,
+    pruned_to: u64,
+    row: &Row<'_>,
+) -> Result<Operation> {
     let name = || format!("{expected} of collection {collection}");
     let (number, kind, document_id, job, checksum) = decode(row).naming("operation", name)?;
     let is_sound = checksum_of(collection, number, &kind, &document_id, job.as_deref()) == checksum;
+    let is_next = number == expected || (expected..=pruned_to.saturating_add(1)).contains(&number);
     match OperationKind::parse(&kind) {
-        Some(kind) if is_sound && number == expected => Ok(Operation { number, kind, document_id }),
+        Some(kind) if is_sound && is_next => Ok(Operation { number, kind, document_id }),
         _ => Err(damaged("operation", name())),
     }
+}
+
+fn pruned_to(connection: &Connection, collection: CollectionId) -> Result<u64> {
+    let found = connection
+        .prepare_cached("SELECT pruned_to FROM collections WHERE id = ?1")?
+        .query_row([collection.0], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or(0))
+}
+
+/// Operations that are looked at in one transaction.
+const PRUNED_AT_ONCE: u64 = 10_000;
+
+/// Removes operations that the index has applied, but for the newest `kept` and those that a document stands for; `false`
+/// when there are more.
+pub(super) fn prune(connection: &Connection, collection: CollectionId, kept: u64) -> Result<bool> {
+    let Some(generation) = generations::current(connection, collection)? else { return Ok(true) };
+    let pruned_to = pruned_to(connection, collection)?;
+    let end = generation.indexed.saturating_sub(kept.max(1));
+    if end <= pruned_to {
+        return Ok(true);
+    }
+    let to = end.min(pruned_to + PRUNED_AT_ONCE);
+    connection
+        .prepare_cached(
+            "DELETE FROM operations WHERE collection_id = ?1 AND number > ?2 AND number <= ?3 AND NOT EXISTS (
+                 SELECT 1 FROM documents d WHERE d.collection_id = ?1 AND d.id = operations.document_id
+                     AND d.version = operations.number)",
+        )?
+        .execute(params![collection.0, pruned_to, to])?;
+    connection
+        .prepare_cached("UPDATE collections SET pruned_to = ?2 WHERE id = ?1")?
+        .execute(params![collection.0, to])?;
+    Ok(to == end)
+}
+
+/// Removes an operation that a document stood for until now, if those around it are gone.
+pub(super) fn supersede(connection: &Connection, collection: CollectionId, number: u64) -> Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM operations WHERE collection_id = ?1 AND number = ?2
+                 AND number <= (SELECT pruned_to FROM collections WHERE id = ?1)",
+        )?
+        .execute(params![collection.0, number])?;
+    Ok(())
 }
 
 type Columns = (u64, String, String, Option<String>, u32);

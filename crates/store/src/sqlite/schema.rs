@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Each entry brings a file from the format of its index to the next. Published entries never change.
-const MIGRATIONS: [&str; 2] = [FORMAT_1, FORMAT_2];
+const MIGRATIONS: [&str; 3] = [FORMAT_1, FORMAT_2, FORMAT_3];
 
 /// Ids that name something outside this file (index folders) are `AUTOINCREMENT`: never given out twice.
 const FORMAT_1: &str = "
@@ -131,6 +131,16 @@ CREATE TABLE queries (
     asked_at      REAL NOT NULL,
     PRIMARY KEY (collection_id, number)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// First, what a judged hit's relevance was computed from, as JSON, and the model whose embeddings the search had. A row with a model
+/// and no features was no hit of its query.
+const FORMAT_3: &str = "
+ALTER TABLE feedback ADD COLUMN fingerprint_id INTEGER REFERENCES fingerprints (id);
+ALTER TABLE feedback ADD COLUMN features TEXT;
+
+-- Up to this number only the operations are left that a document stands for: its version.
+ALTER TABLE collections ADD COLUMN pruned_to INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the file to the newest format, one transaction per step.

@@ -7,7 +7,7 @@ use super::collections::CollectionRow;
 use super::documents::DocumentRow;
 use super::failure::{Naming, damaged};
 use super::{embeddings, operations};
-use crate::{CollectionId, Error, GenerationId, Result, VerifyReport};
+use crate::{Collection, Error, GenerationId, Result, VerifyReport};
 
 /// Problems that a report names; a ruined file has more than anyone reads.
 const PROBLEMS_MAX: usize = 100;
@@ -82,31 +82,34 @@ fn check_collections(connection: &Connection, report: &mut VerifyReport) -> Resu
     for row in CollectionRow::all(connection)? {
         report.collections += 1;
         let collection = row.with_generation(connection)?;
-        let read = check_operations(connection, collection.id, report)?;
-        report.operations += read;
-        if read != collection.last_operation {
-            let missing = format!("{} of collection {}", collection.last_operation, collection.id);
-            note(report, damaged("operation", missing));
-        }
+        check_operations(connection, &collection, report)?;
     }
     Ok(())
 }
 
 fn check_operations(
     connection: &Connection,
-    collection: CollectionId,
+    collection: &Collection,
     report: &mut VerifyReport,
-) -> Result<u64> {
+) -> Result<()> {
     let mut statement = connection.prepare_cached(operations::ALL)?;
-    let mut rows = statement.query([collection.0, 0, i64::MAX])?;
-    let mut read = 0;
+    let mut rows = statement.query([collection.id.0, 0, i64::MAX])?;
+    let mut expected = 1;
     while let Some(row) = rows.next()? {
-        read += 1;
-        if let Err(problem) = operations::read(collection, read, row) {
-            note(report, problem);
+        report.operations += 1;
+        match operations::read(collection.id, expected, collection.pruned_to, row) {
+            Ok(operation) => expected = operation.number + 1,
+            Err(problem) => {
+                note(report, problem);
+                expected += 1;
+            }
         }
     }
-    Ok(read)
+    if expected != collection.last_operation + 1 {
+        let missing = format!("{} of collection {}", collection.last_operation, collection.id);
+        note(report, damaged("operation", missing));
+    }
+    Ok(())
 }
 
 /// Runs `check` on each row of `sql` and notes what it finds; returns the number of rows.

@@ -22,6 +22,7 @@ pub async fn a_collection_is_created_once_and_then_found_as_it_is(open: Open<'_>
         created_at: 1.25,
         generation,
         last_operation: 0,
+        pruned_to: 0,
     };
     assert_eq!(made, expected);
     let again = store.create_collection("ä/b c", "{}", "other", 9.0).await.unwrap();

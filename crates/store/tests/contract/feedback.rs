@@ -1,6 +1,6 @@
 //! The contract on feedback and the query log.
 
-use weir_store::{CollectionId, Error, Feedback, LoggedQuery, NewFeedback, QueryCount, QueryReport};
+use weir_store::{CollectionId, Error, Feedback, LoggedQuery, NewFeedback, QueryCount, QueryReport, Voices};
 
 use super::*;
 
@@ -67,6 +67,38 @@ pub async fn the_oldest_feedback_goes(open: Open<'_>) {
         found.into_iter().map(|one| one.grade).collect::<Vec<_>>()
     };
     assert_eq!((grades(made.id).await, grades(other.id).await), (vec![4, 3, 2], vec![9]));
+    close_sound(store).await;
+}
+
+pub async fn the_last_voice_on_each_query_and_document_counts_with_the_features_of_its_model(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "1")]).await;
+    for (query, id, grade) in [("q", "a", 1), ("q", "b", 0), (" q ", "a", 0), ("other", "a", 3)] {
+        store.add_feedback(made.id, judgment(query, id, grade), 100, 3.5).await.unwrap().unwrap();
+    }
+    let voices = async |store: &Store, fingerprint, entries_max, waiting_max| {
+        let Voices { weighed, waiting } =
+            store.voices(made.id, fingerprint, entries_max, waiting_max).await.unwrap();
+        (weighed, waiting.into_iter().map(|one| one.number).collect::<Vec<_>>())
+    };
+    assert_eq!(voices(&store, "m", 100, 100).await, (vec![], vec![4, 3, 2]));
+    assert_eq!(voices(&store, "m", 3, 2).await, (vec![], vec![4, 3]));
+    let features = |text: &str| Some(text.to_owned());
+    let found = vec![(4, features("four")), (3, features("three")), (2, None), (77, features("x"))];
+    store.save_features(made.id, "m", found).await.unwrap();
+    store.close().await;
+
+    let store = open();
+    let weighed = vec![(false, "three".to_owned()), (true, "four".to_owned())];
+    assert_eq!(voices(&store, "m", 100, 100).await, (weighed, vec![]));
+    assert_eq!(voices(&store, "m", 1, 100).await, (vec![(true, "four".to_owned())], vec![]));
+    for unknown in ["another model", ""] {
+        assert_eq!(voices(&store, unknown, 100, 100).await, (vec![], vec![4, 3, 2]));
+    }
+    // who speaks again is weighed again
+    store.add_feedback(made.id, judgment("other", "a", 0), 100, 3.5).await.unwrap().unwrap();
+    assert_eq!(voices(&store, "m", 100, 100).await, (vec![(false, "three".to_owned())], vec![5]));
     close_sound(store).await;
 }
 

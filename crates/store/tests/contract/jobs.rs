@@ -1,6 +1,6 @@
 //! The contract on jobs.
 
-use weir_store::{DocumentError, Error, JobStatus};
+use weir_store::{DocumentError, Error, JobStatus, Kept};
 
 use super::*;
 
@@ -109,5 +109,85 @@ pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
         store.jobs(&everyone(), 2, Some(ID_OF_NOBODY)).await,
         Err(Error::UnknownCursor { cursor }) if cursor == ID_OF_NOBODY
     ));
+    close_sound(store).await;
+}
+
+pub async fn a_document_that_fails_later_is_named_once_and_can_be_sent_again(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
+    let failed = DocumentError {
+        document_id: "b".to_owned(),
+        code: "upstream_error".to_owned(),
+        message: "refused".to_owned(),
+    };
+    for _ in 0..2 {
+        store.fail_documents(made.id, vec![(2, failed.clone())]).await.unwrap();
+    }
+    store.mark_indexed(made.generation.id, 2, 3.0).await.unwrap();
+    let job = store.job(&everyone(), "j").await.unwrap().unwrap();
+    assert_eq!((job.status, job.total, job.processed, job.failed), (JobStatus::Completed, 2, 2, 1));
+    assert_eq!(job.errors, std::slice::from_ref(&failed));
+    // a job that is finished stays as it is
+    store
+        .fail_documents(made.id, vec![(1, DocumentError { document_id: "a".to_owned(), ..failed })])
+        .await
+        .unwrap();
+    assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
+    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().text, "2");
+    let again = accept(&store, &made, "again", &[document("a", "1"), document("b", "2")]).await;
+    assert_eq!((again.unchanged, again.last_operation), (0, 4), "both failed once");
+    let once_more = accept(&store, &made, "once more", &[document("a", "1")]).await;
+    assert_eq!(once_more.unchanged, 1);
+    close_sound(store).await;
+}
+
+pub async fn the_oldest_finished_jobs_go(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "unfinished", &[document("a", "1")]).await;
+    for job in ["b", "c", "d"] {
+        accept(&store, &made, job, &[]).await;
+    }
+    assert!(store.prune(made.id, Kept { operations: 9, jobs: 2 }).await.unwrap());
+    let (jobs, _) = store.jobs(&everyone(), 9, None).await.unwrap();
+    let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
+    assert_eq!(ids, ["d", "c", "unfinished"]);
+    close_sound(store).await;
+}
+
+/// `number id` of every operation after `after`.
+async fn operations(store: &Store, made: &Collection, after: u64) -> String {
+    let found = store.operations_after(made.id, after, 100).await.unwrap();
+    found.iter().map(|one| format!("{} {}", one.number, one.document_id)).collect::<Vec<_>>().join(", ")
+}
+
+pub async fn of_old_operations_those_that_documents_stand_for_are_left(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "1", &[document("a", "1"), document("b", "1"), document("c", "1")]).await;
+    accept(&store, &made, "2", &[document("b", "2")]).await;
+    store.delete_document(made.id, "c").await.unwrap().unwrap();
+    accept(&store, &made, "3", &[document("d", "1"), document("d", "2")]).await;
+    accept(&store, &made, "4", &[document("d", "3")]).await;
+    let all = "1 a, 2 b, 3 c, 4 b, 5 c, 6 d, 7 d";
+    let kept = Kept { operations: 2, jobs: 9 };
+    assert!(store.prune(made.id, kept).await.unwrap());
+    assert_eq!(operations(&store, &made, 0).await, all, "nothing is applied yet");
+    store.mark_indexed(made.generation.id, 7, 3.0).await.unwrap();
+    assert!(store.prune(made.id, kept).await.unwrap());
+    assert_eq!(operations(&store, &made, 0).await, "1 a, 4 b, 6 d, 7 d");
+    assert_eq!(operations(&store, &made, 2).await, "4 b, 6 d, 7 d");
+    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().pruned_to, 5);
+    // what a document stood for goes with it, or with its next version
+    accept(&store, &made, "5", &[document("a", "2"), document("d", "4")]).await;
+    store.delete_document(made.id, "b").await.unwrap().unwrap();
+    assert_eq!(operations(&store, &made, 0).await, "6 d, 7 d, 8 a, 9 d, 10 b");
+    store.close().await;
+
+    let store = open();
+    store.mark_indexed(made.generation.id, 10, 4.0).await.unwrap();
+    assert!(store.prune(made.id, Kept { operations: 0, jobs: 9 }).await.unwrap());
+    assert_eq!(operations(&store, &made, 0).await, "8 a, 9 d, 10 b", "the last one always stays");
     close_sound(store).await;
 }

@@ -61,6 +61,7 @@ macro_rules! contract {
                 feedback_is_there_after_reopening_the_newest_first,
                 feedback_is_listed_in_pages,
                 the_oldest_feedback_goes,
+                the_last_voice_on_each_query_and_document_counts_with_the_features_of_its_model,
                 feedback_to_what_is_not_there_is_none,
                 the_query_log_is_counted_by_query_after_reopening,
                 the_oldest_logged_queries_go,
@@ -70,6 +71,9 @@ macro_rules! contract {
                 a_job_names_the_documents_that_failed,
                 a_job_without_operations_is_completed_at_once,
                 an_old_generation_does_not_move_jobs,
+                a_document_that_fails_later_is_named_once_and_can_be_sent_again,
+                the_oldest_finished_jobs_go,
+                of_old_operations_those_that_documents_stand_for_are_left,
                 jobs_are_listed_newest_first_in_pages,
             }
             prepared::{

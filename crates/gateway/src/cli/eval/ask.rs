@@ -126,13 +126,17 @@ impl Target<'_> {
         let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let answers = Mutex::new(vec![None; set.queries.len()]);
         let failure = Mutex::new(None);
+        let degraded = AtomicUsize::new(0);
         let work = || {
             while !is_over.load(Ordering::Relaxed) {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(query) = set.queries.get(place) else { return };
                 let request = configuration.request(&query.text, collection, top_k);
                 match self.search(&request) {
-                    Ok(ranking) => lock(&answers)[place] = Scores::of(&ranking, &query.grades),
+                    Ok((ranking, is_degraded)) => {
+                        degraded.fetch_add(usize::from(is_degraded), Ordering::Relaxed);
+                        lock(&answers)[place] = Scores::of(&ranking, &query.grades);
+                    }
                     Err(source) => {
                         is_over.store(true, Ordering::Relaxed);
                         lock(&failure).get_or_insert((place, source));
@@ -145,6 +149,13 @@ impl Target<'_> {
                 scope.spawn(work);
             }
         });
+        let degraded = degraded.into_inner();
+        if degraded > 0 {
+            let (set, label) = (&set.name, &configuration.label);
+            eprintln!(
+                "warning: {set}: {label}: {degraded} replies were degraded: they lack a part of what was asked for"
+            );
+        }
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, ClientError::Interrupted)) => Err(Failure::Interrupted(String::new())),
             Some((place, source)) => {
@@ -160,14 +171,15 @@ impl Target<'_> {
         }
     }
 
-    fn search(&self, request: &weir_api::SearchRequest) -> Result<Vec<String>, ClientError> {
+    /// The ids of the results, and whether a part of what was asked for is missing in them.
+    fn search(&self, request: &weir_api::SearchRequest) -> Result<(Vec<String>, bool), ClientError> {
         if interrupt::is_asked() {
             return Err(ClientError::Interrupted);
         }
         let body = serde_json::to_string(request).unwrap_or_default();
         let text = self.client.post_text("/v1/search", &body, Patience::LONG, &|_| {})?;
         let reply: SearchReply = self.client.read(&text)?;
-        Ok(reply.results.into_iter().map(|result| result.id).collect())
+        Ok((reply.results.into_iter().map(|result| result.id).collect(), reply.degraded))
     }
 }
 

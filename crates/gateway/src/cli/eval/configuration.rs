@@ -1,8 +1,8 @@
-//! One way to search: a mode, and how a hybrid search fuses.
+//! One way to search: a mode, how a hybrid search fuses, and what orders its first results.
 
 use std::str::FromStr;
 
-use weir_api::{Fusion, FusionMethod, FusionWeights, Mode, SearchRequest};
+use weir_api::{Fusion, FusionMethod, FusionWeights, LateInteraction, Mode, Rerank, RerankBy, SearchRequest};
 
 /// One way to search. The gateway's settings decide what it doesn't say.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,18 +11,37 @@ pub(super) struct Configuration {
     pub(super) label: String,
     mode: Mode,
     fusion: Option<Fusion>,
+    rerank: Option<Rerank>,
+    late_interaction: Option<LateInteraction>,
 }
 
 impl Configuration {
     /// A mode as the gateway is set.
     pub(super) fn of_mode(mode: Mode) -> Configuration {
-        Configuration { label: mode.as_str().to_owned(), mode, fusion: None }
+        let label = mode.as_str().to_owned();
+        Configuration { label, mode, fusion: None, rerank: None, late_interaction: None }
     }
 
     /// A hybrid search that fuses in this way.
     pub(super) fn of_fusion(fusion: &FusionArgument) -> Configuration {
-        let label = format!("{} {}", Mode::Hybrid.as_str(), fusion.text);
-        Configuration { label, mode: Mode::Hybrid, fusion: Some(fusion.fusion) }
+        Configuration { fusion: Some(fusion.fusion), ..Configuration::hybrid(&fusion.text) }
+    }
+
+    /// A hybrid search whose first results a reranker orders.
+    pub(super) fn of_rerank(rerank: &RerankArgument) -> Configuration {
+        let by = Rerank::By(rerank.by.clone());
+        Configuration { rerank: Some(by), ..Configuration::hybrid(&format!("rerank:{}", rerank.text)) }
+    }
+
+    /// A hybrid search that counts the likeness of tokens.
+    pub(super) fn of_late_interaction(late: &LateInteractionArgument) -> Configuration {
+        let label = format!("late:{}", late.text);
+        Configuration { late_interaction: Some(late.late_interaction), ..Configuration::hybrid(&label) }
+    }
+
+    fn hybrid(what: &str) -> Configuration {
+        let label = format!("{} {what}", Mode::Hybrid.as_str());
+        Configuration { label, ..Configuration::of_mode(Mode::Hybrid) }
     }
 
     /// The search that asks `query`.
@@ -33,6 +52,8 @@ impl Configuration {
             collection: Some(collection.to_owned()),
             mode: Some(self.mode),
             fusion: self.fusion,
+            rerank: self.rerank.clone(),
+            late_interaction: self.late_interaction,
             ..SearchRequest::default()
         }
     }
@@ -71,6 +92,46 @@ impl FromStr for FusionArgument {
     }
 }
 
+/// A reranker as it is typed: `ms-marco`, or `ms-marco:50` with the number of results that it orders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RerankArgument {
+    text: String,
+    by: RerankBy,
+}
+
+impl FromStr for RerankArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RerankArgument, String> {
+        // a model's name may have colons of its own
+        let numbered = text.rsplit_once(':').and_then(|(model, top_n)| Some((model, top_n.parse().ok()?)));
+        let (model, top_n) = numbered.map_or((text, None), |(model, top_n)| (model, Some(top_n)));
+        Ok(RerankArgument { text: text.to_owned(), by: RerankBy { model: Some(model.to_owned()), top_n } })
+    }
+}
+
+/// Late interaction as it is typed: its weight, `0.2`, or `0.2:30` with the number of results that it scores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LateInteractionArgument {
+    text: String,
+    late_interaction: LateInteraction,
+}
+
+impl FromStr for LateInteractionArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LateInteractionArgument, String> {
+        let (weight, top_n) = match text.split_once(':') {
+            Some((weight, top_n)) => (weight, Some(top_n)),
+            None => (text, None),
+        };
+        let weight = weight.parse().map_err(|_| format!("`{weight}` is no number"))?;
+        let top_n = top_n.map(|top_n| top_n.parse().map_err(|_| format!("`{top_n}` is no whole number")));
+        let late_interaction = LateInteraction { weight, top_n: top_n.transpose()? };
+        Ok(LateInteractionArgument { text: text.to_owned(), late_interaction })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,8 +156,29 @@ mod tests {
     }
 
     #[test]
+    fn a_reranker_and_late_interaction_are_read_with_their_numbers() {
+        let rerank = |text: &str| {
+            let request = Configuration::of_rerank(&text.parse().unwrap()).request("q", "c", 9);
+            serde_json::to_string(&request.rerank).unwrap()
+        };
+        assert_eq!(rerank("ce"), r#"{"model":"ce"}"#);
+        assert_eq!(rerank("a:b:50"), r#"{"model":"a:b","top_n":50}"#);
+        assert_eq!(rerank("a:b"), r#"{"model":"a:b"}"#);
+        let late = |text: &str| {
+            let argument: LateInteractionArgument = text.parse()?;
+            let request = Configuration::of_late_interaction(&argument).request("q", "c", 9);
+            Ok::<_, String>(serde_json::to_string(&request.late_interaction).unwrap())
+        };
+        assert_eq!(late("0.5").unwrap(), r#"{"weight":0.5}"#);
+        assert_eq!(late("0.25:30").unwrap(), r#"{"weight":0.25,"top_n":30}"#);
+        assert_eq!(late("a").unwrap_err(), "`a` is no number");
+        assert_eq!(late("0.1:b").unwrap_err(), "`b` is no whole number");
+    }
+
+    #[test]
     fn the_label_names_mode_and_fusion() {
         assert_eq!(Configuration::of_mode(Mode::Dense).label, "dense");
         assert_eq!(Configuration::of_fusion(&"rrf:k=30".parse().unwrap()).label, "hybrid rrf:k=30");
+        assert_eq!(Configuration::of_rerank(&"ce:9".parse().unwrap()).label, "hybrid rerank:ce:9");
     }
 }

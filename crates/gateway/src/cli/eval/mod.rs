@@ -23,14 +23,14 @@ use super::arguments::{EvalArguments, SearchMode};
 use super::client::{Client, ClientError};
 use super::failure::Failure;
 use super::interrupt;
-use crate::config::{Environment, Flags, load};
+use crate::config::Environment;
 use ask::Target;
 use configuration::Configuration;
 use dataset::EvaluationSet;
 use minimum::Reached;
 use run_file::{Comparison, Run};
 
-pub use configuration::FusionArgument;
+pub use configuration::{FusionArgument, LateInteractionArgument, RerankArgument};
 pub use minimum::Minimum;
 
 /// Why a set can't be measured or drafted.
@@ -210,9 +210,7 @@ pub fn run(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let flags = Flags { config: file, url: arguments.url.clone(), ..Flags::default() };
-    let config = load(&flags, environment)?.config;
-    let client = Client::new(config.client_url());
+    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
     if let Some(name) = &arguments.collection {
         let refused = |invalid: weir_api::Invalid| ClientError::Refused {
             code: invalid.code,
@@ -258,7 +256,7 @@ fn load_sets(arguments: &EvalArguments) -> Result<Vec<EvaluationSet>, EvalError>
     }
 }
 
-/// The modes, each once, and hybrid searches by the fusions.
+/// The modes, each once, and hybrid searches by the fusions, rerankers and weights of late interaction.
 fn configurations(arguments: &EvalArguments) -> Vec<Configuration> {
     let mode = |mode: &SearchMode| match mode {
         SearchMode::Hybrid => Mode::Hybrid,
@@ -269,6 +267,8 @@ fn configurations(arguments: &EvalArguments) -> Vec<Configuration> {
     let mut seen = HashSet::new();
     modes
         .chain(arguments.fusion.iter().map(Configuration::of_fusion))
+        .chain(arguments.rerank.iter().map(Configuration::of_rerank))
+        .chain(arguments.late_interaction.iter().map(Configuration::of_late_interaction))
         .filter(|configuration| seen.insert(configuration.label.clone()))
         .collect()
 }

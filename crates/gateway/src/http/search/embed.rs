@@ -5,8 +5,9 @@ use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
 
 use super::super::Gateway;
 use super::super::error::ApiError;
+use super::degraded::{Part, reason};
 use super::plan::Plan;
-use crate::inference::{Caching, InferenceError, Lane, Terms, Truncation, UpstreamError};
+use crate::inference::{Caching, InferenceError, Lane, Terms};
 
 /// What the dense leg searches by.
 pub(super) struct Embedding {
@@ -50,11 +51,14 @@ pub(super) async fn embed(
     if let Some(vector) = plan.vector.take() {
         return Ok(Embedding::given(Some(mode), Some(vector), EmbeddingSource::Given));
     }
-    if let Some(reason) = plan.page.and_then(|page| page.degraded) {
+    if let Some(reason) = plan
+        .page
+        .as_ref()
+        .and_then(|page| page.degraded.iter().copied().find(|reason| reason.is_of_embedding()))
+    {
         return Ok(Embedding::degraded(reason));
     }
-    let text = format!("{}{}", model.query_prompt, plan.text);
-    let input = model.input(&text, Truncation::End);
+    let input = model.query_input(&plan.text);
     let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
     let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
     let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
@@ -69,26 +73,7 @@ pub(super) async fn embed(
         None if mode == Mode::Dense => {
             Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
         }
-        Some(error) => Ok(Embedding::degraded(reason(&error))),
-        None => Ok(Embedding::degraded(DegradedReason::EmbeddingDeadline)),
-    }
-}
-
-/// What the caller of a degraded search hears of an error; the log has it all.
-fn reason(error: &InferenceError) -> DegradedReason {
-    let is_overload = matches!(error, InferenceError::TooMany { .. } | InferenceError::TooLong { .. });
-    // there are thousands of these a second, and a metric counts them
-    match is_overload {
-        true => tracing::debug!(%error, "a query was not embedded: words alone are searched"),
-        false => tracing::warn!(%error, "a query was not embedded: words alone are searched"),
-    }
-    match error {
-        InferenceError::TooMany { .. }
-        | InferenceError::TooLong { .. }
-        | InferenceError::Upstream(UpstreamError::Limited { .. }) => DegradedReason::EmbeddingOverloaded,
-        InferenceError::Upstream(UpstreamError::Timeout { .. }) => DegradedReason::EmbeddingDeadline,
-        InferenceError::Upstream(_) | InferenceError::Stopping | InferenceError::Failed => {
-            DegradedReason::EmbeddingFailed
-        }
+        Some(error) => Ok(Embedding::degraded(reason(Part::Embedding, Some(&error)))),
+        None => Ok(Embedding::degraded(reason(Part::Embedding, None))),
     }
 }

@@ -1,13 +1,16 @@
 //! `POST /v1/search`.
 //!
 //! A request is read and checked as a whole ([`plan`]), takes its place among the searches of the moment, is embedded
-//! ([`embed`]), asked of the index, and its hits are written as results ([`reply`]). `queries` are as many requests.
+//! ([`embed`]), asked of the index, the first of its hits are scored once more ([`rescore`]), and written as results ([`reply`]). `queries` are as many requests.
 
+mod degraded;
 mod embed;
 mod plan;
 mod probes;
 mod refusal;
 mod reply;
+mod rescore;
+mod rescoring;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +42,9 @@ const BATCH_CONCURRENCY: usize = 8;
 
 /// The embedding gets this share of the time that a search may take; the rest is for ranking by what is there.
 const EMBEDDING_SHARE: f64 = 0.75;
+
+/// So much of that time may have passed when scoring the first results once more ends; the rest is for writing the reply.
+const RESCORING_SHARE: f64 = 0.95;
 
 /// Filters and queries of more bytes than this are read on a thread of their own.
 const BYTES_AT_ONCE_MAX: usize = 8 << 10;
@@ -112,22 +118,30 @@ impl Call {
         plan.search.embedding = embedding.vector;
         let search = plan.collection.engine.search(&self.caller, plan.search.clone());
         let found = gateway.scheduler.turns().run(search).await;
-        let found = found.map_err(|error| refusal(error, &plan.request))?;
+        let mut found = found.map_err(|error| refusal(error, &plan.request))?;
+        let hits = std::mem::take(&mut found.hits);
+        let page = rescore::page(gateway, &plan, hits, self.started + time.mul_f64(RESCORING_SHARE)).await?;
 
-        let timings = timings(parsed, embedded - parsed, &found.timings);
-        self.count(&timings, &found, embedding.degraded);
+        let timings = Timings {
+            late_interaction: ms(page.likeness_time),
+            rerank: ms(page.rerank_time),
+            ..timings(parsed, embedded - parsed, &found.timings)
+        };
+        let degraded: Vec<DegradedReason> =
+            embedding.degraded.into_iter().chain(page.degraded.iter().copied()).collect();
+        self.count(&timings, &found, &degraded);
         self.probe(&plan);
         let how = reply::How {
             mode: embedding.mode,
             source: embedding.source,
-            degraded: embedding.degraded,
-            next_cursor: next_page(&plan, &found, embedding.degraded)
-                .map(|cursor| gateway.cursors.close(&plan.binding, cursor)),
+            next_cursor: next_page(&plan, &found, &page, &degraded)
+                .map(|cursor| gateway.cursors.close(&plan.binding, &cursor)),
+            degraded,
             timings,
         };
-        let is_long = plan.request.highlight == Some(true) && found.hits.len() > reply::MARKED_AT_ONCE_MAX;
+        let is_long = plan.request.highlight == Some(true) && page.results.len() > reply::MARKED_AT_ONCE_MAX;
         let (collection, query) = (plan.collection.id, plan.request.query.clone());
-        let mut reply = in_time(is_long, move || reply::render(&plan, found, how)).await??;
+        let mut reply = in_time(is_long, move || reply::render(&plan, found, page, how)).await??;
         if let Some(query) = query {
             let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
             gateway.query_log.note(collection, &query, reply.results.len(), best);
@@ -156,11 +170,11 @@ impl Call {
         });
     }
 
-    fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: Option<DegradedReason>) {
+    fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: &[DegradedReason]) {
         let metrics = &self.gateway.metrics;
         metrics.search(timings);
         metrics.search_corrected(found.corrections.len());
-        if let Some(reason) = degraded {
+        for reason in degraded {
             metrics.search_degraded(reason.as_str());
         }
     }
@@ -187,16 +201,22 @@ impl Call {
 fn next_page(
     plan: &Plan,
     found: &weir_index::SearchReply,
-    degraded: Option<DegradedReason>,
+    page: &rescore::Page,
+    degraded: &[DegradedReason],
 ) -> Option<Cursor> {
     let search = &plan.search;
-    let end = search.offset.saturating_add(search.limit) as u64;
+    let end = plan.offset.saturating_add(plan.limit) as u64;
     let is_more = match found.total {
         // a lexical ranking that is not counted may go on behind what was looked at
         weir_index::Total::Window(total) if search.mode == weir_index::Mode::Lexical => end <= total,
         weir_index::Total::Window(total) | weir_index::Total::Exact(total) => end < total,
     };
-    is_more.then_some(Cursor { reached: found.reached, offset: end, degraded })
+    is_more.then(|| Cursor {
+        reached: found.reached,
+        offset: end,
+        degraded: degraded.to_vec(),
+        order: page.order.clone(),
+    })
 }
 
 fn timings(parse: Duration, embed: Duration, index: &weir_index::Timings) -> Timings {
@@ -208,6 +228,7 @@ fn timings(parse: Duration, embed: Duration, index: &weir_index::Timings) -> Tim
         dense: ms(index.dense),
         fuse: ms(index.fuse),
         fetch: ms(index.fetch),
+        ..Timings::default()
     }
 }
 

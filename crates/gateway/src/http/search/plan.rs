@@ -12,6 +12,7 @@ use weir_index::{Facet, Fusion, SortKey};
 use super::super::Gateway;
 use super::super::cursor::{Binding, Cursor, RequestHash};
 use super::super::error::ApiError;
+use super::rescoring::Rescoring;
 use crate::collections::OpenCollection;
 use crate::config::table::Search;
 
@@ -31,6 +32,12 @@ pub(super) struct Plan {
     pub(super) vector: Option<Vec<f32>>,
     /// What the index is asked; mode and embedding come when the query is embedded.
     pub(super) search: weir_index::SearchRequest,
+    /// Results before the page.
+    pub(super) offset: usize,
+    /// Results of the page, at most.
+    pub(super) limit: usize,
+    /// What scores the first results once more.
+    pub(super) rescoring: Rescoring,
     /// What cursors to the pages of this request are bound to.
     pub(super) binding: Binding,
     /// Where the page begins, on all but the first.
@@ -50,24 +57,32 @@ impl Plan {
         let vector = request.vector.take().map(|vector| fit(vector, &collection)).transpose()?;
         let text = query.as_ref().map_or_else(String::new, |query| query.text().into_owned());
         let mode = legs(&request, &collection, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
+        let rescoring = Rescoring::of(gateway, &collection, &request, !text.trim().is_empty())?;
         let fusion = fusion_for(&request, &gateway.config.search);
         let depth = gateway.config.search.depth;
         let binding = Binding {
             collection: collection.id,
             generation: collection.preparer.generation,
-            request: hash(&request, vector.as_deref(), fusion, depth)?,
+            request: hash(
+                &request,
+                vector.as_deref(),
+                &format!("{fusion:?} {depth} {}", rescoring.signature()),
+            )?,
         };
         let page = request.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
-        if let Some(page) = page {
+        if let Some(page) = &page {
             request.check_depth(page.offset, &gateway.config.request_limits(), "cursor")?;
         }
-        let offset = page.map_or(request.offset.unwrap_or(0), |page| page.offset);
+        let offset = size(page.as_ref().map_or(request.offset.unwrap_or(0), |page| page.offset));
+        let limit = size(request.top_k());
+        let head = rescoring.head();
         let search = weir_index::SearchRequest {
             strict: request.strict == Some(true),
             fusion,
             depth,
-            offset: size(offset),
-            at: page.map(|page| page.reached),
+            // who changes places with whom is seen only by looking at all of them
+            offset: if offset < head { 0 } else { offset },
+            at: page.as_ref().map(|page| page.reached),
             hold: true,
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
@@ -83,9 +98,15 @@ impl Plan {
             context: u32::try_from(request.context.unwrap_or(0)).unwrap_or(u32::MAX),
             explain: request.explain == Some(true),
             why_not: request.why_not.clone(),
-            ..weir_index::SearchRequest::new(weir_index::Mode::Lexical, query, None, size(request.top_k()))
+            // the same on every page, for the window of candidates depends on it
+            ..weir_index::SearchRequest::new(
+                weir_index::Mode::Lexical,
+                query,
+                None,
+                limit.saturating_add(head),
+            )
         };
-        Ok(Plan { request, collection, mode, text, vector, search, binding, page })
+        Ok(Plan { request, collection, mode, text, vector, search, offset, limit, rescoring, binding, page })
     }
 }
 
@@ -114,11 +135,7 @@ fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) 
         return query::parse(text)
             .map_err(|error| Invalid::at(Code::InvalidQuery, &["query"], error.to_string()));
     }
-    let query = query::parse_forgiving(text);
-    if query.fields().is_empty() {
-        return Ok(query);
-    }
-    Ok(query.with_fields(|name| collection.engine.has_field(name)))
+    Ok(collection.read_query(text))
 }
 
 /// Reads a filter in either form.
@@ -209,14 +226,9 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Fusion {
 }
 
 /// All that a ranking depends on, beside the collection.
-fn hash(
-    request: &SearchRequest,
-    vector: Option<&[f32]>,
-    fusion: Fusion,
-    depth: usize,
-) -> Result<RequestHash, ApiError> {
+fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &str) -> Result<RequestHash, ApiError> {
     let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
     let json = serde_json::to_vec(&request).map_err(|error| ApiError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
-    Ok(RequestHash::of(&[&json, &vector, format!("{fusion:?} {depth}").as_bytes()]))
+    Ok(RequestHash::of(&[&json, &vector, settings.as_bytes()]))
 }

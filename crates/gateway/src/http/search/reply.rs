@@ -1,18 +1,20 @@
 //! From what the index found to what the caller reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
-    Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain, ExplainFusion, Explanation,
-    FacetCount, FusionMethod, FusionWeights, LegCounts, LegPlace, Metadata, Mode, Ranks, Scores, SearchReply,
-    SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain, ExplainFusion,
+    ExplainRerank, Explanation, FacetCount, FusedPlace, FusionMethod, FusionWeights, LegCounts, LegPlace,
+    Metadata, Mode, Ranks, Scores, SearchReply, SearchResult, Snippet, TermShare, Timings, Total,
+    TotalRelation, WhyNot, WhyNotStage,
 };
 use weir_index::filter::{Number, Value};
-use weir_index::{Fusion, Hit, LegRank, Stage};
+use weir_index::{Fusion, LegRank, Stage};
 use weir_text::Language;
 
 use super::super::error::ApiError;
 use super::plan::Plan;
+use super::rescore::{Page, Ranked};
 
 /// Results whose words are marked without a thread of their own.
 pub(super) const MARKED_AT_ONCE_MAX: usize = 20;
@@ -27,25 +29,35 @@ const COLLAPSED_NAMED_MAX: usize = 100;
 pub(super) struct How {
     pub(super) mode: Option<Mode>,
     pub(super) source: EmbeddingSource,
-    pub(super) degraded: Option<DegradedReason>,
+    pub(super) degraded: Vec<DegradedReason>,
     pub(super) next_cursor: Option<String>,
     pub(super) timings: Timings,
 }
 
 /// Writes the reply; the whole time comes later.
-pub(super) fn render(plan: &Plan, found: weir_index::SearchReply, how: How) -> Result<SearchReply, ApiError> {
+pub(super) fn render(
+    plan: &Plan,
+    found: weir_index::SearchReply,
+    page: Page,
+    how: How,
+) -> Result<SearchReply, ApiError> {
     let search = &plan.search;
     let explain = search.explain.then(|| explain(plan, &found, &how));
     let marker = Marker::of(plan, &found);
-    let extras = Extras { marker, collapse: search.collapse, context: search.context > 0 };
+    let head = if search.explain { plan.rescoring.head() } else { 0 };
+    let extras = Extras { marker, collapse: search.collapse, context: search.context > 0, head };
+    let fate = search.why_not.as_ref().zip(found.why_not);
+    let why_not = fate.map(|(id, why)| why_not(id, shown_on(&page, id, why), page.asked_place, plan));
     let least = plan.request.min_relevance.unwrap_or(0.0);
-    let relevant =
-        found.hits.into_iter().filter(|hit| hit.relevance.is_none_or(|relevance| relevance >= least));
-    let results = relevant.map(|hit| result(hit, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
-    let why_not = search.why_not.as_ref().zip(found.why_not).map(|(id, why)| why_not(id, why, plan));
+    let on_page = page.results.len();
+    let is_relevant = |one: &Ranked| one.hit.relevance.is_none_or(|relevance| relevance >= least);
+    let relevant = page.results.into_iter().filter(is_relevant);
+    let results = relevant.map(|one| result(one, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
+    let left_out = plan.request.min_relevance.map(|_| (on_page - results.len()) as u64);
     Ok(SearchReply {
         results,
         total: total(found.total),
+        left_out,
         next_cursor: how.next_cursor,
         facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
         corrections: found
@@ -53,8 +65,9 @@ pub(super) fn render(plan: &Plan, found: weir_index::SearchReply, how: How) -> R
             .into_iter()
             .map(|correction| Correction { term: correction.term, instead: correction.instead })
             .collect(),
-        degraded: how.degraded.is_some(),
-        degraded_reason: how.degraded,
+        degraded: !how.degraded.is_empty(),
+        degraded_reason: how.degraded.first().copied(),
+        degraded_reasons: how.degraded,
         explain,
         why_not,
         took_ms: 0.0,
@@ -99,30 +112,26 @@ struct Extras {
     marker: Option<Marker>,
     collapse: bool,
     context: bool,
+    /// The first results of the index, whose places before they were scored once more are shown.
+    head: usize,
 }
 
-/// Finds the query's words in texts.
+/// Finds in texts what was searched.
 struct Marker {
-    words: String,
+    terms: HashSet<String>,
     language: Language,
 }
 
 impl Marker {
-    /// When the request asks for it. What was searched in the place of a word is marked too.
+    /// When the request asks for it.
     fn of(plan: &Plan, found: &weir_index::SearchReply) -> Option<Marker> {
-        if plan.request.highlight != Some(true) {
-            return None;
-        }
-        let mut words = plan.text.clone();
-        for instead in found.corrections.iter().flat_map(|correction| &correction.instead) {
-            words.push(' ');
-            words.push_str(instead);
-        }
-        Some(Marker { words, language: plan.collection.language() })
+        let terms = || found.terms.iter().cloned().collect();
+        (plan.request.highlight == Some(true))
+            .then(|| Marker { terms: terms(), language: plan.collection.language() })
     }
 
     fn mark(&self, text: &str) -> (Vec<(u64, u64)>, Snippet) {
-        let spans = weir_text::highlight(text, &self.words, self.language);
+        let spans = weir_text::highlight_terms(text, &self.terms, self.language);
         let part = weir_text::snippet(text, &spans, SNIPPET_CHARS);
         let snippet =
             Snippet { start: part.start as u64, end: part.end as u64, text: text[part.clone()].to_owned() };
@@ -130,7 +139,10 @@ impl Marker {
     }
 }
 
-fn result(hit: Hit, extras: &Extras) -> Result<SearchResult, ApiError> {
+fn result(ranked: Ranked, extras: &Extras) -> Result<SearchResult, ApiError> {
+    let Ranked { hit, fused_score, rerank_score, late_interaction } = ranked;
+    let fused = FusedPlace { rank: hit.place as u64 + 1, score: fused_score };
+    let fused = (hit.place < extras.head).then_some(fused);
     let metadata = Metadata::from_json(hit.metadata).map_err(|error| ApiError::internal(&error))?;
     let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
     let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);
@@ -139,6 +151,7 @@ fn result(hit: Hit, extras: &Extras) -> Result<SearchResult, ApiError> {
     Ok(SearchResult {
         id: hit.document_id.clone(),
         score: hit.score,
+        rerank_score,
         relevance: hit.relevance,
         title: hit.title,
         metadata,
@@ -151,13 +164,17 @@ fn result(hit: Hit, extras: &Extras) -> Result<SearchResult, ApiError> {
         },
         text: hit.text,
         ranks: Ranks { lexical: hit.lexical.map(|leg| leg.rank), dense: hit.dense.map(|leg| leg.rank) },
-        scores: Scores { lexical: hit.lexical.map(|leg| leg.score), dense: hit.dense.map(|leg| leg.score) },
+        scores: Scores {
+            lexical: hit.lexical.map(|leg| leg.score),
+            dense: hit.dense.map(|leg| leg.score),
+            late_interaction,
+        },
         collapsed_count,
         collapsed,
         context,
         highlights,
         snippet,
-        explanation: hit.explanation.map(explanation),
+        explanation: hit.explanation.map(|found| Explanation { fused, ..explanation(found) }),
     })
 }
 
@@ -176,6 +193,7 @@ fn explanation(explanation: weir_index::Explanation) -> Explanation {
         terms: explanation.terms.into_iter().map(term).collect(),
         lexical: explanation.lexical,
         dense: explanation.dense,
+        fused: None,
     }
 }
 
@@ -194,6 +212,11 @@ fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
         query: search.query.as_ref().map(ToString::to_string),
         mode: how.mode,
         fusion: (how.mode == Some(Mode::Hybrid)).then_some(fusion),
+        rerank: plan
+            .rescoring
+            .rerank
+            .as_ref()
+            .map(|rerank| ExplainRerank { model: rerank.model.id.clone(), top_n: rerank.top_n as u64 }),
         embedding: how.source,
         chunks,
         selected_chunks: found.selected,
@@ -206,12 +229,24 @@ fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
     }
 }
 
-fn why_not(id: &str, why: weir_index::WhyNot, plan: &Plan) -> WhyNot {
+/// What the index said of a document, but for one that other results keep from the page.
+fn shown_on(page: &Page, id: &str, why: weir_index::WhyNot) -> weir_index::WhyNot {
+    let is_shown = page.results.iter().any(|one| one.hit.document_id == id);
+    match why.stage {
+        Stage::Found if !is_shown => weir_index::WhyNot { stage: Stage::Limit, ..why },
+        Stage::Found | Stage::Missing | Stage::Filter | Stage::Candidates | Stage::Limit | Stage::Group => {
+            why
+        }
+    }
+}
+
+fn why_not(id: &str, why: weir_index::WhyNot, after: Option<usize>, plan: &Plan) -> WhyNot {
     let place = |leg: LegRank| LegPlace { rank: leg.rank, score: leg.score };
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
     let collection = &plan.collection.name;
     let top_k = plan.request.top_k();
     let rank = why.rank.unwrap_or(0);
+    let reranked = after.map_or_else(String::new, |place| format!(", number {place} after reranking,"));
     let legs = match (lexical, dense) {
         (Some(lexical), Some(dense)) => {
             format!("it is number {} by words and {} by meaning", lexical.rank, dense.rank)
@@ -245,7 +280,7 @@ fn why_not(id: &str, why: weir_index::WhyNot, plan: &Plan) -> WhyNot {
         Stage::Limit => (
             WhyNotStage::Limit,
             format!(
-                "it is number {rank} of the candidates and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
+                "it is number {rank} of the candidates{reranked} and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
                  `cursor`"
             ),
         ),

@@ -8,7 +8,7 @@ use ureq::http::{HeaderMap, Response};
 use ureq::{Agent, Body};
 use weir_policy::upstream::{Admission, Breaker, Outcome};
 
-use super::{UpstreamError, UpstreamText, wire};
+use super::{Ask, UpstreamError, wire};
 use crate::config::{Secret, UpstreamConfig};
 use crate::inference::models::scale_to_length_one;
 use crate::loopback::is_on_this_machine;
@@ -82,12 +82,8 @@ impl Caller {
         UpstreamError::Reply { upstream: self.shown.clone(), reason: reason.into() }
     }
 
-    /// The embeddings of `texts`, by one request that ends before `until`. The breaker and the metrics learn how it went.
-    pub(super) fn call(
-        &self,
-        texts: &[UpstreamText],
-        until: Option<Instant>,
-    ) -> Result<Vec<Vec<f32>>, UpstreamError> {
+    /// A row for each text, by one request that ends before `until`. The breaker and the metrics learn how it went.
+    pub(super) fn call(&self, ask: &Ask, until: Option<Instant>) -> Result<Vec<Vec<f32>>, UpstreamError> {
         let now = Instant::now();
         let own = Duration::from_millis(self.settings.timeout_ms);
         let timeout = until.map_or(own, |until| own.min(until.saturating_duration_since(now)));
@@ -97,7 +93,7 @@ impl Caller {
         if let Admission::Refused(retry_after) = self.breaker().admit(now, timeout + PROBE_GRACE) {
             return Err(self.open(retry_after));
         }
-        let made = self.request(texts, timeout);
+        let made = self.request(ask, timeout);
         // a caller in a hurry says nothing about the upstream's health
         let is_cut_short = timeout < own && matches!(made, Err(UpstreamError::Timeout { .. }));
         if !is_cut_short {
@@ -111,7 +107,7 @@ impl Caller {
         })
     }
 
-    fn request(&self, texts: &[UpstreamText], timeout: Duration) -> Result<Vec<Vec<f32>>, UpstreamError> {
+    fn request(&self, ask: &Ask, timeout: Duration) -> Result<Vec<Vec<f32>>, UpstreamError> {
         let UpstreamConfig { protocol, url, normalize, .. } = &self.settings;
         let address = format!("{url}{}", wire::path(*protocol));
         let mut request = self
@@ -125,20 +121,21 @@ impl Caller {
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {}", key.reveal()));
         }
-        let sent = request.send(wire::request(&self.settings, texts));
+        let sent = request.send(wire::request(&self.settings, ask));
         let response = sent.map_err(|error| self.unreached(&error, timeout))?;
-        let mut embeddings = self.read(response, texts.len(), timeout)?;
-        for embedding in &mut embeddings {
-            if embedding.is_empty() || !embedding.iter().all(|x| x.is_finite()) {
+        let mut rows = self.read(response, ask.texts.len(), timeout)?;
+        let what = if protocol.is_reranking() { "a score" } else { "an embedding" };
+        for row in &mut rows {
+            if row.is_empty() || !row.iter().all(|x| x.is_finite()) {
                 return Err(
-                    self.reply("an embedding that is empty or holds something else than finite numbers")
+                    self.reply(format!("{what} that is empty or holds something else than finite numbers"))
                 );
             }
-            if *normalize {
-                scale_to_length_one(embedding);
+            if *normalize && !protocol.is_reranking() {
+                scale_to_length_one(row);
             }
         }
-        Ok(embeddings)
+        Ok(rows)
     }
 
     fn read(
@@ -157,7 +154,7 @@ impl Caller {
         }
         let body = response.body_mut().with_config().limit(REPLY_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.unreached(&error, timeout))?;
-        wire::embeddings(self.settings.protocol, &body, count).map_err(|reason| self.reply(reason))
+        wire::rows(self.settings.protocol, &body, count).map_err(|reason| self.reply(reason))
     }
 
     fn refused(&self, status: u16, body: &[u8], retry_after: Option<Duration>) -> UpstreamError {

@@ -86,6 +86,18 @@ impl UpstreamError {
         }
     }
 
+    /// Whether it may be the text that the upstream does not take; it may be every text, too.
+    pub fn may_be_the_text(&self) -> bool {
+        match self {
+            UpstreamError::Status { status, .. } => matches!(status, 400 | 413 | 422),
+            UpstreamError::Reply { .. } => true,
+            UpstreamError::Connect { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Limited { .. }
+            | UpstreamError::Open { .. } => false,
+        }
+    }
+
     /// Whether the upstream itself is in trouble.
     pub(super) fn is_failure(&self) -> bool {
         match self {

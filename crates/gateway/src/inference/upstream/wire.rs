@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::json;
 
-use super::UpstreamText;
+use super::Ask;
 use crate::config::{Protocol, UpstreamConfig};
 use crate::inference::Truncation;
 
@@ -18,16 +18,17 @@ pub(super) fn path(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::OpenAi => "/embeddings",
         Protocol::Tei => "/embed",
+        Protocol::TeiRerank | Protocol::Cohere => "/rerank",
     }
 }
 
 /// The body of a request for these texts, which are all to be cut alike.
-pub(super) fn request(settings: &UpstreamConfig, texts: &[UpstreamText]) -> String {
-    let inputs: Vec<&str> = texts.iter().map(|text| text.text.as_str()).collect();
+pub(super) fn request(settings: &UpstreamConfig, ask: &Ask) -> String {
+    let inputs: Vec<&str> = ask.texts.iter().map(|text| text.text.as_str()).collect();
     let body = match settings.protocol {
         Protocol::OpenAi => json!({"model": settings.model, "input": inputs, "encoding_format": "base64"}),
         Protocol::Tei => {
-            let truncation = texts.first().map_or(Truncation::End, |text| text.truncation);
+            let truncation = ask.texts.first().map_or(Truncation::End, |text| text.truncation);
             let direction = if truncation == Truncation::Start { "Left" } else { "Right" };
             json!({
                 "inputs": inputs,
@@ -36,27 +37,43 @@ pub(super) fn request(settings: &UpstreamConfig, texts: &[UpstreamText]) -> Stri
                 "truncation_direction": direction,
             })
         }
+        Protocol::TeiRerank => {
+            json!({"query": ask.query, "texts": inputs, "raw_scores": false, "truncate": true})
+        }
+        // all of them come back
+        Protocol::Cohere => {
+            json!({"model": settings.model, "query": ask.query, "documents": inputs, "top_n": inputs.len()})
+        }
     };
     body.to_string()
 }
 
-/// The embeddings in a reply to a request for `count` texts, in their order.
+/// The embeddings in a reply to a request for `count` texts, or their scores, a row for each, in their order.
 ///
 /// # Errors
 /// What is wrong with the reply.
-pub(super) fn embeddings(protocol: Protocol, body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
+pub(super) fn rows(protocol: Protocol, body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
     let unreadable = |error: serde_json::Error| format!("its reply can't be read: {error}");
-    let embeddings: Vec<Vec<f32>> = match protocol {
+    let what = if protocol.is_reranking() { "scores" } else { "embeddings" };
+    let rows: Vec<Vec<f32>> = match protocol {
         Protocol::Tei => serde_json::from_slice(body).map_err(unreadable)?,
         Protocol::OpenAi => {
             let reply: OpenAiReply = serde_json::from_slice(body).map_err(unreadable)?;
-            in_order(reply.data)?
+            in_order(reply.data.into_iter().map(|item| (item.index, item.embedding.0)))?
+        }
+        Protocol::TeiRerank => {
+            let scores: Vec<TeiScore> = serde_json::from_slice(body).map_err(unreadable)?;
+            in_order(scores.into_iter().map(|item| (Some(item.index), vec![item.score])))?
+        }
+        Protocol::Cohere => {
+            let reply: CohereReply = serde_json::from_slice(body).map_err(unreadable)?;
+            in_order(reply.results.into_iter().map(|item| (Some(item.index), vec![item.relevance_score])))?
         }
     };
-    if embeddings.len() != count {
-        return Err(format!("{} embeddings for {count} texts", embeddings.len()));
+    if rows.len() != count {
+        return Err(format!("{} {what} for {count} texts", rows.len()));
     }
-    Ok(embeddings)
+    Ok(rows)
 }
 
 /// Only what is needed of OpenAI's reply.
@@ -69,6 +86,25 @@ struct OpenAiReply {
 struct Item {
     index: Option<usize>,
     embedding: Floats,
+}
+
+/// Only what is needed of TEI's scores.
+#[derive(Deserialize)]
+struct TeiScore {
+    index: usize,
+    score: f32,
+}
+
+/// Only what is needed of Cohere's reply.
+#[derive(Deserialize)]
+struct CohereReply {
+    results: Vec<CohereScore>,
+}
+
+#[derive(Deserialize)]
+struct CohereScore {
+    index: usize,
+    relevance_score: f32,
 }
 
 /// Numbers, or base64 of little-endian floats: servers are free to ignore that it was asked for.
@@ -107,13 +143,15 @@ impl<'de> Visitor<'de> for FloatsVisitor {
     }
 }
 
-/// Puts items where their `index` says; without one they stand where they came.
-fn in_order(items: Vec<Item>) -> Result<Vec<Vec<f32>>, String> {
+/// Puts rows where their `index` says; without one they stand where they came.
+fn in_order(
+    items: impl ExactSizeIterator<Item = (Option<usize>, Vec<f32>)>,
+) -> Result<Vec<Vec<f32>>, String> {
     let mut placed: Vec<Option<Vec<f32>>> = vec![None; items.len()];
-    for (at, item) in items.into_iter().enumerate() {
-        let index = item.index.unwrap_or(at);
+    for (at, (index, row)) in items.enumerate() {
+        let index = index.unwrap_or(at);
         match placed.get_mut(index) {
-            Some(place @ None) => *place = Some(item.embedding.0),
+            Some(place @ None) => *place = Some(row),
             Some(Some(_)) | None => return Err(format!("its `index` {index} is there twice or too large")),
         }
     }
@@ -161,7 +199,7 @@ mod tests {
     use super::*;
 
     fn check(protocol: Protocol, body: &str, count: usize, expected: Result<&[&[f32]], &str>) {
-        let read = embeddings(protocol, body.as_bytes(), count);
+        let read = rows(protocol, body.as_bytes(), count);
         let expected = expected.map(|rows| rows.iter().map(|row| row.to_vec()).collect());
         assert_eq!(read, expected.map_err(str::to_owned), "{body}");
     }
@@ -185,11 +223,24 @@ mod tests {
         check(Protocol::OpenAi, r#"{"data":[]}"#, 1, Err("0 embeddings for 1 texts"));
         let twice = r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]}"#;
         check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
-        let odd = embeddings(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1).unwrap_err();
+        let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1).unwrap_err();
         assert!(odd.contains("no whole number of floats"), "{odd}");
-        assert!(
-            embeddings(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: ")
-        );
+        assert!(rows(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: "));
+    }
+
+    #[test]
+    fn scores_are_put_in_order_and_each_text_has_one() {
+        let tei = r#"[{"index":1,"score":0.75,"text":"b"},{"index":0,"score":0.25}]"#;
+        check(Protocol::TeiRerank, tei, 2, Ok(&[&[0.25], &[0.75]]));
+        check(Protocol::TeiRerank, tei, 3, Err("2 scores for 3 texts"));
+        let cohere = r#"{"id":"x","results":[{"index":1,"relevance_score":0.5,"document":{"text":"b"}},
+            {"index":0,"relevance_score":-2}],"meta":{}}"#;
+        check(Protocol::Cohere, cohere, 2, Ok(&[&[-2.0], &[0.5]]));
+        let twice = r#"{"results":[{"index":0,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
+        check(Protocol::Cohere, twice, 2, Err("its `index` 0 is there twice or too large"));
+        let large = r#"{"results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
+        check(Protocol::Cohere, large, 2, Err("its `index` 2 is there twice or too large"));
+        assert!(rows(Protocol::Cohere, b"{}", 0).unwrap_err().contains("missing field `results`"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct LexicalQuery {
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Condition>,
     /// The terms that rank, and those that would if a document held them.
-    pub(super) terms: Vec<QueryTerm>,
+    pub(crate) terms: Vec<QueryTerm>,
     /// Words that no document holds.
     pub(crate) corrections: Vec<Correction>,
     /// Of the terms that were looked up.

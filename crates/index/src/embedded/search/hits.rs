@@ -12,11 +12,12 @@ impl Search<'_> {
     /// The hits of the page; `None` when the files contradict each other.
     pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
         let mut hits = Vec::with_capacity(outcome.page.len());
-        for kept in &outcome.page {
+        for (at, kept) in outcome.page.iter().enumerate() {
             if !self.current.tombstones.is_live(kept.candidate.slot) {
                 continue; // removed since the first page
             }
-            let Some(mut hit) = self.hit(kept, outcome) else { return Ok(None) };
+            let place = self.request.offset + at;
+            let Some(mut hit) = self.hit(kept, place, outcome) else { return Ok(None) };
             if self.request.explain {
                 hit.explanation = Some(self.explanation(kept)?);
             }
@@ -25,7 +26,7 @@ impl Search<'_> {
         Ok(Some(hits))
     }
 
-    fn hit(&self, kept: &Kept, outcome: &Outcome) -> Option<Hit> {
+    fn hit(&self, kept: &Kept, place: usize, outcome: &Outcome) -> Option<Hit> {
         let candidate = &kept.candidate;
         let chunk = self.snapshot.chunk(candidate.slot)?;
         let collapsed =
@@ -44,6 +45,7 @@ impl Search<'_> {
             start: usize::try_from(chunk.record.start).ok()?,
             end: usize::try_from(chunk.record.end).ok()?,
             text: self.snapshot.text(&chunk.record)?,
+            place,
             score: candidate.score,
             relevance: features.map(|features| self.judge.calibration.relevance(&features)),
             features,

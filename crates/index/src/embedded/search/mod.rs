@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use weir_policy::{Caller, Filter as CallerFilter};
 
 use super::lexical::LexicalQuery;
+use super::ranking::BestChunk;
 use super::relevance::Judge;
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::query::Query;
-use crate::relevance::Evidence;
+use crate::relevance::{Evidence, Features};
 use crate::{FacetCount, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
 use candidates::Candidates;
 pub(super) use candidates::scored;
@@ -38,17 +39,41 @@ impl Embedded {
     /// See [`crate::Engine::search`]. Blocks the thread.
     pub fn search(&self, caller: &Caller, request: &SearchRequest) -> Result<SearchReply, IndexError> {
         self.check_caller(caller, request)?;
-        let (current, asked) = {
-            let live = super::lock(&self.inner.live);
-            let current = self.snapshot();
-            let asked = request.why_not.as_ref().and_then(|id| live.table.find(id, &current.files.documents));
-            let asked = asked.map(|record| record.first_slot..record.first_slot + record.chunks);
-            (current, asked)
-        };
+        let (current, asked) = self.current_with(request.why_not.as_deref());
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
         let search = Search::new(&snapshot, &current, request, asked, self)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
+    }
+
+    /// See [`crate::Engine::features`]. Blocks the thread.
+    pub fn features(
+        &self,
+        caller: &Caller,
+        request: &SearchRequest,
+        document_id: &str,
+    ) -> Result<Option<Features>, IndexError> {
+        self.check_caller(caller, request)?;
+        let (snapshot, asked) = self.current_with(Some(document_id));
+        let Some(slots) = asked.filter(|_| !request.is_listing()) else { return Ok(None) };
+        let mut search = Search::new(&snapshot, &snapshot, request, None, self)?;
+        let found = search.candidates(1)?;
+        let score_in =
+            |leg: &[BestChunk]| leg.iter().find(|best| slots.contains(&best.slot)).map(|best| best.score);
+        let scores = (score_in(&found.lexical), score_in(&found.dense));
+        Ok(match (scores, search.evidence) {
+            ((None, None), _) | (_, None) => None,
+            ((lexical, dense), Some(evidence)) => Some(evidence.features(lexical, dense)),
+        })
+    }
+
+    /// The snapshot of this moment, and the slots that a document has in it.
+    fn current_with(&self, document_id: Option<&str>) -> (Arc<Snapshot>, Option<Range<u32>>) {
+        let live = super::lock(&self.inner.live);
+        let current = self.snapshot();
+        let record = document_id.and_then(|id| live.table.find(id, &current.files.documents));
+        let slots = record.map(|record| record.first_slot..record.first_slot + record.chunks);
+        (current, slots)
     }
 
     /// See [`crate::Engine::has_field`].
@@ -207,13 +232,16 @@ impl<'a> Search<'a> {
         };
         self.timings.fetch = started.elapsed();
         let selected = self.selected().map(u64::from);
+        let (terms, corrections) =
+            self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
         Ok(Some(SearchReply {
             hits,
             total: outcome.total,
             facets: outcome.facets,
             lexical,
             dense,
-            corrections: self.query.map(|query| query.corrections).unwrap_or_default(),
+            corrections,
+            terms: terms.into_iter().map(|term| term.text).collect(),
             reached: self.snapshot.reached,
             selected,
             why_not,
