@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use weir_encoder::Model;
+
 use super::models::{Embedder, LoadedModel, Models};
 use super::scheduler::MICRO_BATCH_TOKENS;
 use crate::config::table::Inference;
@@ -86,7 +88,10 @@ impl Memory {
         if limit == 0 {
             return Ok(Memory(None));
         }
-        let working = models.iter().map(|model| working_bytes(model)).max().unwrap_or(0);
+        let embedders = models.iter().map(|model| working_bytes(model));
+        // they compute on the same threads
+        let rerankers = models.rerankers().filter_map(|model| model.local()).map(working_bytes_of);
+        let working = embedders.chain(rerankers).max().unwrap_or(0);
         let working = LANES * threads * working;
         let text = models.iter().map(|model| text_bytes(model)).max().unwrap_or(0);
         let needed = working + cache + text;
@@ -140,9 +145,13 @@ fn text_bytes(model: &LoadedModel) -> usize {
 /// Working memory of a thread that embeds; that of ONNX Runtime is its own.
 fn working_bytes(model: &LoadedModel) -> usize {
     match &model.embedder {
-        Embedder::Local(model) => model.working_bytes(model.info().max_tokens.max(MICRO_BATCH_TOKENS)),
+        Embedder::Local(model) => working_bytes_of(model),
         Embedder::Onnx(_) | Embedder::Upstream(_) | Embedder::Pseudo(_) => 0,
     }
+}
+
+fn working_bytes_of(model: &Model) -> usize {
+    model.working_bytes(model.info().max_tokens.max(MICRO_BATCH_TOKENS))
 }
 
 #[cfg(test)]

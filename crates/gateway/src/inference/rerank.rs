@@ -48,6 +48,14 @@ enum Content {
 }
 
 impl Reranker {
+    /// The model, where it runs in this process.
+    pub(super) fn local(&self) -> Option<&Model> {
+        match &self.cross_encoder {
+            CrossEncoder::Local(model) => Some(model),
+            CrossEncoder::Upstream(_) => None,
+        }
+    }
+
     pub(super) fn new(model: &ModelConfig, cross_encoder: CrossEncoder) -> Reranker {
         Reranker {
             id: model.id.clone(),

@@ -61,6 +61,28 @@ fn a_memory_limit_with_no_room_for_one_text_is_refused_and_says_what_is_needed()
 }
 
 #[test]
+fn a_memory_limit_counts_models_that_rerank() {
+    let folder = tempfile::tempdir().unwrap();
+    let reranker = in_repository("fixtures/tiny/bert-classifier");
+    let file = folder.path().join("weir.toml");
+    let toml =
+        "[[models]]\nid = \"words\"\nkind = \"pseudo\"\ndimension = 8\n[[models]]\nid = \"ce\"\nfolder = ";
+    fs::write(&file, format!("{toml}{reranker:?}\n")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .env_clear()
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder.path().join("data"));
+    command.env("WEIR_CONFIG", &file).env("WEIR_INFERENCE_CACHE_BYTES_MAX", "0");
+    // enough for a pseudo model's text, and for nothing else
+    command.env("WEIR_INFERENCE_THREADS", "1").env("WEIR_INFERENCE_MEMORY_LIMIT_BYTES", "2000");
+    check(
+        &mut command,
+        &["`inference.memory_limit_bytes` is 2000, and ", "for the working memory of 1 threads in each lane"],
+    );
+}
+
+#[test]
 fn a_second_gateway_over_the_same_data_is_refused_and_the_first_goes_on() {
     let gateway = Gateway::start();
     gateway.ingest(&[json!({"id": "a", "text": "a weir"})]);
