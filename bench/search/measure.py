@@ -58,6 +58,8 @@ class Run:
     corpus: Corpus
     found: Report
     seconds: float
+    # sizes at which only ours is measured, filters included
+    alone: tuple[int, ...] = ()
     is_tiny: bool = False
 
     @property
@@ -214,7 +216,7 @@ def measure_ours(run: Run, process: Process, documents: int) -> None:
 def measure_size(run: Run, documents: int, chosen: list[Engine]) -> None:
     """Everything at one size."""
     chosen = [engine for engine in chosen if engine.takes(documents)]
-    if documents in OURS_ALONE:
+    if documents in (*OURS_ALONE, *run.alone):
         chosen = [engine for engine in chosen if engine.name == engines.OURS]
     with alive(run, documents, chosen) as processes:
         tune(run, processes, documents)
@@ -262,6 +264,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=root / ".cache" / "bench-search", help="corpus, peers, indexes")
     parser.add_argument("--out", type=Path, default=root / "docs" / "benchmarks", help="where the page is written")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--alone", type=int, nargs="+", default=[], help="sizes at which only ours is measured, to save an hour")
     parser.add_argument("--engines", nargs="+", help="only these, by name")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long each size is measured, without building")
     return parser.parse_args(arguments)
@@ -278,7 +281,7 @@ def start(given: argparse.Namespace, cache: Path) -> Run:
         size = (corpora.REAL_MAX, corpora.DOCUMENTS, corpora.QUERIES)
         made = corpora.make(cache, given.binaries.resolve(), model, given.data, size)
     setup = Setup(given.binaries.resolve(), cache, made.folder, made.facts.hash)
-    return Run(setup, made, Report(made.facts), 0.0 if given.tiny else given.seconds, given.tiny)
+    return Run(setup, made, Report(made.facts), 0.0 if given.tiny else given.seconds, tuple(given.alone), given.tiny)
 
 
 def main(arguments: list[str]) -> int:

@@ -112,10 +112,17 @@ class WeirHttp:
             connection = http.client.HTTPConnection(self._address, timeout=REQUEST_SECONDS_MAX)
             self._connections[thread] = connection
         headers = {"content-type": "application/json", "cache-control": "no-cache"}
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        reply = connection.getresponse()
-        content = reply.read()
-        return reply.status, json.loads(content) if content else None
+        content = None if body is None else json.dumps(body)
+        try:
+            connection.request(method, path, content, headers)
+            reply = connection.getresponse()
+        except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):
+            # the gateway ends connections that nothing was asked on while the others took their turns
+            connection.close()
+            connection.request(method, path, content, headers)
+            reply = connection.getresponse()
+        answer = reply.read()
+        return reply.status, json.loads(answer) if answer else None
 
     def _start(self) -> None:
         binary = os.environ.get("BENCH_GATEWAY", str(ROOT / "target" / "release" / "weir"))
