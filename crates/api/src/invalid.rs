@@ -124,7 +124,21 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let steps = steps_of(error.path());
-        invalid_from(error.inner(), steps)
+        // serde_json calls it a fault of syntax, too, when a name stands where a number is
+        let is_json =
+            || text.len() <= TOLD_APART_BYTES_MAX && serde_json::from_str::<serde_json::Value>(text).is_ok();
+        match error.inner().classify() {
+            Category::Syntax if is_json() => {
+                let message = format!(
+                    "a value of another type is expected here: {}",
+                    shortened(&error.inner().to_string())
+                );
+                Invalid::at_steps(Code::InvalidParameter, &steps, message)
+            }
+            Category::Syntax | Category::Data | Category::Eof | Category::Io => {
+                invalid_from(error.inner(), steps)
+            }
+        }
     })?;
     reader.end().map_err(|error| invalid_from(&error, Vec::new()))?;
     Ok(value)
@@ -139,6 +153,9 @@ fn steps_of(path: &Path) -> Vec<Step> {
         })
         .collect()
 }
+
+/// Bodies of more bytes are not read once more to tell a fault of syntax from a value of another type.
+const TOLD_APART_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a name or a message of the caller's that are repeated to it; what is left out of the middle is `…`.
 const REPEATED_BYTES_MAX: usize = 1_000;

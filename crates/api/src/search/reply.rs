@@ -282,6 +282,8 @@ pub enum WhyNotStage {
     Limit,
     /// Another result stands for it.
     Group,
+    /// It is on the page and less relevant than `min_relevance`.
+    Relevance,
     /// It is among the results.
     Found,
 }

@@ -195,9 +195,9 @@ pub struct EvalArguments {
     /// How many results each search asks for; recall is taken at this number.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..))]
     pub top_k: u64,
-    /// Which judgments of a qrels folder.
-    #[arg(long, value_name = "NAME", default_value = "test")]
-    pub split: String,
+    /// Which judgments of a qrels folder; `test`, or the only ones, when absent.
+    #[arg(long, value_name = "NAME")]
+    pub split: Option<String>,
     /// A run file to compare with, by --out; worse than it (the interval of 95 % is below 0) exits with 3.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,

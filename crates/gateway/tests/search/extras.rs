@@ -171,6 +171,18 @@ fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
         "stands for it",
     );
     check(json!({"query": "weir", "why_not": "a"}), "found", "it is among the results");
+    check(
+        json!({"query": "weir", "why_not": "a", "min_relevance": 1.0}),
+        "relevance",
+        "lower `min_relevance`",
+    );
+    let listed = check(json!({"filter": {}, "why_not": "e", "top_k": 1}), "limit", "it matches");
+    assert_eq!(listed["rank"], Value::Null);
+    check(
+        json!({"query": "weir", "mode": "lexical", "sort": ["lang"], "top_k": 1, "why_not": "a"}),
+        "limit",
+        "it matches",
+    );
     assert_eq!(ask(&gateway, &json!({"query": "weir"}))["why_not"], Value::Null);
 }
 

@@ -46,6 +46,24 @@ fn a_filter_nested_ten_thousand_deep_is_refused() {
 }
 
 #[test]
+fn what_an_order_of_fields_leaves_no_room_for_is_refused() {
+    let gateway = library();
+    let check = |body: Value, field: &str, remedy: &str| {
+        refused(&gateway, &body, "invalid_parameter", field, remedy);
+    };
+    check(json!({"query": "weir", "sort": ["lang"], "diversity": 0.5}), "diversity", "leave out `diversity`");
+    let relevance = "min_relevance";
+    check(
+        json!({"query": "weir", "sort": ["lang"], "min_relevance": 0.2}),
+        relevance,
+        "leave out `min_relevance`",
+    );
+    check(json!({"filter": {"lang": "en"}, "min_relevance": 0.2}), relevance, "send `query`");
+    check(json!({"query": "weir", "group_by": 5}), "group_by", "another type");
+    check(json!({"query": "weir", "mode": 5}), "mode", "another type");
+}
+
+#[test]
 fn a_query_of_a_megabyte_is_refused() {
     let gateway = library();
     for query in ["weir ".repeat(200_000), "(".repeat(1 << 20), "\"".repeat(1 << 20), "a* ".repeat(350_000)] {

@@ -125,6 +125,16 @@ fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
 }
 
 #[test]
+fn a_mistake_in_an_ending_is_corrected_though_it_hides_the_stem() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "programming measurement electricity", 0), put("b", 1, "dams", 0)], 1);
+    for word in ["programmnig", "measuremnet", "electricty"] {
+        assert_eq!(names(&index.search(&lexical(word)).hits), "a.0", "{word}");
+    }
+    assert_eq!(names(&index.search(&lexical("programmatic")).hits), "");
+}
+
+#[test]
 fn words_are_corrected_where_they_rank_or_are_needed() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "grass", 0)], 1);
@@ -136,6 +146,14 @@ fn words_are_corrected_where_they_rank_or_are_needed() {
     assert_eq!((names(&ranked.hits).as_str(), ranked.corrections.len()), ("a.0 b.0", 0));
     assert_eq!(names(&dense("+yelow grass").hits), "a.0");
     assert_eq!(names(&dense("grass -yellow").hits), "b.0");
+    for excluded in ["grass -\"yellow roofs\"", "grass -(yellow AND roofs)", "grass -yell*"] {
+        let found = index.search(&SearchRequest { count: true, ..query(excluded) });
+        assert_eq!(
+            (names(&found.hits).as_str(), found.total),
+            ("b.0", weir_index::Total::Exact(1)),
+            "{excluded}"
+        );
+    }
 }
 
 #[test]

@@ -48,12 +48,12 @@ struct QueryLine {
 }
 
 impl EvaluationSet {
-    /// Reads a folder. `split` names the file of judgments where there are several. Queries without a relevant document
+    /// Reads a folder. `split` names the file of judgments in `qrels`; without it `test` is taken, or the only one. Queries without a relevant document
     /// are left out.
     ///
     /// # Errors
     /// What can't be read, and judgments of queries that are not there.
-    pub(super) fn load(folder: &Path, split: &str) -> Result<EvaluationSet, EvalError> {
+    pub(super) fn load(folder: &Path, split: Option<&str>) -> Result<EvaluationSet, EvalError> {
         let name =
             folder.canonicalize().map_err(|source| EvalError::Read { path: folder.to_owned(), source })?;
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -83,13 +83,13 @@ impl EvaluationSet {
     }
 }
 
-/// The file of judgments: `qrels.tsv`, or that of the split in `qrels/`, or the only one there.
-fn qrels_of(folder: &Path, split: &str) -> Result<PathBuf, EvalError> {
+/// The file of judgments: `qrels.tsv`, or that of the split in `qrels/`; where none is named, that of `test` or the only one.
+fn qrels_of(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
     let single = folder.join(QRELS);
     if single.is_file() {
         return Ok(single);
     }
-    let of_split = folder.join(QRELS_FOLDER).join(format!("{split}.tsv"));
+    let of_split = folder.join(QRELS_FOLDER).join(format!("{}.tsv", split.unwrap_or("test")));
     if of_split.is_file() {
         return Ok(of_split);
     }
@@ -100,7 +100,7 @@ fn qrels_of(folder: &Path, split: &str) -> Result<PathBuf, EvalError> {
         .collect();
     found.sort();
     match found.as_slice() {
-        [only] => Ok(only.clone()),
+        [only] if split.is_none() => Ok(only.clone()),
         _ => Err(EvalError::NoQrels {
             folder: folder.to_owned(),
             splits: found
@@ -151,15 +151,19 @@ mod tests {
     const QUERY_LINES: &str =
         "{\"_id\":\"q1\",\"text\":\"dam\"}\n\n{\"_id\":\"q2\",\"text\":\"boat\",\"metadata\":{}}\n";
 
-    /// Reads a folder of these files by the split `test`; shows the queries with their grades, or the error.
     fn check(files: &[(&str, &str)], expected: &str) {
+        check_split(files, None, expected);
+    }
+
+    /// Reads a folder of these files; shows the queries with their grades, or the error.
+    fn check_split(files: &[(&str, &str)], split: Option<&str>, expected: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        let shown = match EvaluationSet::load(folder.path(), "test") {
+        let shown = match EvaluationSet::load(folder.path(), split) {
             Ok(set) => {
                 let show = |query: &Query| format!("{} {} {:?}", query.id, query.text, query.grades);
                 set.queries.iter().map(show).collect::<Vec<_>>().join("; ")
@@ -181,6 +185,9 @@ mod tests {
         let (train, test) = (("qrels/train.tsv", "q1\ta\t1\n"), ("qrels/test.tsv", "q2\ta\t1\n"));
         check(&[(QUERIES, QUERY_LINES), train, test], r#"q2 boat {"a": 1}"#);
         check(&[(QUERIES, QUERY_LINES), train], r#"q1 dam {"a": 1}"#);
+        let queries = (QUERIES, QUERY_LINES);
+        check_split(&[queries, train, test], Some("train"), r#"q1 dam {"a": 1}"#);
+        check_split(&[queries, train], Some("trian"), "F has no judgments of that --split; there are: train");
         let dev = ("qrels/dev.tsv", "");
         check(
             &[(QUERIES, QUERY_LINES), train, dev],

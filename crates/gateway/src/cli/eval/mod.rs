@@ -247,7 +247,7 @@ fn load_sets(arguments: &EvalArguments) -> Result<Vec<EvaluationSet>, EvalError>
     if arguments.collection.is_some() && arguments.folders.len() > 1 {
         return Err(EvalError::OneCollection);
     }
-    let load = |folder: &PathBuf| EvaluationSet::load(folder, &arguments.split);
+    let load = |folder: &PathBuf| EvaluationSet::load(folder, arguments.split.as_deref());
     let sets = arguments.folders.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     let mut names = HashSet::new();
     match sets.iter().find(|set| !names.insert(set.name.as_str())) {

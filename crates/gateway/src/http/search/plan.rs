@@ -57,6 +57,7 @@ impl Plan {
         let vector = request.vector.take().map(|vector| fit(vector, &collection)).transpose()?;
         let text = query.as_ref().map_or_else(String::new, |query| query.text().into_owned());
         let mode = legs(&request, &collection, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
+        check_order(&request)?;
         let rescoring = Rescoring::of(gateway, &collection, &request, !text.trim().is_empty())?;
         let fusion = fusion_for(&request, &gateway.config.search);
         let depth = gateway.config.search.depth;
@@ -115,6 +116,32 @@ pub(super) fn size(number: u64) -> usize {
 }
 
 /// The keys of an order, as the index takes them.
+/// Refuses what cannot be had beside an order of fields, or without a query.
+fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
+    let is_sorted = request.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    let is_listing = request.query.is_none() && request.vector.is_none();
+    let refuse = |field, message| Err(Invalid::at(Code::InvalidParameter, &[field], message));
+    if is_sorted && request.diversity.is_some_and(|diversity| diversity > 0.0) {
+        return refuse(
+            "diversity",
+            "`sort` decides the order of the results; leave out `diversity` or `sort`",
+        );
+    }
+    if request.min_relevance.is_some() && is_sorted {
+        return refuse(
+            "min_relevance",
+            "relevance is judged in the order of scores; leave out `min_relevance` or `sort`",
+        );
+    }
+    if request.min_relevance.is_some() && is_listing {
+        return refuse(
+            "min_relevance",
+            "relevance is that to a query, and there is none; send `query` or `vector`, or leave out `min_relevance`",
+        );
+    }
+    Ok(())
+}
+
 pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
     let key =
         |sort: &weir_api::Sort| SortKey { field: sort.field.clone(), descending: sort.order == Order::Desc };

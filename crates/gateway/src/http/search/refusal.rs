@@ -11,9 +11,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
     let message = error.to_string();
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
-        IndexError::Closed | IndexError::Interrupted => {
-            ApiError::new(Code::Overloaded, "the collection is closing")
-        }
+        IndexError::Closed => ApiError::new(Code::Overloaded, "the collection is closing"),
         IndexError::SnapshotGone { .. } => refuse(Code::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::At(path) => refuse(Code::UnknownField, path),
@@ -28,6 +26,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
         IndexError::AheadOfStore { .. }
         | IndexError::Backwards { .. }
         | IndexError::Locked { .. }
+        | IndexError::Interrupted
         | IndexError::File { .. }
         | IndexError::Mapped(_)
         | IndexError::Damaged { .. }

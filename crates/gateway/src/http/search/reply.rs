@@ -46,11 +46,15 @@ pub(super) fn render(
     let marker = Marker::of(plan, &found);
     let head = if search.explain { plan.rescoring.head() } else { 0 };
     let extras = Extras { marker, collapse: search.collapse, context: search.context > 0, head };
-    let fate = search.why_not.as_ref().zip(found.why_not);
-    let why_not = fate.map(|(id, why)| why_not(id, shown_on(&page, id, why), page.asked_place, plan));
     let least = plan.request.min_relevance.unwrap_or(0.0);
     let on_page = page.results.len();
     let is_relevant = |one: &Ranked| one.hit.relevance.is_none_or(|relevance| relevance >= least);
+    let fate = search.why_not.as_ref().zip(found.why_not);
+    let why_not = fate.map(|(id, why)| {
+        let mut of_it = page.results.iter().filter(|one| one.hit.document_id == *id).peekable();
+        let is_left_out = of_it.peek().is_some() && !of_it.any(is_relevant);
+        why_not(id, shown_on(&page, id, why), page.asked_place, is_left_out, plan)
+    });
     let relevant = page.results.into_iter().filter(is_relevant);
     let results = relevant.map(|one| result(one, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
     let left_out = plan.request.min_relevance.map(|_| (on_page - results.len()) as u64);
@@ -240,12 +244,20 @@ fn shown_on(page: &Page, id: &str, why: weir_index::WhyNot) -> weir_index::WhyNo
     }
 }
 
-fn why_not(id: &str, why: weir_index::WhyNot, after: Option<usize>, plan: &Plan) -> WhyNot {
+fn why_not(
+    id: &str,
+    why: weir_index::WhyNot,
+    after: Option<usize>,
+    is_left_out: bool,
+    plan: &Plan,
+) -> WhyNot {
     let place = |leg: LegRank| LegPlace { rank: leg.rank, score: leg.score };
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
     let collection = &plan.collection.name;
     let top_k = plan.request.top_k();
-    let rank = why.rank.unwrap_or(0);
+    let rank = why
+        .rank
+        .map_or_else(|| "it matches".to_owned(), |rank| format!("it is number {rank} of the candidates"));
     let reranked = after.map_or_else(String::new, |place| format!(", number {place} after reranking,"));
     let legs = match (lexical, dense) {
         (Some(lexical), Some(dense)) => {
@@ -280,16 +292,20 @@ fn why_not(id: &str, why: weir_index::WhyNot, after: Option<usize>, plan: &Plan)
         Stage::Limit => (
             WhyNotStage::Limit,
             format!(
-                "it is number {rank} of the candidates{reranked} and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
+                "{rank}{reranked} and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
                  `cursor`"
             ),
         ),
         Stage::Group => (
             WhyNotStage::Group,
             format!(
-                "it is number {rank} of the candidates, and a better one stands for it: one of the same group, or with all but \
-                 the same text; leave out `group_by` or `collapse`"
+                "{rank}, and a better one stands for it: one of the same group, with all but the same text, or less like \
+                 those above it; leave out `group_by`, `collapse` or `diversity`"
             ),
+        ),
+        Stage::Found if is_left_out => (
+            WhyNotStage::Relevance,
+            format!("it is on the page, and less relevant than `min_relevance`: {legs}; lower `min_relevance`"),
         ),
         Stage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
     };

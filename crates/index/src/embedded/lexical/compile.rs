@@ -62,18 +62,20 @@ impl Condition {
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known. `select` gives the slots of the documents that pass a filter. Where the
+    /// Compiles a query of which every field is known, for a snapshot with so many slots. `select` gives the slots of the documents that pass a filter. Where the
     /// dense leg alone ranks, only words that are needed are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
         mode: Mode,
+        slots: u32,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
         let corrections_max = if mode == Mode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
             select: &select,
+            slots,
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
@@ -91,6 +93,7 @@ impl LexicalView {
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    slots: u32,
     corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
@@ -130,8 +133,11 @@ impl Compiler<'_> {
                 continue;
             }
             let may_correct = self.corrections.len() < self.corrections_max;
-            let instead =
-                if may_correct { similar::misspelt(searcher, field, &term.text)? } else { Vec::new() };
+            let stem = |word: &str| tokens(word, self.view.language).pop();
+            let instead = match may_correct {
+                true => similar::misspelt(searcher, field, &term.text, stem)?,
+                false => Vec::new(),
+            };
             if instead.is_empty() {
                 self.terms.push(term);
             } else {
@@ -215,10 +221,16 @@ impl Compiler<'_> {
         }
         self.terms.truncate(terms);
         self.corrections.truncate(corrections);
-        Ok(match excluded.len() {
-            0 => None,
-            _ => Some(Box::new(BooleanQuery::union(excluded))),
-        })
+        if excluded.is_empty() {
+            return Ok(None);
+        }
+        let excluded = BooleanQuery::union(excluded);
+        if must_not.iter().all(|query| matches!(query, Query::Words(_))) {
+            return Ok(Some(Box::new(excluded)));
+        }
+        // Tantivy asks what is excluded for entries behind the one that it stands at, which phrases don't allow
+        let slots = self.view.matching(&excluded, self.slots)?;
+        Ok(Some(Box::new(self.view.slots_query(Arc::new(slots)))))
     }
 
     /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the

@@ -1,6 +1,6 @@
 //! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use levenshtein_automata::{DFA, Distance, LevenshteinAutomatonBuilder};
@@ -16,6 +16,9 @@ const CORRECTIONS_MAX: usize = 3;
 const TERMS_SEEN_MAX: usize = 20_000;
 /// Words of so many characters may have an edit, and of so many two.
 const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
+
+/// Endings are looked for among so many last letters.
+const ENDING_CHARS: usize = 5;
 
 /// Made once: the tables of an automaton's states take a millisecond.
 static ONE_EDIT: LazyLock<LevenshteinAutomatonBuilder> =
@@ -42,11 +45,19 @@ pub(super) fn beginning_with(
     Ok(most_frequent(found, PREFIX_TERMS_MAX, |_| 0))
 }
 
-/// The terms that differ from `word` by as many edits as a word of its length may have (a swap of neighbours is one),
-/// the nearest first and then those of most chunks. A wrong first letter is looked for only when nothing begins as the word
-/// does, and then it is the only thing that may be wrong: terms of all letters are ten times as many to look through. None
-/// for short words, nor for those with a digit: a number or a name that is made of one is not another one misspelt.
-pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy::Result<Vec<String>> {
+/// The terms that differ from `word`, a stem, by as many edits as a word of its length may have (a swap of neighbours is one),
+/// the nearest first and then those of most chunks. None for short words, nor for those with a digit: a number or a name
+/// that is made of one is not another one misspelt.
+///
+/// Where nothing that begins as the word does is near, one edit is looked for where that search is blind: at the first letter,
+/// because terms of all letters are ten times as many to look through, and in the ending, which a mistake keeps from being
+/// taken off. `stem` takes it off.
+pub(super) fn misspelt(
+    searcher: &Searcher,
+    field: Field,
+    word: &str,
+    stem: impl Fn(&str) -> Option<String>,
+) -> tantivy::Result<Vec<String>> {
     let chars = word.chars().count();
     let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars >= from).count() as u8;
     if edits == 0 || word.chars().any(char::is_numeric) {
@@ -55,19 +66,21 @@ pub(super) fn misspelt(searcher: &Searcher, field: Field, word: &str) -> tantivy
     let builder = if edits == 1 { &ONE_EDIT } else { &TWO_EDITS };
     let automaton = builder.build_dfa(word);
     let found = near(searcher, field, &automaton, word)?;
-    if found.is_empty() {
-        let mut found = HashMap::new();
-        for term in other_beginnings(word) {
-            let chunks = chunks_with(searcher, field, &term)?;
-            if chunks > 0 {
-                found.insert(term, chunks);
-            }
-        }
-        return Ok(most_frequent(found, CORRECTIONS_MAX, |_| 1));
+    if !found.is_empty() {
+        return Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
+            Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
+        }));
     }
-    Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
-        Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
-    }))
+    let endings = other_endings(word).into_iter().filter_map(|other| stem(&other));
+    let others: BTreeSet<String> = other_beginnings(word).into_iter().chain(endings).collect();
+    let mut found = HashMap::new();
+    for term in others {
+        let chunks = chunks_with(searcher, field, &term)?;
+        if chunks > 0 {
+            found.insert(term, chunks);
+        }
+    }
+    Ok(most_frequent(found, CORRECTIONS_MAX, |_| 1))
 }
 
 /// The terms that the automaton accepts and that begin with the letter that `word` begins with.
@@ -107,6 +120,33 @@ fn other_beginnings(word: &str) -> Vec<String> {
     for letter in 'a'..='z' {
         words.push(format!("{letter}{rest}"));
         words.push(format!("{letter}{word}"));
+    }
+    words
+}
+
+/// What `word` is when an edit was made among its last letters: without one, with another one, with one more, or with two the
+/// other way round. Letters are those from a to z.
+fn other_endings(word: &str) -> Vec<String> {
+    let letters: Vec<char> = word.chars().collect();
+    let from = letters.len().saturating_sub(ENDING_CHARS).max(1);
+    let mut words = Vec::new();
+    for place in from..=letters.len() {
+        let (before, after) = letters.split_at(place);
+        let mut put = |middle: &[char], after: &[char]| {
+            words.push(before.iter().chain(middle).chain(after).collect::<String>());
+        };
+        if let [first, rest @ ..] = after {
+            put(&[], rest);
+            if let [second, rest @ ..] = rest {
+                put(&[*second, *first], rest);
+            }
+        }
+        for letter in 'a'..='z' {
+            put(&[letter], after);
+            if !after.is_empty() {
+                put(&[letter], &after[1..]);
+            }
+        }
     }
     words
 }

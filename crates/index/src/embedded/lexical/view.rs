@@ -123,12 +123,13 @@ impl LexicalView {
         slots: u32,
     ) -> Result<Option<Selection>, IndexError> {
         let Some(Condition { needed, excluded }) = &query.condition else { return Ok(None) };
+        let matching = |matcher| self.matching(matcher, slots).map_err(IndexError::lexical("search"));
         let satisfying = match needed {
-            Some(needed) => self.matching(needed.as_ref(), slots)?,
+            Some(needed) => matching(needed.as_ref())?,
             None => Selection::first(slots),
         };
         Ok(Some(match excluded {
-            Some(excluded) => satisfying.without(&self.matching(excluded.as_ref(), slots)?),
+            Some(excluded) => satisfying.without(&matching(excluded.as_ref())?),
             None => satisfying,
         }))
     }
@@ -136,31 +137,28 @@ impl LexicalView {
     /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
     pub(crate) fn found_by(&self, query: &LexicalQuery, slots: u32) -> Result<Selection, IndexError> {
         match query.ranking.as_deref() {
-            Some(ranking) => self.matching(ranking, slots),
+            Some(ranking) => self.matching(ranking, slots).map_err(IndexError::lexical("search")),
             None => Ok(Selection::default()),
         }
     }
 
-    fn matching(&self, matcher: &dyn Matcher, slots: u32) -> Result<Selection, IndexError> {
+    /// The slots below `slots` that match. Dead ones may be among them.
+    pub(super) fn matching(&self, matcher: &dyn Matcher, slots: u32) -> tantivy::Result<Selection> {
         let mut words = vec![0; slots.div_ceil(u64::BITS) as usize];
-        let mut visit = || -> tantivy::Result<()> {
-            let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
-            for segment in self.searcher.segment_readers() {
-                let of = self.slots.in_segment(segment);
-                weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
-                    debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
-                    for &entry in entries {
-                        // a later slot than the snapshot knows is in a commit that is not visible yet
-                        let slot = of[entry as usize];
-                        if slot < slots {
-                            set_bits(&mut words, slot, slot + 1);
-                        }
+        let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
+        for segment in self.searcher.segment_readers() {
+            let of = self.slots.in_segment(segment);
+            weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
+                debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
+                for &entry in entries {
+                    // a later slot than the snapshot knows is in a commit that is not visible yet
+                    let slot = of[entry as usize];
+                    if slot < slots {
+                        set_bits(&mut words, slot, slot + 1);
                     }
-                })?;
-            }
-            Ok(())
-        };
-        visit().map_err(IndexError::lexical("search"))?;
+                }
+            })?;
+        }
         Ok(Selection::of_words(words))
     }
 

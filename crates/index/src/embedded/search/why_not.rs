@@ -4,7 +4,7 @@ use super::candidates::Candidate;
 use super::hits::rank_in;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
-use crate::{IndexError, Stage, WhyNot};
+use crate::{IndexError, Mode, Stage, WhyNot};
 
 /// Both legs are followed so deep to find the document.
 const FOLLOWED: usize = 10_000;
@@ -27,8 +27,14 @@ impl Search<'_> {
             rank_in(leg, best.document)
         };
         let end = self.request.offset.saturating_add(self.request.limit);
+        // what is listed is cut to the page before it becomes a candidate
+        let is_listed = self.request.is_listing()
+            || self.request.mode == Mode::Lexical
+                && !self.request.sort.is_empty()
+                && rank_of(&legs.lexical).is_some();
         let stage = match rank {
             _ if is_found => Stage::Found,
+            None if is_listed => Stage::Limit,
             None => Stage::Candidates,
             Some(rank) if rank < end && self.request.is_thinned() => Stage::Group,
             Some(_) => Stage::Limit,
