@@ -167,8 +167,8 @@ fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) 
 
 /// Reads a filter in either form.
 pub(in super::super) fn read_filter(filter: &Json) -> Result<Filter, Invalid> {
-    Filter::from_json(filter.text()).map_err(|FilterError { pointer, problem }| {
-        Invalid::at_pointer(Code::InvalidFilter, "filter", &pointer, problem.to_string())
+    Filter::from_json(filter.text()).map_err(|error: FilterError| {
+        Invalid::at_pointer(Code::InvalidFilter, "filter", &error.pointer, error.to_string())
     })
 }
 
