@@ -25,10 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Client {
     pub(crate) fn new(url: &str) -> Client {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            .build();
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
         Client { agent: config.new_agent(), url: url.to_owned() }
     }
 
