@@ -11,6 +11,7 @@ use weir_kernels::{
 
 use super::basis::Basis;
 use super::files::MappedVectors;
+use super::threads;
 
 /// Rows of a segment. The last one is copied by every commit that adds to it.
 const SEGMENT_ROWS: usize = 4096;
@@ -71,10 +72,19 @@ impl Signs {
         if count < ROWS_MIN {
             return;
         }
+        let must_learn = self.basis.as_ref().is_none_or(|(_, learned_of)| count >= learned_of * GROWTH);
+        if must_learn || count - self.rows > SEGMENT_ROWS {
+            threads::aside(|| self.add(rows, count));
+        } else {
+            self.add(rows, count);
+        }
+    }
+
+    fn add(&mut self, rows: Rows<'_>, count: usize) {
         let basis = match &self.basis {
             Some((basis, learned_of)) if count < learned_of * GROWTH => Arc::clone(basis),
             Some(_) | None => {
-                let basis = Arc::new(Basis::learn(&rows.sample(), dimension));
+                let basis = Arc::new(Basis::learn(&rows.sample(), rows.dimension));
                 *self = Signs { basis: Some((Arc::clone(&basis), count)), ..Signs::default() };
                 basis
             }

@@ -25,3 +25,12 @@ pub(super) fn available() -> usize {
         }
     }
 }
+
+/// Does work on threads of its own, so that no search waits for it.
+pub(super) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match rayon::ThreadPoolBuilder::new().num_threads(available()).build() {
+        Ok(threads) => threads.install(work),
+        // the system gives none
+        Err(_) => work(),
+    }
+}
