@@ -164,7 +164,7 @@ pub const TABLE: [Row; 30] = [
     failed(Code::Overloaded, "overloaded", 503, "The gateway has as much work as it takes",
         "Try again after the time that `Retry-After` gives, or send less at once.", true),
     failed(Code::DeadlineExceeded, "deadline_exceeded", 504, "The request took longer than its deadline",
-        "Try again, ask for less, or raise `deadline_ms` in the request, at most to `server.request_deadline_ms`.", true),
+        "Try again, ask for less, or raise the deadline: a search's own `deadline_ms`, or `server.request_deadline_ms`.", true),
     failed(Code::InsufficientStorage, "insufficient_storage", 507, "The disk is full",
         "Free space on the disk of the data directory and send the request again; nothing acknowledged is lost.", false),
     failed(Code::StoreUnavailable, "store_unavailable", 503, "The store can't be reached or written",
