@@ -64,8 +64,8 @@ impl Search<'_> {
             return Ok(Vec::new());
         };
         let search = |chunks: usize| {
-            let signs = &self.snapshot.signs;
-            let found = dense::search(vectors, signs, embedding, self.visible(), chunks);
+            let codes = &self.snapshot.codes;
+            let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
             found.ok_or_else(|| IndexError::damaged(self.folder, "file `vectors.f16` lacks a row"))
         };
         self.units_from(depth, search)
