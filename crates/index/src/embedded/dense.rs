@@ -109,9 +109,20 @@ fn rescore(
     query: &[f32],
     candidates: &mut [ScoredSlot],
 ) -> Option<()> {
-    let mut row: AlignedVec<u8> = AlignedVec::zeroed(2 * query.len());
+    let row_bytes = 2 * query.len();
+    if let Some(halves) = vectors.f16.mapped() {
+        let row = |slot: u32| halves.get(slot as usize * row_bytes..)?.get(..row_bytes);
+        for i in 0..candidates.len() {
+            if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
+                prefetch(row(later.slot)?);
+            }
+            candidates[i].score = (kernels.dot_f16)(query, view::as_u16(row(candidates[i].slot)?));
+        }
+        return Some(());
+    }
+    let mut row: AlignedVec<u8> = AlignedVec::zeroed(row_bytes);
     for candidate in candidates {
-        vectors.f16.read_into(u64::from(candidate.slot) * row.len() as u64, &mut row)?;
+        vectors.f16.read_into(u64::from(candidate.slot) * row_bytes as u64, &mut row)?;
         candidate.score = (kernels.dot_f16)(query, view::as_u16(&row));
     }
     Some(())
@@ -174,7 +185,9 @@ fn compare(
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     let row = |slot: u32| &rows[slot as usize * query.len()..][..query.len()];
     // in the order of the file, as memory likes it
-    if is_shared(scales.len()) { candidates.sort_unstable_by_key(|candidate| candidate.slot); }
+    if is_shared(scales.len()) {
+        candidates.sort_unstable_by_key(|candidate| candidate.slot);
+    }
     let compare_part = |candidates: &mut [ScoredSlot]| {
         for i in 0..candidates.len() {
             // rows lie anywhere in memory: later ones are fetched meanwhile

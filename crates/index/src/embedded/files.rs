@@ -102,19 +102,18 @@ impl ReadFile {
         self.len
     }
 
+    /// All of it; `None` when it is too large to be mapped.
+    pub(crate) fn mapped(&self) -> Option<&[u8]> {
+        self.map.as_deref()
+    }
+
     /// Fills `bytes` with what stands from `start` on; `None` when that is not there.
     pub(crate) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Option<()> {
         let end = start.checked_add(bytes.len() as u64)?;
         if end > self.len {
             return None;
         }
-        match &self.map {
-            Some(map) => {
-                bytes.copy_from_slice(map.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?);
-                Some(())
-            }
-            None => self.file.read_exact_at(bytes, start).ok(),
-        }
+        self.file.read_exact_at(bytes, start).ok()
     }
 }
 

@@ -32,6 +32,14 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl Snapshot {
+    /// Asks memory for the record of a slot that is about to be read.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        let start = slot as usize * SlotRecord::LEN;
+        if let Some(record) = self.files.slots.get(start..start + SlotRecord::LEN) {
+            weir_kernels::prefetch(record);
+        }
+    }
+
     /// The document's number in rankings: its first slot.
     pub(crate) fn document_of(&self, slot: u32) -> Option<u32> {
         slot.checked_sub(SlotRecord::read(&self.files.slots, slot)?.chunk)

@@ -81,6 +81,7 @@ impl Search<'_> {
         let mut wanted = depth;
         loop {
             let chunks = search(wanted)?;
+            chunks.iter().for_each(|chunk| self.snapshot.prefetch(chunk.slot));
             let best = best_chunks(&chunks, depth, |slot| self.unit_of(slot));
             if best.len() >= depth || chunks.len() < wanted {
                 return Ok(best);
