@@ -5,8 +5,6 @@
 //! those from their IEEE halves, so that the head of the ranking is that of an exact comparison in all but ties beyond the precision
 //! of a half.
 
-use std::sync::{Mutex, PoisonError};
-
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
@@ -14,7 +12,7 @@ use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
 use super::codes::Codes;
 use super::files::{AppendVectors, MappedVectors};
-use super::ranking::ScoredSlot;
+use super::ranking::{ScoredSlot, Threshold};
 use super::selection::Visible;
 use super::threads;
 use crate::IndexError;
@@ -28,8 +26,6 @@ const COMPARED_SHARE: usize = 1000;
 const RESCORED_MIN: usize = 40;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
-/// With so many rows a scan takes about half a millisecond, below which sharing it does not pay.
-const SHARED_FROM_ROWS: usize = 200_000;
 /// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
 const ROWS_PER_PART: usize = 50_000;
 /// So many candidates are compared by one thread at a time.
@@ -144,14 +140,10 @@ fn scan(
     count: usize,
 ) -> Vec<ScoredSlot> {
     let Some(query) = codes.query(kernels, query) else { return Vec::new() };
-    let parts = if is_shared(codes.rows()) { codes.rows() / ROWS_PER_PART } else { 1 };
-    // What a part knows to be too low for all of them. Of equal scores the lower slot is better, which may be in another part.
-    let too_low = Mutex::new(f32::NEG_INFINITY);
-    let share = |threshold: f32| {
-        let mut too_low = too_low.lock().unwrap_or_else(PoisonError::into_inner);
-        *too_low = too_low.max(threshold.next_down());
-        *too_low
-    };
+    let parts = if threads::share(codes.rows()) { codes.rows() / ROWS_PER_PART } else { 1 };
+    // of equal scores the lower slot is better, which may be in another part
+    let too_low = Threshold::new(f32::NEG_INFINITY);
+    let share = |threshold: f32| too_low.raise(threshold.next_down());
     let scan_part = |part| {
         let mut best = TopSlots::new(count);
         best.threshold = share(f32::NEG_INFINITY);
@@ -185,7 +177,7 @@ fn compare(
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     let row = |slot: u32| &rows[slot as usize * query.len()..][..query.len()];
     // in the order of the file, as memory likes it
-    if is_shared(scales.len()) {
+    if threads::share(scales.len()) {
         candidates.sort_unstable_by_key(|candidate| candidate.slot);
     }
     let compare_part = |candidates: &mut [ScoredSlot]| {
@@ -201,18 +193,13 @@ fn compare(
             candidate.score = product[0] as f32 * scale * scales[candidate.slot as usize];
         }
     };
-    if is_shared(scales.len()) {
+    if threads::share(scales.len()) {
         candidates.par_chunks_mut(COMPARED_PER_PART).for_each(compare_part);
     } else {
         compare_part(candidates);
     }
     candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
     candidates.truncate(count);
-}
-
-/// Whether threads share the work of one search among so many rows.
-fn is_shared(rows: usize) -> bool {
-    rows >= SHARED_FROM_ROWS && threads::available() > 1
 }
 
 /// Symmetric int8 with one scale for the whole row: `value ≈ quantised * scale`, quantised in -127..=127.

@@ -1,6 +1,7 @@
 //! Scored chunks: their order, and the best of each document.
 
-use std::cmp::Ordering;
+use std::cmp;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 
@@ -13,8 +14,30 @@ pub(crate) struct ScoredSlot {
 
 impl ScoredSlot {
     /// Best first: the higher score, of equal ones the lower slot.
-    pub(crate) fn by_rank(&self, other: &ScoredSlot) -> Ordering {
+    pub(crate) fn by_rank(&self, other: &ScoredSlot) -> cmp::Ordering {
         other.score.total_cmp(&self.score).then(self.slot.cmp(&other.slot))
+    }
+}
+
+/// What parts of one ranking, on several threads, know to be too low for all of them.
+pub(crate) struct Threshold(AtomicU32);
+
+impl Threshold {
+    /// Scores up to this are too low.
+    pub(crate) fn new(score: f32) -> Threshold {
+        Threshold(AtomicU32::new(score.to_bits()))
+    }
+
+    /// Scores up to this are too low as well. Returns the highest that anyone has said.
+    pub(crate) fn raise(&self, score: f32) -> f32 {
+        let mut known = self.0.load(Ordering::Relaxed);
+        while score > f32::from_bits(known) {
+            match self.0.compare_exchange_weak(known, score.to_bits(), Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return score,
+                Err(now) => known = now,
+            }
+        }
+        f32::from_bits(known)
     }
 }
 
@@ -72,6 +95,13 @@ mod tests {
         assert_eq!(best(10), [(10, 11), (20, 20), (40, 40)]);
         assert_eq!(best(2), [(10, 11), (20, 20)]);
         assert_eq!(best(0), []);
+    }
+
+    #[test]
+    fn a_threshold_is_the_highest_that_anyone_has_said() {
+        let threshold = Threshold::new(f32::NEG_INFINITY);
+        assert_eq!([-3.0, -4.0, 1.5, 0.5].map(|score| threshold.raise(score)), [-3.0, -3.0, 1.5, 1.5]);
+        assert_eq!(threshold.raise(f32::MIN), 1.5);
     }
 
     #[test]

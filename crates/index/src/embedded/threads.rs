@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// To find out how many cores there are, files are read.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
+/// With so many rows a scan takes about half a millisecond.
+const SHARED_FROM_ROWS: usize = 200_000;
+
 /// Starts them, as many as there are cores, so that no search has to.
 pub(super) fn start() {
     let _ = rayon::current_num_threads();
@@ -24,6 +27,11 @@ pub(super) fn available() -> usize {
             cores
         }
     }
+}
+
+/// Whether threads share the work of one search among so many rows: with fewer, waking them takes longer than it saves.
+pub(super) fn share(rows: usize) -> bool {
+    rows >= SHARED_FROM_ROWS && available() > 1
 }
 
 /// Does work on threads of its own, so that no search waits for it.

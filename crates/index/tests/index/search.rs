@@ -52,6 +52,27 @@ fn the_dense_top_ten_is_that_of_exact_comparison() {
 }
 
 #[test]
+fn among_equals_the_first_win_though_threads_share_the_segments_of_a_large_index() {
+    const DOCUMENTS: usize = 210_000;
+    let index = Index::new(text_only());
+    let text = |number: usize| if number % 5_000 == 4_999 { "common rare" } else { "common thing" };
+    for batch in 0..7 {
+        let numbers = batch * DOCUMENTS / 7..(batch + 1) * DOCUMENTS / 7;
+        let puts = numbers.map(|number| put_text(&number.to_string(), 1, text(number)));
+        index.apply(puts.collect(), batch as u64 + 1);
+    }
+    assert!(index.engine.lexical_segments() > 1);
+    for _ in 0..20 {
+        let found = |words: &str| {
+            let hits = index.search(&lexical(words)).hits;
+            hits.into_iter().map(|hit| hit.document_id.parse().unwrap()).collect::<Vec<usize>>()
+        };
+        assert_eq!(found("common"), (0..10).collect::<Vec<_>>());
+        assert_eq!(found("rare common"), (1..11).map(|place| place * 5_000 - 1).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_document_of_several_chunks_is_one_hit_with_its_best_chunk() {
     let index = Index::new(settings());
     let mixed = vec![0.5, 0.5, 0.0, 0.0];

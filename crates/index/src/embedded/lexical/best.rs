@@ -18,6 +18,11 @@ impl BestSlots {
         BestSlots { heap: BinaryHeap::new(), capacity }
     }
 
+    /// Another for as many.
+    pub(super) fn empty(&self) -> BestSlots {
+        BestSlots::new(self.capacity)
+    }
+
     /// Only higher scores can still matter. Just below the worst that is kept, so that of equal scores the lower slot
     /// wins wherever its segment comes.
     pub(super) fn threshold(&self) -> f32 {

@@ -6,6 +6,7 @@ mod best;
 mod by_segment;
 mod compile;
 mod explain;
+mod merging;
 mod similar;
 mod slots;
 mod statistics;
@@ -17,7 +18,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
+use tantivy::indexer::IndexWriterOptions;
 use tantivy::query::RangeQuery;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
@@ -31,6 +32,7 @@ pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
 
 use by_segment::BySegment;
+use merging::Merging;
 use slots::Slots;
 use words::Words;
 
@@ -39,11 +41,6 @@ const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
 /// A batch of so many entries is worth a thread more.
 const ENTRIES_PER_THREAD: usize = 2_500;
 const THREADS_MAX: usize = 4;
-/// So many segments of about one size are merged into one.
-const SEGMENTS_MERGED_MIN: usize = 6;
-/// A segment with a larger share of deleted entries is rewritten.
-const DELETED_SHARE_MAX: f32 = 0.3;
-
 /// The writing side, and the maker of views.
 pub(crate) struct Lexical {
     index: Index,
@@ -236,10 +233,7 @@ impl Lexical {
             .memory_budget_per_thread((self.writer_memory_bytes / self.threads).max(WRITER_MEMORY_MIN_BYTES))
             .build();
         let writer = self.index.writer_with_options(options)?;
-        let mut policy = LogMergePolicy::default();
-        policy.set_min_num_segments(SEGMENTS_MERGED_MIN);
-        policy.set_del_docs_ratio_before_merge(DELETED_SHARE_MAX);
-        writer.set_merge_policy(Box::new(policy));
+        writer.set_merge_policy(Box::new(Merging::new()));
         Ok(writer)
     }
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use tantivy::query::{Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher};
-use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use tantivy::query::{
+    Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher, Weight,
+};
+use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, SegmentReader, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
@@ -14,8 +17,9 @@ use super::statistics::{Frequencies, Statistics, Totals};
 use super::words::Words;
 use super::{Fields, LexicalQuery};
 use crate::IndexError;
-use crate::embedded::ranking::ScoredSlot;
+use crate::embedded::ranking::{ScoredSlot, Threshold};
 use crate::embedded::selection::{Selection, Visible, set_bits};
+use crate::embedded::threads;
 use crate::relevance::BM25_TERM_MAX;
 
 /// When a filter lets fewer than one of so many chunks through, its chunks lead and the terms follow; else the terms
@@ -92,7 +96,7 @@ impl LexicalView {
         EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
     }
 
-    /// Goes through the segments with one heap, so that each starts with the threshold of those before it.
+    /// Goes through the segments, several at once where there are many entries. Each knows the threshold of those before it or beside it.
     fn collect(
         &self,
         query: &dyn Matcher,
@@ -101,18 +105,43 @@ impl LexicalView {
         best: &mut BestSlots,
     ) -> tantivy::Result<()> {
         let weight = query.weight(self.scoring(&self.statistics(frequencies)))?;
-        for segment in self.searcher.segment_readers() {
-            let (slots, deleted) = (self.slots.get(segment).unwrap_or_default(), segment.alive_bitset());
-            weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
-                let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
-                let slot = slots[entry as usize];
-                if !is_deleted && visible.holds(slot) {
-                    best.push(ScoredSlot { slot, score });
-                }
-                best.threshold()
-            })?;
+        let segments = self.searcher.segment_readers();
+        if !threads::share(self.entries as usize) {
+            for segment in segments {
+                self.collect_segment(segment, &*weight, visible, best, |threshold| threshold)?;
+            }
+            return Ok(());
         }
+        let too_low = Threshold::new(best.threshold());
+        let collect = |segment: &SegmentReader| {
+            let mut best = best.empty();
+            let share = |threshold| too_low.raise(threshold);
+            self.collect_segment(segment, &*weight, visible, &mut best, share)?;
+            Ok(best)
+        };
+        let parts: Vec<BestSlots> = segments.par_iter().map(collect).collect::<tantivy::Result<_>>()?;
+        parts.into_iter().flat_map(BestSlots::into_sorted).for_each(|scored| best.push(scored));
         Ok(())
+    }
+
+    /// Puts the best of a segment into `best`. `share` tells what scores are too low by this segment, and hears what they are by all.
+    fn collect_segment(
+        &self,
+        segment: &SegmentReader,
+        weight: &dyn Weight,
+        visible: Visible<'_>,
+        best: &mut BestSlots,
+        share: impl Fn(f32) -> f32,
+    ) -> tantivy::Result<()> {
+        let (slots, deleted) = (self.slots.get(segment).unwrap_or_default(), segment.alive_bitset());
+        weight.for_each_pruning(share(best.threshold()), segment, &mut |entry, score| {
+            let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
+            let slot = slots[entry as usize];
+            if !is_deleted && visible.holds(slot) {
+                best.push(ScoredSlot { slot, score });
+            }
+            share(best.threshold())
+        })
     }
 
     /// A query for the entries of these slots.

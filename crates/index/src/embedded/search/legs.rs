@@ -8,9 +8,6 @@ use crate::embedded::ranking::{BestChunk, ScoredSlot, best_chunks};
 use crate::embedded::threads;
 use crate::{GroupBy, IndexError, Mode, RankedChunk, Ranking};
 
-/// With so many chunks or more the legs run side by side; below, waking another thread takes longer than it saves.
-const PARALLEL_FROM_CHUNKS: u32 = 200_000;
-
 /// Both legs' rankings, each as deep as was asked for or as there are matches.
 #[derive(Default)]
 pub(super) struct Legs {
@@ -22,8 +19,7 @@ impl Search<'_> {
     /// Ranks `depth` of each leg.
     pub(super) fn legs(&mut self, depth: usize) -> Result<Legs, IndexError> {
         let mode = self.request.mode;
-        let has_threads = self.snapshot.chunks() >= PARALLEL_FROM_CHUNKS && threads::available() > 1;
-        let is_both = mode == Mode::Hybrid && has_threads;
+        let is_both = mode == Mode::Hybrid && threads::share(self.snapshot.chunks() as usize);
         let (lexical, dense) = if is_both {
             rayon::join(|| self.timed_lexical(depth), || self.timed_dense(depth))
         } else {

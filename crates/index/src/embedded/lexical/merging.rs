@@ -1,0 +1,75 @@
+//! Which segments are written anew as one.
+
+use tantivy::index::SegmentMeta;
+use tantivy::indexer::{LogMergePolicy, MergeCandidate, MergePolicy};
+
+/// So many segments of about one size are merged into one.
+const SEGMENTS_MIN: usize = 6;
+/// Segments of more entries stay as they are, so that there are several of a large index, which threads search side by side.
+const ENTRIES_MAX: u32 = 40_000;
+/// A segment with a larger share of deleted entries is rewritten, however large it is.
+const DELETED_SHARE_MAX: f32 = 0.3;
+
+/// Merges segments of about one size, and rewrites those of which much is deleted.
+#[derive(Debug)]
+pub(super) struct Merging(LogMergePolicy);
+
+impl Merging {
+    pub(super) fn new() -> Merging {
+        let mut by_size = LogMergePolicy::default();
+        by_size.set_min_num_segments(SEGMENTS_MIN);
+        by_size.set_max_docs_before_merge(ENTRIES_MAX as usize);
+        by_size.set_del_docs_ratio_before_merge(DELETED_SHARE_MAX);
+        Merging(by_size)
+    }
+}
+
+impl MergePolicy for Merging {
+    fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+        let large = segments.iter().filter(|segment| segment.num_docs() > ENTRIES_MAX);
+        let wasteful = large.filter(|segment| is_wasteful(segment.num_deleted_docs(), segment.max_doc()));
+        let alone = wasteful.map(|segment| MergeCandidate(vec![segment.id()]));
+        self.0.compute_merge_candidates(segments).into_iter().chain(alone).collect()
+    }
+}
+
+fn is_wasteful(deleted: u32, entries: u32) -> bool {
+    f64::from(deleted) > f64::from(DELETED_SHARE_MAX) * f64::from(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use tantivy::indexer::NoMergePolicy;
+    use tantivy::schema::{INDEXED, Schema};
+    use tantivy::{Index, Term, doc};
+
+    use super::*;
+
+    #[test]
+    fn a_large_segment_is_rewritten_when_much_of_it_is_deleted_and_merged_with_no_other() {
+        let mut schema = Schema::builder();
+        let group = schema.add_u64_field("group", INDEXED);
+        let index = Index::create_in_ram(schema.build());
+        let mut writer = index.writer_with_num_threads(1, 50_000_000).unwrap();
+        writer.set_merge_policy(Box::new(NoMergePolicy));
+        let entries_of_a_group = u64::from(ENTRIES_MAX) / 5;
+        for _ in 0..SEGMENTS_MIN {
+            for entry in 0..10 * entries_of_a_group {
+                writer.add_document(doc!(group => entry % 10)).unwrap();
+            }
+            writer.commit().unwrap();
+        }
+        let segments = || index.searchable_segment_metas().unwrap();
+        let candidates = || Merging::new().compute_merge_candidates(&segments());
+        assert_eq!((segments().len(), candidates().len()), (SEGMENTS_MIN, 0), "they are large");
+        for deleted in 0..3 {
+            writer.delete_term(Term::from_field_u64(group, deleted));
+        }
+        writer.commit().unwrap();
+        assert_eq!(candidates().len(), 0, "three tenths are deleted");
+        writer.delete_term(Term::from_field_u64(group, 3));
+        writer.commit().unwrap();
+        let alone: Vec<usize> = candidates().iter().map(|candidate| candidate.0.len()).collect();
+        assert_eq!(alone, [1; SEGMENTS_MIN]);
+    }
+}
