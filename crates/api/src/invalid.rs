@@ -131,7 +131,7 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
             Category::Syntax if is_json() => {
                 let message = format!(
                     "a value of another type is expected here: {}",
-                    shortened(&error.inner().to_string())
+                    shortened(&in_words(error.inner().to_string()))
                 );
                 Invalid::at_steps(Code::InvalidParameter, &steps, message)
             }
@@ -171,7 +171,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
-    let whole = error.to_string();
+    let whole = in_words(error.to_string());
     let message = shortened(&whole);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
@@ -193,6 +193,24 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
             }
         },
     }
+}
+
+/// The message with names of Rust's types as words.
+fn in_words(message: String) -> String {
+    const EXPECTED: &str = ", expected ";
+    let Some((said, behind)) = message.rsplit_once(EXPECTED) else { return message };
+    let (name, place) = behind.split_at(behind.find(" at line ").unwrap_or(behind.len()));
+    let words = match name {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        _ if name.starts_with("struct ") => "an object",
+        _ => return message,
+    };
+    format!("{said}{EXPECTED}{words}{place}")
 }
 
 /// The name between `start`, which ends in a backtick, and the next backtick. Serde offers no other way to learn it.
@@ -244,6 +262,26 @@ mod tests {
              `mode`, `fusion`, `rerank`, `late_interaction`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
              `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
+    }
+
+    #[test]
+    fn what_is_expected_is_said_in_words() {
+        let check = |body: &str, expected: &str| {
+            assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected);
+        };
+        check(
+            r#"{"top_k":-1}"#,
+            "invalid value: integer `-1`, expected a whole number of 0 or more at line 1 column 11",
+        );
+        check(
+            r#"{"top_k":"5, expected u64"}"#,
+            "invalid type: string \"5, expected u64\", expected a whole number of 0 or more at line 1 column 26",
+        );
+        check(r#"{"strict":1}"#, "invalid type: integer `1`, expected true or false at line 1 column 11");
+        check(r#"{"diversity":[]}"#, "invalid type: sequence, expected a number at line 1 column 13");
+        check(r#"{"facets":7}"#, "invalid type: integer `7`, expected a list at line 1 column 11");
+        check(r#"{"query":7}"#, "invalid type: integer `7`, expected a string at line 1 column 10");
+        check(r#"{"fusion":7}"#, "invalid type: integer `7`, expected a JSON object at line 1 column 11");
     }
 
     #[test]

@@ -94,6 +94,14 @@ pub struct Model {
 }
 
 impl Model {
+    /// What the classification head of the model in `folder` tells apart, empty without a head; no weights are read.
+    ///
+    /// # Errors
+    /// A missing, unreadable or damaged file, and a model of a kind that Weir does not run.
+    pub fn labels_of(folder: &Path) -> Result<Vec<String>, LoadError> {
+        Ok(ModelConfig::load(folder)?.network.labels)
+    }
+
     /// Loads the model in `folder`. Its packed weights are mapped from a file in the folder `cache`, which is made when
     /// it is missing, damaged or of other files; without a cache they are packed in memory.
     ///

@@ -106,7 +106,7 @@ fn a_search_is_sent_and_shown() {
     assert_eq!(seen.code, 0, "{}", seen.err);
     assert_eq!(
         seen.out,
-        "1. Keys  (score 0.7500, lexical 1, dense 2)\n   a.md#0 [0..19]\n   Keys rotate weekly.\n\n1 result in 1.5 ms\n"
+        "1. Keys  (score 0.7500, relevance 0.50, lexical 1, dense 2)\n   a.md#0 [0..19]\n   Keys rotate weekly.\n\n1 result in 1.5 ms\n"
     );
     let seen = Weir::new().run(&[arguments.as_slice(), &["--json"]].concat());
     assert_eq!(seen.out, format!("{reply}\n"));
@@ -121,6 +121,9 @@ fn the_flags_of_a_search_become_its_request() {
         "why_not":{"id":"b.md","stage":"missing","lexical":null,"dense":null,"rank":null,"message":"check the id"}}"#;
     let gateway = Script::serve(vec![Answer::json(200, reply), Answer::json(200, reply)]);
     let filter = r#"{"year": {"gte": 2019}}"#;
+    let refused = Weir::new().run(&["search", "keys", "--min-relevance", "1.5", "--url", &gateway.url]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("`1.5` is no number from 0 to 1"), "{}", refused.err);
     let flags = ["--filter", filter, "--sort", "-year,title", "--facet", "lang", "--facet", "year"];
     let more = ["--group-by", "author.name", "--explain", "--why-not", "b.md", "--url", &gateway.url];
     let seen = Weir::new().run(&[["search", "keys"].as_slice(), &flags, &more].concat());
@@ -130,7 +133,8 @@ fn the_flags_of_a_search_become_its_request() {
         "{}",
         seen.err
     );
-    let seen = Weir::new().run(&["search", "--filter", filter, "--group-by", "chunk", "--url", &gateway.url]);
+    let chunks = ["search", "--filter", filter, "--group-by", "chunk", "--min-relevance", "0.5"];
+    let seen = Weir::new().run(&[chunks.as_slice(), &["--url", &gateway.url]].concat());
     assert_eq!(seen.code, 0, "{}", seen.err);
     let heard = gateway.heard();
     assert_eq!(
@@ -141,7 +145,7 @@ fn the_flags_of_a_search_become_its_request() {
     );
     assert_eq!(
         heard[1].1,
-        r#"{"top_k":5,"collection":"default","filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
+        r#"{"top_k":5,"collection":"default","min_relevance":0.5,"filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
     );
 }
 

@@ -1,14 +1,16 @@
-//! Speed of the int8 scan and the comparison of signs at several sizes, for each instruction set of this machine.
+//! Speed of the int8 scan and the comparison of codes at several sizes, for each instruction set of this machine.
 //! `cargo run --release -p weir-kernels --example scan`
 
 #![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::time::Instant;
 
-use weir_kernels::{Kernels, SIGN_ROWS, SignQuery, sign_block_bytes};
+use weir_kernels::{CODE_ROWS, CODES, CodeQuery, Kernels, code_block_bytes};
 
 /// Values per row, as all-MiniLM-L6-v2 has them.
 const DIMENSION: usize = 384;
+/// Codes per row, as the index makes them of so many values.
+const GROUPS: usize = 64;
 
 fn main() {
     for rows in [1_000, 5_000, 20_000, 50_000, 200_000] {
@@ -18,9 +20,10 @@ fn main() {
             (0..DIMENSION).map(|i| (i * 31 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
         let mut out = vec![0; 256];
         let blocks: Vec<u8> =
-            (0..rows / SIGN_ROWS * sign_block_bytes(DIMENSION)).map(|i| (i * 7919 % 251) as u8).collect();
-        let floats: Vec<f32> = query.iter().map(|&value| f32::from(value)).collect();
-        let mut scores = [0.0; SIGN_ROWS];
+            (0..rows / CODE_ROWS * code_block_bytes(GROUPS)).map(|i| (i * 7919 % 251) as u8).collect();
+        let products: Vec<[f32; CODES]> =
+            query[..GROUPS].iter().map(|&x| std::array::from_fn(|code| f32::from(x) * code as f32)).collect();
+        let mut scores = [0.0; CODE_ROWS];
         for kernels in Kernels::available() {
             let name = kernels.isa.name();
             report(&format!("{rows:7} rows, {name:7} int8 "), data.len(), || {
@@ -28,10 +31,10 @@ fn main() {
                     (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
                 }
             });
-            report(&format!("{rows:7} rows, {name:7} signs"), blocks.len(), || {
-                let query = SignQuery::new(&floats);
-                for block in blocks.chunks(sign_block_bytes(DIMENSION)) {
-                    query.scan(kernels, block, &[1.0; SIGN_ROWS], 0.0, &mut scores);
+            report(&format!("{rows:7} rows, {name:7} codes"), blocks.len(), || {
+                let query = CodeQuery::new(&products);
+                for block in blocks.chunks(code_block_bytes(GROUPS)) {
+                    query.scan(kernels, block, &[1.0; CODE_ROWS], 1e9, &mut scores);
                 }
             });
         }

@@ -137,7 +137,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         dot: |a, b| unsafe { crate::generic::dot::<Emulated<W, R>>(a, b) },
         dot_f16: |a, b| (Kernels::scalar().dot_f16)(a, b),
         dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
-        scan_signs: |block, scores| (Kernels::scalar().scan_signs)(block, scores),
+        scan_codes: |block, scores| (Kernels::scalar().scan_codes)(block, scores),
     }
 }
 
@@ -341,31 +341,30 @@ fn every_int8_scan_is_exact() {
 }
 
 #[test]
-fn every_scan_of_signs_is_exact() {
+fn every_scan_of_codes_is_exact() {
     for (name, kernels) in tables() {
-        for groups in [4, 8, 20, 96, 256] {
+        for groups in [8, 16, 64, 136, 1040] {
             let unsigned = |seed| bytes(seed, 16 * groups).into_iter().map(i8::cast_unsigned);
-            // the largest sums that 16 bits hold
-            let limit = u8::try_from(usize::from(u16::MAX) / groups).unwrap_or(u8::MAX);
-            let mut entries: Vec<u8> = unsigned(13).map(|x| x.min(limit)).collect();
-            let signs: Vec<u8> = unsigned(14).collect();
-            let mut factors = numbers(15, crate::SIGN_ROWS);
+            let limit = crate::codes::ENTRY_MAX;
+            let mut entries: Vec<u8> = unsigned(13).map(|x| x & limit).collect();
+            let codes: Vec<u8> = unsigned(14).collect();
+            let mut factors = numbers(15, crate::CODE_ROWS);
             factors[31] = f32::NAN;
             for extreme in [false, true] {
                 if extreme {
                     entries.fill(limit);
                 }
                 let run = |kernels: &Kernels| {
-                    let mut scores = [7.0; crate::SIGN_ROWS];
-                    let block = crate::SignBlock {
+                    let mut scores = [7.0; crate::CODE_ROWS];
+                    let block = crate::CodeBlock {
                         tables: &entries,
-                        signs: &signs,
+                        codes: &codes,
                         factors: (&*factors).try_into().unwrap(),
                         step: 0.37,
                         offset: -3.0,
                         threshold: 1.5,
                     };
-                    let above = (kernels.scan_signs)(&block, &mut scores);
+                    let above = (kernels.scan_codes)(&block, &mut scores);
                     let expected = (0..32).filter(|row| scores[*row] > 1.5).map(|row| 1 << row).sum::<u32>();
                     assert_eq!(above, expected, "{name} {groups} groups");
                     scores.map(f32::to_bits)[..31].to_vec()

@@ -4,8 +4,8 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
+use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::signs::{SIGN_ROWS, SignBlock};
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
@@ -264,20 +264,27 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// A register holds two groups of all rows, looked up by a byte shuffle. Bytes are added two at a time: the 16-bit sums of
-/// what they are, `even + 256 * odd`, wrap, and give the even ones when the odd ones are known.
+/// A register holds two groups of all rows, looked up by a byte shuffle. Four entries, of six bits each, are added as bytes,
+/// and those sums two at a time: the 16-bit sums of what they are, `even + 256 * odd`, wrap, and give the even ones when the
+/// odd ones are known.
 #[target_feature(enable = "avx2")]
-pub(crate) fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
     let low_bits = _mm256_set1_epi8(15);
     // both and odd bytes of the rows in the lower halves, then of those in the upper halves
     let mut parts = [_mm256_setzero_si256(); 4];
-    for (table, signs) in block.tables.chunks_exact(32).zip(block.signs.chunks_exact(32)) {
-        // SAFETY: the chunks have 32 bytes.
-        let (table, x) =
-            unsafe { (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(signs.as_ptr().cast())) };
-        let low = _mm256_shuffle_epi8(table, _mm256_and_si256(x, low_bits));
-        let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits));
+    let registers = block.tables.as_chunks::<32>().0.as_chunks::<4>().0;
+    for (tables, codes) in registers.iter().zip(block.codes.as_chunks::<32>().0.as_chunks::<4>().0) {
+        let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+        for (table, codes) in tables.iter().zip(codes) {
+            // SAFETY: both have 32 bytes.
+            let (table, x) = unsafe {
+                (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(codes.as_ptr().cast()))
+            };
+            let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(x), low_bits);
+            low = _mm256_add_epi8(low, _mm256_shuffle_epi8(table, _mm256_and_si256(x, low_bits)));
+            high = _mm256_add_epi8(high, _mm256_shuffle_epi8(table, upper));
+        }
         parts[0] = _mm256_add_epi16(parts[0], low);
         parts[1] = _mm256_add_epi16(parts[1], _mm256_srli_epi16::<8>(low));
         parts[2] = _mm256_add_epi16(parts[2], high);

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
-use crate::avx2::scan_signs;
+use crate::avx2::scan_codes;
 use crate::lanes::{Int8Lanes, Lanes};
 
 crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);

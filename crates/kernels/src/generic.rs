@@ -317,7 +317,7 @@ pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
 
 /// Makes the `TABLE` of an instruction set: wrappers that enter the generic functions under its features.
 ///
-/// `dot_f16`, `dot_i8_rows` and `scan_signs` are functions of the calling module, already marked with the features.
+/// `dot_f16`, `dot_i8_rows` and `scan_codes` are functions of the calling module, already marked with the features.
 macro_rules! table {
     ($isa:expr, $features:literal, $lanes:ty, $registers:literal) => {
         pub(crate) static TABLE: crate::Kernels = crate::Kernels {
@@ -334,7 +334,7 @@ macro_rules! table {
             dot: table::dot,
             dot_f16: table::dot_f16,
             dot_i8_rows: table::dot_i8_rows,
-            scan_signs: table::scan_signs,
+            scan_codes: table::scan_codes,
         };
 
         /// What the table points at. Each function enters its twin under the instruction set.
@@ -363,9 +363,9 @@ macro_rules! table {
             crate::generic::entry!($features, dot(a: &[f32], b: &[f32]) -> f32 => crate::generic::dot::<$lanes>);
             crate::generic::entry!($features, dot_f16(a: &[f32], b: &[u16]) -> f32 => super::dot_f16);
             crate::generic::entry!($features, dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) => super::dot_i8_rows);
-            crate::generic::entry!($features, scan_signs(
-                block: &crate::SignBlock<'_>, scores: &mut [f32; crate::SIGN_ROWS]
-            ) -> u32 => super::scan_signs);
+            crate::generic::entry!($features, scan_codes(
+                block: &crate::CodeBlock<'_>, scores: &mut [f32; crate::CODE_ROWS]
+            ) -> u32 => super::scan_codes);
         }
     };
 }

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code, reason = "intrinsics need it; every block says why it is sound")]
 
+mod codes;
 mod generic;
 mod generic_int8;
 mod int8;
@@ -18,7 +19,7 @@ mod lanes;
 mod layout;
 mod prefetch;
 mod scalar;
-mod signs;
+
 pub mod view;
 
 #[cfg(target_arch = "x86_64")]
@@ -33,11 +34,11 @@ mod agreement;
 
 use std::sync::OnceLock;
 
+pub use codes::{CODE_ROWS, CODES, CodeBlock, CodeQuery, code_block_bytes, write_codes};
 pub use int8::{Codes, Group, Int8Matrix, MatmulInt8, QUAD_WIDTH, QuantisedWeight};
 pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
 pub use prefetch::prefetch;
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
-pub use signs::{SIGN_ROWS, SignBlock, SignQuery, sign_block_bytes, write_signs};
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +114,9 @@ pub struct Kernels {
     ///
     /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
     pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
-    /// Estimates the products of a query with a block of rows by their signs, and says which lie above a threshold: bit
-    /// `r` stands for row `r`. See [`SignBlock`].
-    pub scan_signs: fn(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32,
+    /// Estimates the products of a query with a block of rows by their codes, and says which lie above a threshold: bit
+    /// `r` stands for row `r`. See [`CodeBlock`].
+    pub scan_codes: fn(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32,
 }
 
 impl Kernels {

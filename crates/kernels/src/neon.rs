@@ -4,8 +4,8 @@
 use std::arch::aarch64::*;
 
 use crate::Isa;
+use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes};
-use crate::signs::{SIGN_ROWS, SignBlock};
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
 
@@ -161,22 +161,27 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// A register holds one group of all rows; its table is another, and looked up by byte.
+/// A register holds one group of all rows; its table is another, and looked up by byte. Four entries, of six bits each, are
+/// added as bytes.
 #[target_feature(enable = "neon")]
-fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
     let mut parts = [vdupq_n_u16(0); 4];
-    for (table, signs) in block.tables.chunks_exact(16).zip(block.signs.chunks_exact(16)) {
-        // SAFETY: the chunks have 16 bytes.
-        let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(signs.as_ptr())) };
-        let low = vqtbl1q_u8(table, vandq_u8(x, vdupq_n_u8(15)));
-        let high = vqtbl1q_u8(table, vshrq_n_u8::<4>(x));
+    let groups = block.tables.as_chunks::<16>().0.as_chunks::<4>().0;
+    for (tables, codes) in groups.iter().zip(block.codes.as_chunks::<16>().0.as_chunks::<4>().0) {
+        let (mut low, mut high) = (vdupq_n_u8(0), vdupq_n_u8(0));
+        for (table, codes) in tables.iter().zip(codes) {
+            // SAFETY: both have 16 bytes.
+            let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(codes.as_ptr())) };
+            low = vaddq_u8(low, vqtbl1q_u8(table, vandq_u8(x, vdupq_n_u8(15))));
+            high = vaddq_u8(high, vqtbl1q_u8(table, vshrq_n_u8::<4>(x)));
+        }
         parts[0] = vaddw_u8(parts[0], vget_low_u8(low));
         parts[1] = vaddw_high_u8(parts[1], low);
         parts[2] = vaddw_u8(parts[2], vget_low_u8(high));
         parts[3] = vaddw_high_u8(parts[3], high);
     }
-    let mut sums = [0; SIGN_ROWS];
+    let mut sums = [0; CODE_ROWS];
     for (part, sums) in parts.into_iter().zip(sums.chunks_exact_mut(8)) {
         // SAFETY: 8 sums have room for a register.
         unsafe { vst1q_u16(sums.as_mut_ptr(), part) };

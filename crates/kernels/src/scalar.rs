@@ -1,9 +1,9 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
+use crate::codes::{CODE_ROWS, CODES, CodeBlock};
 use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
-use crate::signs::{GROUP_TABLE, SIGN_ROWS, SignBlock};
 use crate::{Isa, Kernels};
 
 pub(crate) static TABLE: Kernels = Kernels {
@@ -20,7 +20,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     dot,
     dot_f16,
     dot_i8_rows,
-    scan_signs,
+    scan_codes,
 };
 
 const PANEL: usize = 16;
@@ -215,13 +215,13 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-fn scan_signs(block: &SignBlock<'_>, scores: &mut [f32; SIGN_ROWS]) -> u32 {
+fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
-    let mut sums = [0; SIGN_ROWS];
-    let (first, second) = sums.split_at_mut(SIGN_ROWS / 2);
-    let groups = block.tables.chunks_exact(GROUP_TABLE).zip(block.signs.chunks_exact(SIGN_ROWS / 2));
-    for (table, signs) in groups {
-        for ((byte, low), high) in signs.iter().zip(&mut *first).zip(&mut *second) {
+    let mut sums = [0; CODE_ROWS];
+    let (first, second) = sums.split_at_mut(CODE_ROWS / 2);
+    let groups = block.tables.chunks_exact(CODES).zip(block.codes.chunks_exact(CODE_ROWS / 2));
+    for (table, codes) in groups {
+        for ((byte, low), high) in codes.iter().zip(&mut *first).zip(&mut *second) {
             *low += u16::from(table[usize::from(byte & 15)]);
             *high += u16::from(table[usize::from(byte >> 4)]);
         }

@@ -213,7 +213,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX>
     type Value = Option<Vec<T>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of at most {MAX} items")
+        f.write_str("a list")
     }
 
     fn visit_none<E: Error>(self) -> Result<Option<Vec<T>>, E> {
@@ -232,7 +232,8 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX>
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             if list.len() == MAX {
-                return Err(A::Error::custom(format_args!("the list has more than {MAX} items")));
+                let message = format_args!("the list has more than {MAX} items, too many to be read");
+                return Err(A::Error::custom(message));
             }
             list.push(item);
         }
@@ -288,11 +289,11 @@ mod tests {
         check(r#"{"sort":[{"order":"desc"}]}"#, "missing field `field`");
         check(r#"{"sort":[{"field":"a","order":"up"}]}"#, "unknown variant `up`");
         check(r#"{"facets":[{"field":"a","max":1}]}"#, "unknown field `max`");
-        check(r#"{"facets":"lang"}"#, "invalid type: string \"lang\", expected a list of at most 2 items");
+        check(r#"{"facets":"lang"}"#, "invalid type: string \"lang\", expected a list at line 1 column 16");
     }
 
     #[test]
     fn a_list_ends_at_its_limit() {
-        check(r#"{"facets":["a","b","c","#, "the list has more than 2 items");
+        check(r#"{"facets":["a","b","c","#, "the list has more than 2 items, too many to be read");
     }
 }

@@ -114,6 +114,9 @@ pub struct SearchArguments {
     /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
     #[arg(long, value_name = "MODEL")]
     pub rerank: Option<String>,
+    /// Leave out results that are less relevant than this, from 0 to 1.
+    #[arg(long, value_name = "RELEVANCE", value_parser = relevance)]
+    pub min_relevance: Option<f32>,
     /// Conditions on metadata, as JSON: '{"year": {"gte": 2019}}'.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
@@ -138,6 +141,11 @@ pub struct SearchArguments {
     /// Print the gateway's reply as it is.
     #[arg(long)]
     pub json: bool,
+}
+
+fn relevance(text: &str) -> Result<f32, String> {
+    let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
+    relevance.ok_or_else(|| format!("`{text}` is no number from 0 to 1"))
 }
 
 /// Which legs rank.

@@ -52,6 +52,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
         collection: Some(arguments.collection.clone()),
         mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
         rerank: arguments.rerank.as_deref().map(Rerank::from),
+        min_relevance: arguments.min_relevance,
         filter,
         facets: list(&arguments.facet)
             .map(|names| names.iter().map(|name| Facet::from(name.as_str())).collect()),
@@ -80,6 +81,9 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
     for (place, result) in reply.results.iter().enumerate() {
         shown.push_str(&render_result(place + 1, result, query, language, style));
         shown.push('\n');
+    }
+    if let Some(count @ 1..) = reply.left_out {
+        shown.push_str(&format!("left out of this page as less relevant: {count}\n"));
     }
     for (field, counts) in reply.facets.iter().flatten() {
         shown.push_str(&format!("{}: {}\n", one_line(field), render_facet(counts)));
@@ -180,11 +184,13 @@ fn render_result(
 ) -> String {
     let title = result.title.as_deref().unwrap_or(&result.id);
     let rank = |rank: Option<u32>| rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+    let relevance =
+        result.relevance.map_or_else(String::new, |relevance| format!(", relevance {relevance:.2}"));
     let reranked = result.rerank_score.map_or_else(String::new, |score| format!(", rerank {score:.4}"));
     let cited = &result.citation;
     let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{place}. {}  (score {:.4}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
+        "{place}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),
@@ -260,10 +266,11 @@ mod tests {
         let fused = Some(FusedPlace { rank: 3, score: 0.25 });
         let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, fused };
         reply.results[0].rerank_score = Some(0.75);
+        reply.results[0].relevance = Some(0.875);
         reply.results[0].explanation = Some(explanation);
         let rest = r#"{
             "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
-            "total": {"value": 7, "exact": true, "relation": "exact"},
+            "total": {"value": 7, "exact": true, "relation": "exact"}, "left_out": 2,
             "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
             "corrections": [{"term": "gird", "instead": ["grid"]}],
             "degraded": true, "degraded_reason": "embedding_deadline",
@@ -277,8 +284,9 @@ mod tests {
         reply = SearchReply { results: reply.results, took_ms: 2.0, ..rest };
         assert_eq!(
             render(&reply, "grid", Language::English, Style::PLAIN),
-            "1. Wind  (score 0.5000, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
+            "1. Wind  (score 0.5000, relevance 0.88, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
              number 3 with a score of 0.2500 before reranking\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
+             left out of this page as less relevant: 2\n\
              lang: en (3), de (1)\nyear: 2020 (4)\n\
              no document holds `gird`; searched instead: grid\n\
              degraded: words alone were searched (embedding_deadline)\n\

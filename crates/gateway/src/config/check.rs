@@ -6,6 +6,7 @@ use super::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
 use super::problem::{Place, Problem, Problems};
 use super::secret::ApiKey;
 use super::table::Config;
+use crate::inference::ModelError;
 
 /// What is wrong between settings that are each right.
 pub(super) fn check_together(config: &Config) -> Vec<Problem> {
@@ -46,6 +47,7 @@ impl Config {
         }
         problems.extend(self.models.iter().filter_map(check_model));
         problems.extend(self.check_library());
+        problems.extend(self.check_rerank());
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
@@ -57,6 +59,20 @@ impl Config {
         Some(Problem::new(Place::Nowhere, message).hint(
             "name its shared library; `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION",
         ))
+    }
+
+    /// Whether `search.rerank` names a model that reranks. Of a model that can't be read something else is said.
+    fn check_rerank(&self) -> Option<Problem> {
+        let name = &self.search.rerank;
+        let is_named = |model: &&ModelConfig| model.names().any(|other| other == name);
+        let named = self.models.iter().find(is_named);
+        if name.is_empty() || named.is_some_and(|model| model.reranks() != Some(false)) {
+            return None;
+        }
+        let known = self.models.iter().filter(|model| model.reranks() == Some(true));
+        let known: Vec<String> = known.map(|model| format!("`{}`", model.id)).collect();
+        let error = ModelError::NoReranker { name: name.clone(), known: known.join(", ") };
+        Some(Problem::new(Place::Nowhere, error.to_string()))
     }
 
     fn check_address(&self) -> Option<Problem> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_encoder::Precision;
+use weir_encoder::{Model, Precision};
 
 use super::environment::Environment;
 use super::secret::ApiKey;
@@ -216,6 +216,15 @@ impl ModelConfig {
     /// Whether it is known to rerank, and so makes no embeddings; of a local model only its files tell.
     pub(super) fn is_reranking(&self) -> bool {
         matches!(&self.kind, ModelKind::Upstream(upstream) if upstream.protocol.is_reranking())
+    }
+
+    /// Whether it reranks, so far as the configuration and its files tell without loading it.
+    pub(super) fn reranks(&self) -> Option<bool> {
+        match &self.kind {
+            ModelKind::Local { folder, .. } => Some(matches!(Model::labels_of(folder).ok()?.len(), 1 | 2)),
+            ModelKind::Upstream(_) => Some(self.is_reranking()),
+            ModelKind::Onnx { .. } | ModelKind::Pseudo { .. } => Some(false),
+        }
     }
 
     /// The key of its upstream.

@@ -31,6 +31,10 @@ pub(super) async fn post(
     let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
     let FeedbackRequest { query, document_id, chunk, .. } = request;
     let missing = || super::collections::no_document(&name, &document_id);
+    if let Some(chunk) = chunk {
+        let document = gateway.store.document(collection.id, &document_id).await?.ok_or_else(missing)?;
+        check_chunk(chunk, document.chunks.len(), &document_id)?;
+    }
     let feedback = NewFeedback { query, document_id: document_id.clone(), chunk, grade };
     let entries_max = gateway.config.search.feedback_entries_max;
     let stored = gateway.store.add_feedback(collection.id, feedback, entries_max, now()).await?;
@@ -57,6 +61,22 @@ pub(super) async fn list(
     let collection = gateway.collections.get(&caller, &name).ok_or_else(|| ApiError::no_collection(&name))?;
     let (found, next_cursor) = gateway.store.feedback(collection.id, limit, cursor.as_deref()).await?;
     Ok(Json(List { data: found.into_iter().map(|feedback| reply(&name, feedback)).collect(), next_cursor }))
+}
+
+/// Refuses a chunk that the document has not; one that has not been cut yet may have any.
+fn check_chunk(chunk: u64, chunks: usize, document_id: &str) -> Result<(), Invalid> {
+    if chunks == 0 || chunk < chunks as u64 {
+        return Ok(());
+    }
+    let has = match chunks {
+        1 => "1 chunk, number 0".to_owned(),
+        _ => format!("{chunks} chunks, numbers 0 to {}", chunks - 1),
+    };
+    let message = format!(
+        "there is no chunk {chunk} in document `{}`; it has {has}. Send a citation's `chunk`, or leave it out",
+        document_id.escape_debug()
+    );
+    Err(Invalid::at(Code::InvalidParameter, &["chunk"], message))
 }
 
 fn reply(collection: &str, feedback: Feedback) -> FeedbackReply {

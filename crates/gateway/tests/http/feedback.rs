@@ -57,6 +57,16 @@ fn feedback_that_makes_no_sense_is_refused() {
         "there is no collection `none`",
     );
     check(json!({"query": "q", "document_id": "a"}), "invalid_parameter", "send one of `relevant`");
+    check(
+        json!({"query": "q", "document_id": "a", "relevant": true, "chunk": 1}),
+        "invalid_parameter",
+        "there is no chunk 1 in document `a`; it has 1 chunk, number 0",
+    );
+    check(
+        json!({"query": "q", "document_id": "x", "relevant": true, "chunk": 0}),
+        "document_not_found",
+        "there is no document `x`",
+    );
     check(json!({"query": "q", "document_id": "a", "grade": 101}), "invalid_parameter", "from 0 to 100");
     check(json!({"query": "q", "document_id": "a", "rating": 1}), "unknown_field", "rating");
     for (path, code) in [

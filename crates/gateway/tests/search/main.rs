@@ -9,6 +9,7 @@ mod extras;
 mod pages;
 mod refusals;
 mod rerank;
+mod rerank_line;
 mod selection;
 #[path = "../support/mod.rs"]
 mod support;

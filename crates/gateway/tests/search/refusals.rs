@@ -141,7 +141,13 @@ fn numbers_that_are_none_or_out_of_range_are_refused() {
         "context",
         "`limits.context_chunks_max`",
     );
-    refused(&gateway, &json!({"query": "a", "context": -1}), "invalid_parameter", "context", "expected u64");
+    refused(
+        &gateway,
+        &json!({"query": "a", "context": -1}),
+        "invalid_parameter",
+        "context",
+        "expected a whole number of 0 or more",
+    );
     refused(
         &gateway,
         &json!({"query": "a", "deadline_ms": 0}),

@@ -173,6 +173,38 @@ fn a_reranker_that_is_not_ready_in_time_leaves_the_order_as_it_was() {
 }
 
 #[test]
+fn a_reranker_that_is_overloaded_leaves_the_order_as_it_was() {
+    let (gateway, _file) = gateway(&[("WEIR_INFERENCE_QUEUE_TOKENS_MAX", "1")]);
+    gateway.ingest(&many(40));
+    let body = json!({"query": "weir stone", "mode": "lexical", "top_k": 40});
+    let plain = ids(&ask(&gateway, &body));
+    let body = with(&body, "rerank", json!({"model": "ce", "top_n": 40}));
+    let reranked = ids(&ask(&gateway, &body));
+    // searches of one batch meet in the line
+    let batch = json!({"queries": vec![body; 16]});
+    let mut refused = 0;
+    for _ in 0..100 {
+        for reply in ask(&gateway, &batch)["replies"].as_array().unwrap() {
+            if reply["degraded"] == json!(true) {
+                refused += 1;
+                assert_eq!(reply["degraded_reasons"], json!(["rerank_overloaded"]));
+                assert_eq!(ids(reply), plain);
+                assert!(numbers(reply, "/rerank_score").is_empty());
+            } else {
+                assert_eq!(ids(reply), reranked);
+            }
+        }
+        if refused > 0 {
+            break;
+        }
+    }
+    assert!(refused > 0, "no search met another one at the reranker");
+    let counted = format!("weir_search_degraded_total{{reason=\"rerank_overloaded\"}} {refused}\n");
+    let metrics = gateway.send("GET", "/metrics", None).text;
+    assert!(metrics.contains(&counted), "{counted} {metrics}");
+}
+
+#[test]
 fn a_document_that_the_reranker_puts_off_the_page_is_explained() {
     let (gateway, _file) = gateway(&[]);
     gateway.ingest(&many(10));

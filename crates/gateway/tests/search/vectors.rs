@@ -61,7 +61,7 @@ fn a_vector_that_does_not_fit_is_refused() {
     check(json!([1e39]), json!({}), "too large for a 32-bit float");
     check(json!(ones), json!({"mode": "lexical", "query": "a"}), "does not search by a vector");
     check(json!("abc"), json!({}), "expected a list");
-    refused(&gateway, &json!({"vector": [[1.0]]}), "invalid_parameter", "vector[0]", "expected f32");
+    refused(&gateway, &json!({"vector": [[1.0]]}), "invalid_parameter", "vector[0]", "expected a number");
     refused(
         &gateway,
         &json!({"vector": vec![0; 65_537]}),

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::metric;
 use crate::scripted::{Answer, Asked, Upstream, error};
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Gateway, in_repository};
 
 /// A gateway with pseudo embeddings whose reranker `r` is at `url`, and eight documents.
 fn gateway(kind: &str, url: &str, more: &str) -> (Gateway, NamedTempFile) {
@@ -232,4 +232,39 @@ fn a_reranker_is_configured_with_what_it_needs_and_no_more() {
         &format!("[[models]]\nid = \"r\"\nkind = \"openai\"\nmodel = \"m\"\ntask = \"rerank\"\n{url}"),
         &["`models.task` has no meaning for"],
     );
+}
+
+#[test]
+fn checking_the_configuration_finds_a_default_that_does_not_rerank() {
+    let tables = format!(
+        "[[models]]\nid = \"p\"\nkind = \"pseudo\"\n\
+         [[models]]\nid = \"r\"\nkind = \"tei\"\ntask = \"rerank\"\nurl = \"http://127.0.0.1:1\"\n\
+         [[models]]\nid = \"ce\"\nalias = [\"cross\"]\nfolder = {:?}\n\
+         [[models]]\nid = \"bert\"\nfolder = {:?}\n\
+         [[models]]\nid = \"three\"\nfolder = {:?}\n",
+        in_repository("fixtures/tiny/bert-classifier"),
+        in_repository("fixtures/tiny/bert"),
+        in_repository("fixtures/tiny/roberta-classifier")
+    );
+    let said = |command: &[&str], tables: &str, name: &str| {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("[search]\nrerank = {name:?}\n{tables}")).unwrap();
+        let mut weir = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.env_clear().args(command).arg("--config").arg(file.path());
+        let output = weir.output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let check = |name: &str| said(&["config", "check"], &tables, name);
+    for good in ["", "r", "ce", "cross"] {
+        assert_eq!(check(good), "", "{good}");
+    }
+    for bad in ["p", "bert", "three", "absent"] {
+        let expected = format!(
+            "`search.rerank` is `{bad}`, which is no model that reranks; those in `[[models]]` that do: `r`, `ce`\n"
+        );
+        assert!(check(bad).ends_with(&expected), "{}", check(bad));
+        assert_eq!(said(&["serve"], &tables, bad), check(bad));
+    }
+    let none = said(&["config", "check"], "[[models]]\nid = \"p\"\nkind = \"pseudo\"\n", "p");
+    assert!(none.ends_with("those in `[[models]]` that do: none\n"), "{none}");
 }

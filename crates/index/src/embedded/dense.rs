@@ -1,35 +1,39 @@
 //! The dense leg: every row is compared with the query, roughly, and the best again, ever more exactly.
 //!
-//! The scan compares signs, fewer bits than embeddings have values, because what a scan costs is what it reads. The best by that are
-//! compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
-//! those from their IEEE halves, so that the ranking is that of an exact comparison in all but ties beyond the precision
+//! The scan compares codes of four bits, fewer bits than embeddings have values, because what a scan costs is what it reads. The best by
+//! that are compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
+//! those from their IEEE halves, so that the head of the ranking is that of an exact comparison in all but ties beyond the precision
 //! of a half.
 
 use std::sync::{Mutex, PoisonError};
 
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
+use super::codes::Codes;
 use super::files::{AppendVectors, MappedVectors};
 use super::ranking::ScoredSlot;
 use super::selection::Visible;
-use super::signs::Signs;
 use super::threads;
 use crate::IndexError;
 
-/// As many as are asked for are scored again in half precision, and at least so many.
-const RESCORED_MIN: usize = 40;
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
-const COMPARED: (usize, usize) = (4, 400);
-/// Of every so many rows one more is compared in int8: among more rows, signs tell less about the best.
-const COMPARED_SHARE: usize = 500;
+const COMPARED: (usize, usize) = (3, 300);
+/// Of every so many rows one is compared in int8 at least: among more rows, codes tell less about the best.
+const COMPARED_SHARE: usize = 1000;
+/// Two in five of those that are asked for are scored again in half precision, and at least so many. Cosines in int8 are
+/// off by about 0.0005: what that may exchange are neighbours among the last three fifths.
+const RESCORED_MIN: usize = 40;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
 /// With so many rows a scan takes about half a millisecond, below which sharing it does not pay.
 const SHARED_FROM_ROWS: usize = 200_000;
 /// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
 const ROWS_PER_PART: usize = 50_000;
+/// So many candidates are compared by one thread at a time.
+const COMPARED_PER_PART: usize = 128;
 /// So many candidates before a row is read it is asked for.
 const FETCHED_AHEAD: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
@@ -63,31 +67,37 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
 pub(crate) fn search(
     vectors: &MappedVectors,
-    signs: &Signs,
+    codes: &Codes,
     query: &[f32],
     visible: Visible<'_>,
     depth: usize,
 ) -> Option<Vec<ScoredSlot>> {
     let kernels = Kernels::current();
-    let (quantised, _) = quantise(query);
+    let (quantised, scale) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
     let live = |slots: &mut dyn Iterator<Item = u32>| {
         let live = slots.filter(|&slot| visible.tombstones.is_live(slot));
         live.map(|slot| ScoredSlot { slot, score: 0.0 }).collect()
     };
     let mut candidates = match visible.selection {
-        Some(selection) if (selection.count() as usize) < signs.rows() / SELECTED_SHARE => {
+        Some(selection) if (selection.count() as usize) < codes.rows() / SELECTED_SHARE => {
             live(&mut selection.slots())
         }
-        Some(selection) if signs.rows() == 0 => live(&mut selection.slots()),
-        None if signs.rows() == 0 => live(&mut (0..visible.tombstones.slots())),
+        Some(selection) if codes.rows() == 0 => live(&mut selection.slots()),
+        None if codes.rows() == 0 => live(&mut (0..visible.tombstones.slots())),
         Some(_) | None => {
-            let compared = at_least(COMPARED).max(signs.rows() / COMPARED_SHARE);
-            scan(kernels, signs, &quantised, visible, compared)
+            let compared = at_least(COMPARED).max(codes.rows() / COMPARED_SHARE);
+            scan(kernels, codes, &quantised, visible, compared)
         }
     };
-    compare(kernels, vectors, &quantised, &mut candidates, depth.max(RESCORED_MIN));
-    rescore(kernels, vectors, query, &mut candidates)?;
+    let kept = depth.max(RESCORED_MIN);
+    let mut rescored = candidates.len();
+    if candidates.len() > kept {
+        compare(kernels, vectors, (&quantised, scale), &mut candidates, kept);
+        rescored = (kept * 2 / 5).max(RESCORED_MIN);
+        candidates.select_nth_unstable_by(rescored - 1, ScoredSlot::by_rank);
+    }
+    rescore(kernels, vectors, query, &mut candidates[..rescored])?;
     candidates.sort_unstable_by(ScoredSlot::by_rank);
     Some(candidates)
 }
@@ -99,9 +109,20 @@ fn rescore(
     query: &[f32],
     candidates: &mut [ScoredSlot],
 ) -> Option<()> {
-    let mut row: AlignedVec<u8> = AlignedVec::zeroed(2 * query.len());
+    let row_bytes = 2 * query.len();
+    if let Some(halves) = vectors.f16.mapped() {
+        let row = |slot: u32| halves.get(slot as usize * row_bytes..)?.get(..row_bytes);
+        for i in 0..candidates.len() {
+            if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
+                prefetch(row(later.slot)?);
+            }
+            candidates[i].score = (kernels.dot_f16)(query, view::as_u16(row(candidates[i].slot)?));
+        }
+        return Some(());
+    }
+    let mut row: AlignedVec<u8> = AlignedVec::zeroed(row_bytes);
     for candidate in candidates {
-        vectors.f16.read_into(u64::from(candidate.slot) * row.len() as u64, &mut row)?;
+        vectors.f16.read_into(u64::from(candidate.slot) * row_bytes as u64, &mut row)?;
         candidate.score = (kernels.dot_f16)(query, view::as_u16(&row));
     }
     Some(())
@@ -114,16 +135,16 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
     if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
 }
 
-/// The `count` visible rows that score best by their signs, in no order. Many rows are shared among threads.
+/// The `count` visible rows that score best by their codes, in no order. Many rows are shared among threads.
 fn scan(
     kernels: &Kernels,
-    signs: &Signs,
+    codes: &Codes,
     query: &[i8],
     visible: Visible<'_>,
     count: usize,
 ) -> Vec<ScoredSlot> {
-    let is_shared = signs.rows() >= SHARED_FROM_ROWS && threads::available() > 1;
-    let parts = if is_shared { signs.rows() / ROWS_PER_PART } else { 1 };
+    let Some(query) = codes.query(kernels, query) else { return Vec::new() };
+    let parts = if is_shared(codes.rows()) { codes.rows() / ROWS_PER_PART } else { 1 };
     // What a part knows to be too low for all of them. Of equal scores the lower slot is better, which may be in another part.
     let too_low = Mutex::new(f32::NEG_INFINITY);
     let share = |threshold: f32| {
@@ -134,7 +155,7 @@ fn scan(
     let scan_part = |part| {
         let mut best = TopSlots::new(count);
         best.threshold = share(f32::NEG_INFINITY);
-        signs.scan(kernels, query, (part, parts), best.threshold, |slot, score| {
+        codes.scan(kernels, &query, (part, parts), best.threshold, |slot, score| {
             if score > best.threshold && visible.holds(slot) && best.push(ScoredSlot { slot, score }) {
                 best.threshold = best.threshold.max(share(best.threshold));
             }
@@ -153,45 +174,45 @@ fn scan(
     best.kept
 }
 
-/// Scores the candidates in int8 and keeps the best `count`.
+/// Scores the candidates in int8, by several threads when the index is large, and keeps the best `count`, which are fewer.
 fn compare(
     kernels: &Kernels,
     vectors: &MappedVectors,
-    query: &[i8],
+    (query, scale): (&[i8], f32),
     candidates: &mut Vec<ScoredSlot>,
     count: usize,
 ) {
-    if candidates.len() <= count {
-        return;
-    }
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
+    let row = |slot: u32| &rows[slot as usize * query.len()..][..query.len()];
     // in the order of the file, as memory likes it
-    candidates.sort_unstable_by_key(|candidate| candidate.slot);
-    for_each_row(candidates, query.len(), rows, |candidate, row| {
-        let mut product = [0];
-        (kernels.dot_i8_rows)(query, row, &mut product);
-        candidate.score = product[0] as f32 * scales[candidate.slot as usize];
-    });
+    if is_shared(scales.len()) {
+        candidates.sort_unstable_by_key(|candidate| candidate.slot);
+    }
+    let compare_part = |candidates: &mut [ScoredSlot]| {
+        for i in 0..candidates.len() {
+            // rows lie anywhere in memory: later ones are fetched meanwhile
+            if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
+                prefetch(row(later.slot));
+                prefetch(&scales[later.slot as usize..][..1]);
+            }
+            let candidate = &mut candidates[i];
+            let mut product = [0];
+            (kernels.dot_i8_rows)(query, row(candidate.slot), &mut product);
+            candidate.score = product[0] as f32 * scale * scales[candidate.slot as usize];
+        }
+    };
+    if is_shared(scales.len()) {
+        candidates.par_chunks_mut(COMPARED_PER_PART).for_each(compare_part);
+    } else {
+        compare_part(candidates);
+    }
     candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
     candidates.truncate(count);
 }
 
-/// Hands each candidate and its row of `rows` to `compare`. The rows lie anywhere in memory: later ones are fetched
-/// meanwhile.
-fn for_each_row<T>(
-    candidates: &mut [ScoredSlot],
-    dimension: usize,
-    rows: &[T],
-    mut compare: impl FnMut(&mut ScoredSlot, &[T]),
-) {
-    let row = |slot: u32| &rows[slot as usize * dimension..][..dimension];
-    for i in 0..candidates.len() {
-        if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
-            prefetch(row(later.slot));
-        }
-        let slot = candidates[i].slot;
-        compare(&mut candidates[i], row(slot));
-    }
+/// Whether threads share the work of one search among so many rows.
+fn is_shared(rows: usize) -> bool {
+    rows >= SHARED_FROM_ROWS && threads::available() > 1
 }
 
 /// Symmetric int8 with one scale for the whole row: `value ≈ quantised * scale`, quantised in -127..=127.

@@ -17,6 +17,8 @@ const SLOTS: &str = "slots";
 const VECTORS_I8: &str = "vectors.i8";
 const VECTORS_SCALE: &str = "vectors.scale";
 const VECTORS_F16: &str = "vectors.f16";
+/// So many bytes of halves, those of 80,000 chunks, are mapped.
+const HALVES_MAPPED_MAX_BYTES: u64 = 64 << 20;
 
 /// Every name, in the order of the head.
 pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, SLOTS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
@@ -51,49 +53,58 @@ impl MappedFiles {
     /// Maps what the head says is committed; `states` are in the order of [`names`].
     pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
         let map = |name, state: &FileState| Mapped::open_prefix(folder.join(name), state.len);
-        let read = |name, state: &FileState| ReadFile::open(folder.join(name), state.len);
+        let read =
+            |name, state: &FileState, mapped_max| ReadFile::open(folder.join(name), state.len, mapped_max);
         let wrong = || IndexError::damaged(folder, "file `head` names other files");
         let vectors = match states {
             [_, _, _] => None,
             [_, _, _, i8, scales, f16] => Some(MappedVectors {
                 i8: map(VECTORS_I8, i8)?,
                 scales: map(VECTORS_SCALE, scales)?,
-                f16: read(VECTORS_F16, f16)?,
+                f16: read(VECTORS_F16, f16, HALVES_MAPPED_MAX_BYTES)?,
             }),
             _ => return Err(wrong()),
         };
         let [documents, texts, slots, ..] = states else { return Err(wrong()) };
         Ok(MappedFiles {
             documents: map(DOCUMENTS, documents)?,
-            texts: read(TEXTS, texts)?,
+            texts: read(TEXTS, texts, 0)?,
             slots: map(SLOTS, slots)?,
             vectors,
         })
     }
 }
 
-/// A file of which a search needs a few places only. It is read, not mapped: mapped pages count as memory of the process,
+/// A file of which a search needs a few places only. A large one is read, not mapped: mapped pages count as memory of the process,
 /// those around the ones that were asked for too, and in the end the file would be there as a whole.
 #[derive(Debug)]
 pub(crate) struct ReadFile {
     file: File,
     len: u64,
+    /// Of a small file, because a system call takes longer than to copy what it would read.
+    map: Option<Mapped>,
 }
 
 impl ReadFile {
-    /// Opens a file that has at least `len` bytes, and reads none of those after them.
-    fn open(path: PathBuf, len: u64) -> Result<ReadFile, IndexError> {
+    /// Opens a file that has at least `len` bytes, and reads none of those after them; maps it when those are at most `mapped_max`.
+    fn open(path: PathBuf, len: u64, mapped_max: u64) -> Result<ReadFile, IndexError> {
         let file = File::open(&path).map_err(IndexError::file("open", &path))?;
         let actual = file.metadata().map_err(IndexError::file("read", &path))?.len();
         if actual < len {
             return Err(MappedError::Length { path, expected: len, actual }.into());
         }
-        Ok(ReadFile { file, len })
+        let map = (len <= mapped_max).then(|| Mapped::open_prefix(&path, len)).transpose()?;
+        Ok(ReadFile { file, len, map })
     }
 
     /// Bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// All of it; `None` when it is too large to be mapped.
+    pub(crate) fn mapped(&self) -> Option<&[u8]> {
+        self.map.as_deref()
     }
 
     /// Fills `bytes` with what stands from `start` on; `None` when that is not there.

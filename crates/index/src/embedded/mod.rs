@@ -5,8 +5,9 @@
 //! point; a [`Snapshot`](snapshot::Snapshot) is what one head makes visible. **What the head does not know is not
 //! there, whatever the other files hold.**
 
-mod basis;
 mod batch;
+mod codebook;
+mod codes;
 mod dense;
 mod fields;
 mod files;
@@ -21,7 +22,6 @@ mod record;
 mod relevance;
 mod search;
 mod selection;
-mod signs;
 mod snapshot;
 mod table;
 mod threads;
@@ -43,11 +43,11 @@ pub(crate) use ranking::scatter;
 use crate::relevance::{Calibration, Feedback};
 use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
 use batch::Batch;
+use codes::Codes;
 use files::MappedFiles;
 use held::Held;
 use lexical::LexicalView;
 use relevance::Learned;
-use signs::Signs;
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{Before, Writer};
@@ -142,7 +142,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
-            signs: Arc::clone(&snapshot.signs),
+            codes: Arc::clone(&snapshot.codes),
             fields: Arc::clone(&snapshot.fields),
             lexical: Arc::clone(&snapshot.lexical),
         });
@@ -263,7 +263,7 @@ impl Embedded {
     fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
-        let signs = self.signs_of(&files);
+        let codes = self.codes_of(&files);
         let mut live = lock(&self.inner.live);
         for gone in &batch.gone {
             live.table.remove(&gone.id, &files.documents);
@@ -271,16 +271,16 @@ impl Embedded {
         for &offset in offsets {
             live.table.insert(offset, &files.documents);
         }
-        self.publish_head(writer, &mut live, files, signs, view)
+        self.publish_head(writer, &mut live, files, codes, view)
     }
 
-    /// The signs of the files' rows. Takes a while when their basis is learned again, so that no lock of searches is held.
-    fn signs_of(&self, files: &MappedFiles) -> Arc<Signs> {
-        let mut signs = Arc::clone(&self.snapshot().signs);
+    /// The codes of the files' rows. Takes a while when their codebook is learned again, so that no lock of searches is held.
+    fn codes_of(&self, files: &MappedFiles) -> Arc<Codes> {
+        let mut codes = Arc::clone(&self.snapshot().codes);
         if let Some(vectors) = &files.vectors {
-            Arc::make_mut(&mut signs).extend(vectors, self.settings().dimension);
+            Arc::make_mut(&mut codes).extend(vectors, self.settings().dimension);
         }
-        signs
+        codes
     }
 
     /// Makes visible what was committed when [`Self::publish_batch`] failed.
@@ -288,10 +288,10 @@ impl Embedded {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
-        let signs = self.signs_of(&files);
+        let codes = self.codes_of(&files);
         let mut live = lock(&self.inner.live);
         live.table = table;
-        self.publish_head(writer, &mut live, files, signs, view)
+        self.publish_head(writer, &mut live, files, codes, view)
     }
 
     /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
@@ -300,7 +300,7 @@ impl Embedded {
         writer: &mut Writer,
         live: &mut Live,
         files: MappedFiles,
-        signs: Arc<Signs>,
+        codes: Arc<Codes>,
         view: LexicalView,
     ) -> Result<(), IndexError> {
         let reached = writer.head.reached;
@@ -324,7 +324,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
-            signs,
+            codes,
             fields,
             lexical: Arc::new(view),
         });
@@ -343,7 +343,7 @@ impl Embedded {
             documents: snapshot.documents,
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
-            signs: Arc::clone(&snapshot.signs),
+            codes: Arc::clone(&snapshot.codes),
             fields: Arc::clone(&snapshot.fields),
             lexical: view,
         });

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use weir_mapped::Mapped;
 
+use super::codes::Codes;
 use super::fields::Fields;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
 use super::lexical::{Commit, Lexical, LexicalView};
 use super::record::{DocumentRecord, SlotRecord};
-use super::signs::Signs;
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::tombstones::Tombstones;
@@ -58,7 +58,7 @@ struct Parts {
     head: Head,
     files: AppendFiles,
     mapped: MappedFiles,
-    signs: Signs,
+    codes: Codes,
     fields: Fields,
     lexical: Lexical,
     view: LexicalView,
@@ -73,7 +73,7 @@ impl Parts {
             documents: self.head.documents,
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
-            signs: Arc::new(self.signs),
+            codes: Arc::new(self.codes),
             fields: Arc::new(self.fields),
             lexical: Arc::new(self.view),
         };
@@ -111,13 +111,13 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         return Err(IndexError::AheadOfStore { reached: head.reached, store: store_last_operation });
     }
     check_files(folder, settings.dimension, &head)?;
-    let signs = read_signs(folder, settings.dimension, &head)?;
+    let codes = read_codes(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, signs, fields, lexical, view, garbage, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, codes, fields, lexical, view, garbage, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
@@ -137,13 +137,13 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
     Ok(())
 }
 
-/// Makes the signs of all rows. The maps end here, as in [`check_files`].
-fn read_signs(folder: &Path, dimension: usize, head: &Head) -> Result<Signs, IndexError> {
-    let mut signs = Signs::default();
+/// Makes the codes of all rows. The maps end here, as in [`check_files`].
+fn read_codes(folder: &Path, dimension: usize, head: &Head) -> Result<Codes, IndexError> {
+    let mut codes = Codes::default();
     if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
-        signs.extend(vectors, dimension);
+        codes.extend(vectors, dimension);
     }
-    Ok(signs)
+    Ok(codes)
 }
 
 /// Reads the metadata of all documents. The maps end here, as in [`check_files`].
@@ -227,7 +227,7 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
         head,
         files,
         mapped,
-        signs: Signs::default(),
+        codes: Codes::default(),
         fields: Fields::default(),
         lexical,
         view,

@@ -23,7 +23,7 @@ impl Embedded {
         let search = Search::new(&snapshot, &snapshot, request, None, self)?;
         let visible = search.visible();
         let damaged = || IndexError::damaged(self.folder(), "file `vectors.f16` lacks a row");
-        let found = dense::search(vectors, &snapshot.signs, query, visible, request.depth.max(1));
+        let found = dense::search(vectors, &snapshot.codes, query, visible, request.depth.max(1));
         let found = found.ok_or_else(damaged)?;
 
         let kernels = Kernels::current();

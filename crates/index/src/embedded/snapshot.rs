@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use half::f16;
 
+use super::codes::Codes;
 use super::fields::Fields;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
 use super::record::{DocumentRecord, SlotRecord};
-use super::signs::Signs;
 use super::tombstones::Tombstones;
 
 /// One moment of an index. Whoever holds it sees nothing else, whatever is applied meanwhile.
@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) files: Arc<MappedFiles>,
     /// Of the rows of `files.vectors`.
-    pub(crate) signs: Arc<Signs>,
+    pub(crate) codes: Arc<Codes>,
     /// Of the documents of `files.documents`.
     pub(crate) fields: Arc<Fields>,
     pub(crate) lexical: Arc<LexicalView>,
@@ -32,6 +32,14 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl Snapshot {
+    /// Asks memory for the record of a slot that is about to be read.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        let start = slot as usize * SlotRecord::LEN;
+        if let Some(record) = self.files.slots.get(start..start + SlotRecord::LEN) {
+            weir_kernels::prefetch(record);
+        }
+    }
+
     /// The document's number in rankings: its first slot.
     pub(crate) fn document_of(&self, slot: u32) -> Option<u32> {
         slot.checked_sub(SlotRecord::read(&self.files.slots, slot)?.chunk)

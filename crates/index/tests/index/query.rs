@@ -146,11 +146,13 @@ fn words_are_corrected_where_they_rank_or_are_needed() {
     assert_eq!((names(&ranked.hits).as_str(), ranked.corrections.len()), ("a.0 b.0", 0));
     assert_eq!(names(&dense("+yelow grass").hits), "a.0");
     assert_eq!(names(&dense("grass -yellow").hits), "b.0");
+    // a match comes before what is excluded, and behind it
+    index.apply(vec![put("c", 1, "grass", 0), put("d", 1, "yellow roofs", 0), put("e", 1, "grass", 0)], 2);
     for excluded in ["grass -\"yellow roofs\"", "grass -(yellow AND roofs)", "grass -yell*"] {
         let found = index.search(&SearchRequest { count: true, ..query(excluded) });
         assert_eq!(
             (names(&found.hits).as_str(), found.total),
-            ("b.0", weir_index::Total::Exact(1)),
+            ("b.0 c.0 e.0", weir_index::Total::Exact(3)),
             "{excluded}"
         );
     }

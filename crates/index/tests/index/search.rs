@@ -24,7 +24,7 @@ fn the_dense_top_ten_is_that_of_exact_comparison() {
     };
     let vectors: Vec<Vec<f32>> = (0..DOCUMENTS).map(|number| near(number % 60)).collect();
     let index = Index::new(weir_index::EngineSettings { dimension: DIMENSION, ..settings() });
-    // without signs; with directions learned; in them; learned again
+    // without codes; with a codebook learned; by it; learned again
     let mut done = 0;
     for (number, upto) in (1..).zip([1_000, 2_500, 2_600, DOCUMENTS]) {
         let put = |number: usize| {
@@ -48,7 +48,7 @@ fn the_dense_top_ten_is_that_of_exact_comparison() {
         wanted += 10;
     }
     let recall = f64::from(found as u32) / f64::from(wanted);
-    assert!(recall >= 0.999, "recall@10 is {recall}");
+    assert!(recall >= 0.99, "recall@10 is {recall}");
 }
 
 #[test]

@@ -115,7 +115,6 @@ pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// The keys of an order, as the index takes them.
 /// Refuses what cannot be had beside an order of fields, or without a query.
 fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
     let is_sorted = request.sort.as_ref().is_some_and(|sort| !sort.is_empty());
@@ -142,6 +141,7 @@ fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// The keys of an order, as the index takes them.
 pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
     let key =
         |sort: &weir_api::Sort| SortKey { field: sort.field.clone(), descending: sort.order == Order::Desc };

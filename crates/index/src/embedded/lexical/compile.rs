@@ -22,6 +22,8 @@ const QUERY_TERMS_MAX: usize = 64;
 
 /// So many words of a query are looked up among those like them.
 const CORRECTIONS_MAX: usize = 8;
+/// Terms that are searched in place of a word that no document holds.
+const INSTEAD_MAX: usize = 3;
 
 /// A query as the lexical leg runs it.
 pub(crate) struct LexicalQuery {
@@ -133,9 +135,8 @@ impl Compiler<'_> {
                 continue;
             }
             let may_correct = self.corrections.len() < self.corrections_max;
-            let stem = |word: &str| tokens(word, self.view.language).pop();
             let instead = match may_correct {
-                true => similar::misspelt(searcher, field, &term.text, stem)?,
+                true => self.misspelt(&term.text, field)?,
                 false => Vec::new(),
             };
             if instead.is_empty() {
@@ -147,6 +148,23 @@ impl Compiler<'_> {
             }
         }
         Ok(self.any_of(searched, field))
+    }
+
+    /// The terms of the field that are searched in place of a word that no document holds.
+    fn misspelt(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
+        let stems = |words: &str| tokens(words, self.view.language);
+        let mut instead = Vec::new();
+        for term in similar::misspelt(&self.view.words, word, stems) {
+            // words are those of texts with their titles
+            if field == self.view.fields.text || similar::chunks_with(&self.view.searcher, field, &term)? > 0
+            {
+                instead.push(term);
+            }
+            if instead.len() == INSTEAD_MAX {
+                break;
+            }
+        }
+        Ok(instead)
     }
 
     fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {

@@ -3,12 +3,14 @@
 //! Here it is written; [`LexicalView`] is one commit for searching.
 
 mod best;
+mod by_segment;
 mod compile;
 mod explain;
 mod similar;
 mod slots;
 mod statistics;
 mod view;
+mod words;
 
 use std::ops::Bound;
 use std::path::Path;
@@ -28,7 +30,9 @@ use crate::IndexError;
 pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
 
+use by_segment::BySegment;
 use slots::Slots;
+use words::Words;
 
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
@@ -51,8 +55,9 @@ pub(crate) struct Lexical {
     writer: Option<IndexWriter>,
     /// Threads that the writer analyses texts with.
     threads: usize,
-    /// Those of the latest view.
+    /// What the latest view keeps in memory of its segments.
     slots: Slots,
+    words: BySegment<Words>,
 }
 
 #[derive(Clone, Copy)]
@@ -123,6 +128,7 @@ impl Lexical {
             writer: None,
             threads: 1,
             slots: Slots::default(),
+            words: BySegment::default(),
         })
     }
 
@@ -205,11 +211,15 @@ impl Lexical {
 
     /// What is committed, for searching.
     pub(crate) fn view(&mut self) -> Result<LexicalView, IndexError> {
-        self.reader.reload().map_err(IndexError::lexical("be read"))?;
-        let searcher = self.reader.searcher();
-        self.slots = Slots::of(&searcher, &self.slots).map_err(IndexError::lexical("be read"))?;
-        LexicalView::new(searcher, self.fields, self.language, self.slots.clone())
-            .map_err(IndexError::lexical("be read"))
+        self.reload().map_err(IndexError::lexical("be read"))
+    }
+
+    fn reload(&mut self) -> tantivy::Result<LexicalView> {
+        self.reader.reload()?;
+        let (searcher, text) = (self.reader.searcher(), self.fields.text);
+        self.slots = BySegment::of(&searcher, &self.slots, slots::read)?;
+        self.words = BySegment::of(&searcher, &self.words, |segment| Words::read(segment, text))?;
+        LexicalView::new(searcher, self.fields, self.language, self.slots.clone(), self.words.clone())
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {

@@ -1,30 +1,23 @@
 //! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::LazyLock;
 
-use levenshtein_automata::{DFA, Distance, LevenshteinAutomatonBuilder};
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
-use tantivy_fst::Automaton;
+
+use super::by_segment::BySegment;
+use super::words::{self, Words};
 
 /// Terms that a prefix stands for, those of most chunks.
 const PREFIX_TERMS_MAX: usize = 64;
-/// Terms that are searched in place of a word that no document holds.
-const CORRECTIONS_MAX: usize = 3;
-/// Of the terms of a segment so many are looked at, so that no prefix or typo costs more.
+/// Of the terms of a segment so many are looked at, so that no prefix costs more.
 const TERMS_SEEN_MAX: usize = 20_000;
 /// Words of so many characters may have an edit, and of so many two.
 const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
-
+/// Longer words are not corrected.
+const CHARS_MAX: usize = 64;
 /// Endings are looked for among so many last letters.
 const ENDING_CHARS: usize = 5;
-
-/// Made once: the tables of an automaton's states take a millisecond.
-static ONE_EDIT: LazyLock<LevenshteinAutomatonBuilder> =
-    LazyLock::new(|| LevenshteinAutomatonBuilder::new(1, true));
-static TWO_EDITS: LazyLock<LevenshteinAutomatonBuilder> =
-    LazyLock::new(|| LevenshteinAutomatonBuilder::new(2, true));
 
 /// The terms that begin with `prefix`, those of most chunks first.
 pub(super) fn beginning_with(
@@ -39,10 +32,14 @@ pub(super) fn beginning_with(
         let mut seen = 0;
         while seen < TERMS_SEEN_MAX && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
             seen += 1;
-            count(&mut found, terms.key(), terms.value().doc_freq);
+            if let Ok(term) = std::str::from_utf8(terms.key()) {
+                found.entry(term.to_owned()).or_insert((0, 0)).1 += u64::from(terms.value().doc_freq);
+            }
         }
     }
-    Ok(most_frequent(found, PREFIX_TERMS_MAX, |_| 0))
+    let mut terms = nearest(found);
+    terms.truncate(PREFIX_TERMS_MAX);
+    Ok(terms)
 }
 
 /// The terms that differ from `word`, a stem, by as many edits as a word of its length may have (a swap of neighbours is one),
@@ -51,60 +48,86 @@ pub(super) fn beginning_with(
 ///
 /// Where nothing that begins as the word does is near, one edit is looked for where that search is blind: at the first letter,
 /// because terms of all letters are ten times as many to look through, and in the ending, which a mistake keeps from being
-/// taken off. `stem` takes it off.
+/// taken off. `stems` takes it off the words of a text.
 pub(super) fn misspelt(
-    searcher: &Searcher,
-    field: Field,
+    segments: &BySegment<Words>,
     word: &str,
-    stem: impl Fn(&str) -> Option<String>,
-) -> tantivy::Result<Vec<String>> {
-    let chars = word.chars().count();
-    let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars >= from).count() as u8;
-    if edits == 0 || word.chars().any(char::is_numeric) {
-        return Ok(Vec::new());
+    stems: impl Fn(&str) -> Vec<String>,
+) -> Vec<String> {
+    let chars: Vec<char> = word.chars().collect();
+    let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars.len() >= from).count();
+    if edits == 0 || chars.len() > CHARS_MAX || word.contains(char::is_numeric) {
+        return Vec::new();
     }
-    let builder = if edits == 1 { &ONE_EDIT } else { &TWO_EDITS };
-    let automaton = builder.build_dfa(word);
-    let found = near(searcher, field, &automaton, word)?;
+    let found = near(segments, &chars, word, edits);
     if !found.is_empty() {
-        return Ok(most_frequent(found, CORRECTIONS_MAX, |term| match automaton.eval(term) {
-            Distance::Exact(edits) | Distance::AtLeast(edits) => edits,
-        }));
+        return nearest(found);
     }
-    let endings = other_endings(word).into_iter().filter_map(|other| stem(&other));
-    let others: BTreeSet<String> = other_beginnings(word).into_iter().chain(endings).collect();
+    let mut others: BTreeSet<String> = other_beginnings(word).into_iter().collect();
+    let before: String = chars[..ending_from(&chars)].iter().collect();
+    if segments.iter().any(|words| words.has_beginning(&before)) {
+        others.extend(stems(&other_endings(&chars).join(" ")));
+    }
     let mut found = HashMap::new();
-    for term in others {
-        let chunks = chunks_with(searcher, field, &term)?;
+    for other in others {
+        let hash = words::hash(&other);
+        let chunks = segments.iter().map(|words| u64::from(words.chunks_with(&other, hash))).sum();
         if chunks > 0 {
-            found.insert(term, chunks);
+            found.insert(other, (1, chunks));
         }
     }
-    Ok(most_frequent(found, CORRECTIONS_MAX, |_| 1))
+    nearest(found)
 }
 
-/// The terms that the automaton accepts and that begin with the letter that `word` begins with.
+/// The terms that begin with the letter that `word` begins with and are so many edits away or fewer: how many, and how many chunks hold
+/// each.
 fn near(
-    searcher: &Searcher,
-    field: Field,
-    automaton: &DFA,
+    segments: &BySegment<Words>,
+    chars: &[char],
     word: &str,
-) -> tantivy::Result<HashMap<String, u64>> {
-    let first = &word[..word.chars().next().map_or(0, char::len_utf8)];
-    let mut end = first.as_bytes().to_vec();
-    // no text has this byte
-    end.push(0xFF);
+    edits: usize,
+) -> HashMap<String, (usize, u64)> {
     let mut found = HashMap::new();
-    for segment in searcher.segment_readers() {
-        let index = segment.inverted_index(field)?;
-        let mut terms = index.terms().search(Near(automaton)).ge(first).lt(&end).into_stream()?;
-        let mut seen = 0;
-        while seen < TERMS_SEEN_MAX && terms.advance() {
-            seen += 1;
-            count(&mut found, terms.key(), terms.value().doc_freq);
-        }
+    for words in segments.iter() {
+        words.for_each_near(word, edits, |term, chunks| {
+            if let Some(distance) = distance(chars, term, edits) {
+                found.entry(term.to_owned()).or_insert((distance, 0)).1 += u64::from(chunks);
+            }
+        });
     }
-    Ok(found)
+    found
+}
+
+/// The number of edits from one word to the other, when it is not above `max`. A swap of neighbours is one edit (optimal string
+/// alignment: Boytsov, "Indexing methods for approximate dictionary searching", 2011).
+fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
+    // the two rows before the one that is made, each for 0 to all characters of `word`
+    let mut rows = [[0; CHARS_MAX + 1]; 3];
+    let width = word.len();
+    for (at, edits) in rows[1][..=width].iter_mut().enumerate() {
+        *edits = at;
+    }
+    let mut last = None;
+    for (row, char) in other.chars().enumerate() {
+        let [before, above, edits] = &mut rows;
+        edits[0] = row + 1;
+        let mut least = edits[0];
+        for at in 0..width {
+            let replaced = above[at] + usize::from(word[at] != char);
+            let mut fewest = replaced.min(above[at + 1] + 1).min(edits[at] + 1);
+            if at > 0 && word[at - 1] == char && last == Some(word[at]) {
+                fewest = fewest.min(before[at - 1] + 1);
+            }
+            edits[at + 1] = fewest;
+            least = least.min(fewest);
+        }
+        if least > max {
+            return None;
+        }
+        last = Some(char);
+        rows.rotate_left(1);
+    }
+    Some(rows[1][width]).filter(|edits| *edits <= max)
 }
 
 /// What `word` is when an edit made its beginning: without its first letter, with another one, with one in front, or with its
@@ -126,11 +149,9 @@ fn other_beginnings(word: &str) -> Vec<String> {
 
 /// What `word` is when an edit was made among its last letters: without one, with another one, with one more, or with two the
 /// other way round. Letters are those from a to z.
-fn other_endings(word: &str) -> Vec<String> {
-    let letters: Vec<char> = word.chars().collect();
-    let from = letters.len().saturating_sub(ENDING_CHARS).max(1);
+fn other_endings(letters: &[char]) -> Vec<String> {
     let mut words = Vec::new();
-    for place in from..=letters.len() {
+    for place in ending_from(letters)..=letters.len() {
         let (before, after) = letters.split_at(place);
         let mut put = |middle: &[char], after: &[char]| {
             words.push(before.iter().chain(middle).chain(after).collect::<String>());
@@ -151,44 +172,46 @@ fn other_endings(word: &str) -> Vec<String> {
     words
 }
 
+/// Where the last letters begin, among which endings are looked for.
+fn ending_from(letters: &[char]) -> usize {
+    letters.len().saturating_sub(ENDING_CHARS).max(1)
+}
+
 /// Chunks that hold the term, as far as segments know: those of removed documents count until they are merged away.
 pub(super) fn chunks_with(searcher: &Searcher, field: Field, term: &str) -> tantivy::Result<u64> {
     searcher.doc_freq(&Term::from_field_text(field, term))
 }
 
-fn count(found: &mut HashMap<String, u64>, term: &[u8], chunks: u32) {
-    if let Ok(term) = std::str::from_utf8(term) {
-        *found.entry(term.to_owned()).or_default() += u64::from(chunks);
-    }
-}
-
-fn most_frequent(found: HashMap<String, u64>, limit: usize, class: impl Fn(&str) -> u8) -> Vec<String> {
-    let mut terms: Vec<(u8, u64, String)> =
-        found.into_iter().map(|(term, chunks)| (class(&term), chunks, term)).collect();
+/// The terms, the nearest first and of those as near the ones that most chunks hold.
+fn nearest(found: HashMap<String, (usize, u64)>) -> Vec<String> {
+    let mut terms: Vec<(usize, u64, String)> =
+        found.into_iter().map(|(term, (edits, chunks))| (edits, chunks, term)).collect();
     terms.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.cmp(&b.2)));
-    terms.truncate(limit);
     terms.into_iter().map(|(_, _, term)| term).collect()
 }
 
-/// Follows the automaton over the bytes of terms.
-struct Near<'a>(&'a DFA);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Automaton for Near<'_> {
-    type State = u32;
-
-    fn start(&self) -> u32 {
-        self.0.initial_state()
-    }
-
-    fn is_match(&self, state: &u32) -> bool {
-        matches!(self.0.distance(*state), Distance::Exact(_))
-    }
-
-    fn can_match(&self, state: &u32) -> bool {
-        *state != levenshtein_automata::SINK_STATE
-    }
-
-    fn accept(&self, state: &u32, byte: u8) -> u32 {
-        self.0.transition(*state, byte)
+    #[test]
+    fn a_distance_counts_edits_and_swaps_of_neighbours_up_to_the_most() {
+        let of = |a: &str, b, max| distance(&a.chars().collect::<Vec<_>>(), b, max);
+        for (a, b, edits) in [
+            ("yellow", "yellow", 0),
+            ("yellow", "yelow", 1),
+            ("yellow", "yellows", 1),
+            ("yellow", "yollow", 1),
+            ("yellow", "eyllow", 1),
+            ("yellow", "yelolw", 1),
+            ("yellow", "elolw", 2),
+            ("größe", "grösse", 2),
+            ("", "ab", 2),
+            // each character takes part in one edit at most
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!((of(a, b, edits), of(b, a, edits)), (Some(edits), Some(edits)), "{a} {b}");
+            assert_eq!(edits.checked_sub(1).and_then(|max| of(a, b, max)), None, "{a} {b}");
+        }
     }
 }

@@ -1,41 +1,20 @@
 //! From entries to slots, and a query for the entries of a selection.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tantivy::index::SegmentId;
 use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Query, Scorer, Weight};
-use tantivy::{BitSet, DocId, Score, Searcher, SegmentReader};
+use tantivy::{BitSet, DocId, Score, SegmentReader};
 
 use super::SLOT;
+use super::by_segment::BySegment;
 use crate::embedded::selection::Selection;
 
 /// The slot of each entry, by segment: in memory, because every match is asked for its slot.
-#[derive(Clone, Default)]
-pub(super) struct Slots(Arc<HashMap<SegmentId, Arc<[u32]>>>);
+pub(super) type Slots = BySegment<[u32]>;
 
-impl Slots {
-    /// Reads those of the segments that are not `known`.
-    pub(super) fn of(searcher: &Searcher, known: &Slots) -> tantivy::Result<Slots> {
-        let slots = searcher.segment_readers().iter().map(|segment| {
-            let id = segment.segment_id();
-            let slots = match known.0.get(&id) {
-                Some(slots) => Arc::clone(slots),
-                None => read(segment)?,
-            };
-            Ok((id, slots))
-        });
-        Ok(Slots(Arc::new(slots.collect::<tantivy::Result<_>>()?)))
-    }
-
-    /// Those of the segment's entries; none when it is of another commit.
-    pub(super) fn in_segment(&self, segment: &SegmentReader) -> &[u32] {
-        self.0.get(&segment.segment_id()).map_or(&[], |slots| slots)
-    }
-}
-
-fn read(segment: &SegmentReader) -> tantivy::Result<Arc<[u32]>> {
+/// Those of the segment's entries.
+pub(super) fn read(segment: &SegmentReader) -> tantivy::Result<Arc<[u32]>> {
     let column = segment.fast_fields().u64(SLOT)?.first_or_default_col(u64::MAX);
     let slot = |entry| u32::try_from(column.get_val(entry)).unwrap_or(u32::MAX);
     Ok((0..segment.max_doc()).map(slot).collect())
@@ -63,7 +42,7 @@ impl Query for SlotsQuery {
 impl Weight for SlotsQuery {
     fn scorer(&self, segment: &SegmentReader, _: Score) -> tantivy::Result<Box<dyn Scorer>> {
         let mut entries = BitSet::with_max_value(segment.max_doc());
-        for (entry, &slot) in (0..).zip(self.slots.in_segment(segment)) {
+        for (entry, &slot) in (0..).zip(self.slots.get(segment).unwrap_or_default()) {
             if self.selection.contains(slot) {
                 entries.insert(entry);
             }

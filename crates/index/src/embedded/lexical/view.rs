@@ -7,9 +7,11 @@ use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
+use super::by_segment::BySegment;
 use super::compile::Condition;
 use super::slots::{Slots, SlotsQuery};
 use super::statistics::{Frequencies, Statistics, Totals};
+use super::words::Words;
 use super::{Fields, LexicalQuery};
 use crate::IndexError;
 use crate::embedded::ranking::ScoredSlot;
@@ -25,6 +27,7 @@ pub(crate) struct LexicalView {
     pub(super) fields: Fields,
     pub(super) language: Language,
     pub(super) slots: Slots,
+    pub(super) words: BySegment<Words>,
     totals: Totals,
     /// Entries that are not deleted.
     entries: u32,
@@ -36,10 +39,11 @@ impl LexicalView {
         fields: Fields,
         language: Language,
         slots: Slots,
+        words: BySegment<Words>,
     ) -> tantivy::Result<LexicalView> {
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
         let totals = Totals::of(&searcher, &[fields.text, fields.title])?;
-        Ok(LexicalView { searcher, fields, language, slots, totals, entries })
+        Ok(LexicalView { searcher, fields, language, slots, words, totals, entries })
     }
 
     /// The visible chunks that match, best first, `depth` of them or all.
@@ -98,7 +102,7 @@ impl LexicalView {
     ) -> tantivy::Result<()> {
         let weight = query.weight(self.scoring(&self.statistics(frequencies)))?;
         for segment in self.searcher.segment_readers() {
-            let (slots, deleted) = (self.slots.in_segment(segment), segment.alive_bitset());
+            let (slots, deleted) = (self.slots.get(segment).unwrap_or_default(), segment.alive_bitset());
             weight.for_each_pruning(best.threshold(), segment, &mut |entry, score| {
                 let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
                 let slot = slots[entry as usize];
@@ -147,7 +151,7 @@ impl LexicalView {
         let mut words = vec![0; slots.div_ceil(u64::BITS) as usize];
         let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
         for segment in self.searcher.segment_readers() {
-            let of = self.slots.in_segment(segment);
+            let of = self.slots.get(segment).unwrap_or_default();
             weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
                 debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
                 for &entry in entries {
@@ -165,7 +169,7 @@ impl LexicalView {
     /// Calls `visit` with the slot of every entry that is not deleted.
     pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u32)) {
         for segment in self.searcher.segment_readers() {
-            let slots = self.slots.in_segment(segment);
+            let slots = self.slots.get(segment).unwrap_or_default();
             segment.doc_ids_alive().for_each(|entry| visit(slots[entry as usize]));
         }
     }

@@ -64,8 +64,8 @@ impl Search<'_> {
             return Ok(Vec::new());
         };
         let search = |chunks: usize| {
-            let signs = &self.snapshot.signs;
-            let found = dense::search(vectors, signs, embedding, self.visible(), chunks);
+            let codes = &self.snapshot.codes;
+            let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
             found.ok_or_else(|| IndexError::damaged(self.folder, "file `vectors.f16` lacks a row"))
         };
         self.units_from(depth, search)
@@ -81,6 +81,7 @@ impl Search<'_> {
         let mut wanted = depth;
         loop {
             let chunks = search(wanted)?;
+            chunks.iter().for_each(|chunk| self.snapshot.prefetch(chunk.slot));
             let best = best_chunks(&chunks, depth, |slot| self.unit_of(slot));
             if best.len() >= depth || chunks.len() < wanted {
                 return Ok(best);

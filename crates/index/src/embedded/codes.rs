@@ -1,4 +1,4 @@
-//! The signs of all rows of the dense leg, in memory: what a scan reads of every row.
+//! The codes of all rows of the dense leg, in memory: what a scan reads of every row.
 //!
 //! They follow from the int8 rows and are made again when a folder is opened, so no file holds them.
 
@@ -6,40 +6,39 @@ use std::sync::Arc;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use weir_kernels::{
-    AlignedVec, Kernels, SIGN_ROWS, SignQuery, prefetch, sign_block_bytes, view, write_signs,
+    AlignedVec, CODE_ROWS, CodeQuery, Kernels, code_block_bytes, prefetch, view, write_codes,
 };
 
-use super::basis::Basis;
+use super::codebook::{Codebook, Coded};
 use super::files::MappedVectors;
 use super::threads;
 
 /// Rows of a segment. The last one is copied by every commit that adds to it.
 const SEGMENT_ROWS: usize = 4096;
-/// Of fewer rows no signs are made: comparing all of them in int8 takes no longer than choosing among them.
+/// Of fewer rows no codes are made: comparing all of them in int8 takes no longer than choosing among them.
 const ROWS_MIN: usize = 2048;
 /// So many blocks before one is compared it is asked for: a scan of many rows waits for memory.
 const BLOCKS_AHEAD: usize = 4;
-/// The basis is learned from so many rows that are spread evenly over all.
+/// The codebook is learned from so many rows that are spread evenly over all.
 const LEARNED_FROM: usize = 4096;
 /// It is learned again when there are so many times as many rows.
 const GROWTH: usize = 8;
 
 /// All rows, in segments that snapshots share.
 #[derive(Clone, Default)]
-pub(crate) struct Signs {
+pub(crate) struct Codes {
     rows: usize,
     segments: Vec<Arc<Segment>>,
-    /// What signs are taken in, and of how many rows it was learned; `None` below [`ROWS_MIN`].
-    basis: Option<(Arc<Basis>, usize)>,
+    /// What the codes mean, and of how many rows it was learned; `None` below [`ROWS_MIN`].
+    codebook: Option<(Arc<Codebook>, usize)>,
 }
 
 #[derive(Clone)]
 struct Segment {
     rows: usize,
-    /// Blocks of [`SIGN_ROWS`] rows.
+    /// Blocks of [`CODE_ROWS`] rows.
     blocks: AlignedVec<u8>,
-    /// For each row of the blocks, NaN where there is none yet, what the product of a query with its signs is multiplied by to estimate that with the row:
-    /// `|x|² / sum|x|`, which is exact when the query is the row (RaBitQ, Gao and Long, 2024).
+    /// For each row of the blocks [`Coded::factor`], NaN where there is none yet.
     factors: Vec<f32>,
 }
 
@@ -63,7 +62,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl Signs {
+impl Codes {
     /// Adds what `vectors` have beyond the rows that are here.
     pub(crate) fn extend(&mut self, vectors: &MappedVectors, dimension: usize) {
         let rows =
@@ -72,7 +71,7 @@ impl Signs {
         if count < ROWS_MIN {
             return;
         }
-        let must_learn = self.basis.as_ref().is_none_or(|(_, learned_of)| count >= learned_of * GROWTH);
+        let must_learn = self.codebook.as_ref().is_none_or(|(_, learned_of)| count >= learned_of * GROWTH);
         if must_learn || count - self.rows > SEGMENT_ROWS {
             threads::aside(|| self.add(rows, count));
         } else {
@@ -81,22 +80,22 @@ impl Signs {
     }
 
     fn add(&mut self, rows: Rows<'_>, count: usize) {
-        let basis = match &self.basis {
-            Some((basis, learned_of)) if count < learned_of * GROWTH => Arc::clone(basis),
+        let codebook = match &self.codebook {
+            Some((codebook, learned_of)) if count < learned_of * GROWTH => Arc::clone(codebook),
             Some(_) | None => {
-                let basis = Arc::new(Basis::learn(&rows.sample(), rows.dimension));
-                *self = Signs { basis: Some((Arc::clone(&basis), count)), ..Signs::default() };
-                basis
+                let codebook = Arc::new(Codebook::learn(&rows.sample(), rows.dimension));
+                *self = Codes { codebook: Some((Arc::clone(&codebook), count)), ..Codes::default() };
+                codebook
             }
         };
         if let Some(last) = self.segments.last_mut().filter(|last| last.rows < SEGMENT_ROWS) {
             let first = self.rows - last.rows;
-            Arc::make_mut(last).extend(&basis, rows, self.rows..count.min(first + SEGMENT_ROWS));
+            Arc::make_mut(last).extend(&codebook, rows, self.rows..count.min(first + SEGMENT_ROWS));
         }
         let made = (self.segments.len()..count.div_ceil(SEGMENT_ROWS)).into_par_iter().map(|segment| {
             let first = segment * SEGMENT_ROWS;
             let mut made = Segment { rows: 0, blocks: AlignedVec::zeroed(0), factors: Vec::new() };
-            made.extend(&basis, rows, first..count.min(first + SEGMENT_ROWS));
+            made.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
             Arc::new(made)
         });
         self.segments.extend(made.collect::<Vec<_>>());
@@ -108,24 +107,25 @@ impl Signs {
         self.rows
     }
 
-    /// Estimates the product of `query`, which is as rows are, with every row of one of so many equal parts, in order, and
-    /// hands those above the threshold to `found`, which returns the threshold for the next. What is
-    /// estimated is the product but for a factor that is the same for all rows.
+    /// A query, which is in int8 as rows are, made ready for [`scan`](Self::scan); `None` when there are no codes.
+    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Option<CodeQuery> {
+        self.codebook.as_ref().map(|(codebook, _)| codebook.query(kernels, query))
+    }
+
+    /// Estimates the product of the query with every row of one of so many equal parts, in order, and hands those above the
+    /// threshold to `found`, which returns the threshold for the next. What is estimated is the product but for a factor that is the
+    /// same for all rows.
     pub(crate) fn scan(
         &self,
         kernels: &Kernels,
-        query: &[i8],
+        query: &CodeQuery,
         (part, parts): (usize, usize),
         mut threshold: f32,
         mut found: impl FnMut(u32, f32) -> f32,
     ) {
-        let Some((basis, _)) = &self.basis else { return };
-        let mut projected = vec![0; basis.len()];
-        basis.project(kernels, query, &mut projected);
-        let projected: Vec<f32> = projected.into_iter().map(|product| product as f32).collect();
-        let signs = SignQuery::new(&projected);
-        let block_bytes = sign_block_bytes(basis.len());
-        let mut scores = [0.0; SIGN_ROWS];
+        let Some((codebook, _)) = &self.codebook else { return };
+        let block_bytes = code_block_bytes(codebook.groups());
+        let mut scores = [0.0; CODE_ROWS];
         let border = |part: usize| part * self.segments.len() / parts;
         let segments = border(part)..border(part + 1);
         let first_slots = (segments.start as u32 * SEGMENT_ROWS as u32..).step_by(SEGMENT_ROWS);
@@ -137,8 +137,8 @@ impl Signs {
                 if let Some(later) = segment.blocks.get(later..later + block_bytes) {
                     prefetch(later);
                 }
-                let first = first + (number * SIGN_ROWS) as u32;
-                let mut above = signs.scan(kernels, block, factors, threshold, &mut scores);
+                let first = first + (number * CODE_ROWS) as u32;
+                let mut above = query.scan(kernels, block, factors, threshold, &mut scores);
                 while above != 0 {
                     let row = above.trailing_zeros();
                     above &= above - 1;
@@ -150,35 +150,21 @@ impl Signs {
 }
 
 impl Segment {
-    fn extend(&mut self, basis: &Basis, rows: Rows<'_>, range: std::ops::Range<usize>) {
+    /// Adds the rows of a range, which follow those that are here.
+    fn extend(&mut self, codebook: &Codebook, rows: Rows<'_>, range: std::ops::Range<usize>) {
         let kernels = Kernels::current();
-        let mut projected = vec![0; basis.len()];
+        let block_bytes = code_block_bytes(codebook.groups());
+        let blocks = (self.rows + range.len()).div_ceil(CODE_ROWS);
+        self.blocks.grow(blocks * block_bytes);
+        self.factors.resize(blocks * CODE_ROWS, f32::NAN);
+        let mut coder = codebook.coder();
         for row in range {
             let (values, scale) = rows.get(row);
-            basis.project(kernels, values, &mut projected);
-            self.push(&projected, scale);
+            let Coded { codes, factor } = coder.code(kernels, values, scale);
+            let start = self.rows / CODE_ROWS * block_bytes;
+            write_codes(&mut self.blocks[start..start + block_bytes], self.rows % CODE_ROWS, codes);
+            self.factors[self.rows] = factor;
+            self.rows += 1;
         }
     }
-
-    fn push(&mut self, projected: &[i32], scale: f32) {
-        let block = sign_block_bytes(projected.len());
-        let start = self.rows / SIGN_ROWS * block;
-        if self.rows.is_multiple_of(SIGN_ROWS) {
-            self.blocks.grow(start + block);
-            self.factors.extend([f32::NAN; SIGN_ROWS]);
-        }
-        write_signs(&mut self.blocks[start..start + block], self.rows % SIGN_ROWS, projected);
-        self.factors[self.rows] = factor(projected) * scale;
-        self.rows += 1;
-    }
-}
-
-fn factor(projected: &[i32]) -> f32 {
-    let (mut sizes, mut squares) = (0.0f32, 0.0f32);
-    for &value in projected {
-        let value = value as f32;
-        sizes += value.abs();
-        squares += value * value;
-    }
-    if sizes == 0.0 { 0.0 } else { squares / sizes }
 }

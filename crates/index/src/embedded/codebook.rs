@@ -1,0 +1,392 @@
+//! What rows are rounded to, so that a scan reads few bytes of each: product quantisation, learned from the rows themselves.
+//!
+//! Embeddings lie near a space of fewer dimensions than they have values. It is found by orthogonal iteration on the second
+//! moments of a sample (Golub and Van Loan, *Matrix Computations*, 8.2.4); its axes are shared out to groups so that none varies much more
+//! than another (Ge, He, Ke, Sun, "Optimized Product Quantization", 2013, the parametric solution), and each group of values is
+//! rounded to the nearest of sixteen centroids (Jégou, Douze, Schmid, 2011).
+
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use weir_kernels::{CODES, CodeQuery, Kernels};
+
+/// Embeddings of fewer values keep a direction for each.
+const REDUCED_FROM: usize = 256;
+/// More directions than these cost more than they tell.
+const DIRECTIONS_MAX: usize = 512;
+/// Directions that share a code.
+const GROUP: usize = 4;
+/// Reduced directions are a multiple of so many, whose codes fill a register.
+const DIRECTIONS_MULTIPLE: usize = 32;
+/// Rounds of the iteration that finds the directions: more did not rank better.
+const ROUNDS: usize = 8;
+/// Rounds of the search for centroids (Lloyd, 1982): more did not rank better.
+const CENTROID_ROUNDS: usize = 6;
+/// Below this length a direction is what rounding left of one that the others span.
+const LENGTH_MIN: f32 = 1e-3;
+
+/// Orthogonal directions and the centroids of each group of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Codebook {
+    dimension: usize,
+    /// In int8 as rows are, all with one scale, one after the other and those of a group together.
+    directions: Vec<i8>,
+    /// For each group, for each of its directions, the value of each centroid, of rows whose values along all directions have length one.
+    centroids: Vec<[[f32; CODES]; GROUP]>,
+}
+
+/// A row as its codes tell it.
+pub(crate) struct Coded<'a> {
+    /// One for each group.
+    pub(crate) codes: &'a [u8],
+    /// What the product of a query with the centroids is multiplied by to estimate that with the row: `|x|² / <x, centroids>`, which
+    /// is exact when the query is the row (RaBitQ, Gao and Long, 2024, has it for signs).
+    pub(crate) factor: f32,
+}
+
+/// Room to code rows in.
+pub(crate) struct Coder<'a> {
+    codebook: &'a Codebook,
+    products: Vec<i32>,
+    values: Vec<f32>,
+    codes: Vec<u8>,
+}
+
+impl Codebook {
+    /// Learns from rows of `dimension` values. The same rows in the same order give the same codebook.
+    pub(crate) fn learn(rows: &[Vec<f32>], dimension: usize) -> Codebook {
+        let count = match dimension {
+            ..REDUCED_FROM => dimension,
+            _ => (dimension * 2 / 3).next_multiple_of(DIRECTIONS_MULTIPLE).min(DIRECTIONS_MAX),
+        };
+        let rows: Vec<Vec<f32>> = rows.iter().map(|row| normalised(row)).collect();
+        let directions = shared_out(directions(&rows, dimension, count));
+        let largest = directions.iter().flatten().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
+        let quantise = |x: &f32| (x / largest * 127.0).round() as i8;
+        let values: Vec<Vec<f32>> =
+            rows.par_iter().map(|row| normalised(&products(&directions, row))).collect();
+        let groups = (0..count.div_ceil(GROUP)).into_par_iter();
+        Codebook {
+            dimension,
+            directions: directions.iter().flatten().map(quantise).collect(),
+            centroids: groups.map(|group| centroids(&values, group * GROUP)).collect(),
+        }
+    }
+
+    /// Number of codes of a row.
+    pub(crate) fn groups(&self) -> usize {
+        self.centroids.len()
+    }
+
+    /// Room to code rows in.
+    pub(crate) fn coder(&self) -> Coder<'_> {
+        let directions = self.directions.len() / self.dimension.max(1);
+        Coder {
+            codebook: self,
+            products: vec![0; directions],
+            values: vec![0.0; self.groups() * GROUP],
+            codes: vec![0; self.groups()],
+        }
+    }
+
+    /// A query, which is in int8 as rows are, made ready for the comparison with codes. What it estimates is the product but for a
+    /// factor that is the same for all rows.
+    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> CodeQuery {
+        let mut coder = self.coder();
+        coder.project(kernels, query);
+        let groups = self.centroids.iter().zip(coder.values.as_chunks::<GROUP>().0);
+        let products = |(centroids, values): (&[[f32; CODES]; GROUP], &[f32; GROUP])| {
+            std::array::from_fn(|code| (0..GROUP).map(|i| centroids[i][code] * values[i]).sum())
+        };
+        CodeQuery::new(&groups.map(products).collect::<Vec<_>>())
+    }
+}
+
+impl Coder<'_> {
+    /// The values of a row of int8 along the directions, in integers' units.
+    fn project(&mut self, kernels: &Kernels, row: &[i8]) {
+        (kernels.dot_i8_rows)(row, &self.codebook.directions, &mut self.products);
+        self.values.iter_mut().zip(&self.products).for_each(|(value, product)| *value = *product as f32);
+    }
+
+    /// Rounds a row that stands for `row * scale`.
+    pub(crate) fn code(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> Coded<'_> {
+        self.project(kernels, row);
+        let squares = (kernels.dot)(&self.values, &self.values);
+        let to_unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
+        let mut along = 0.0;
+        let groups = self.values.as_chunks::<GROUP>().0.iter().zip(&self.codebook.centroids);
+        for (code, (values, centroids)) in self.codes.iter_mut().zip(groups) {
+            let values = values.map(|value| value * to_unit);
+            let nearest = nearest(centroids, &values);
+            *code = nearest as u8;
+            along += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
+        }
+        let length = squares.sqrt() * scale;
+        Coded { codes: &self.codes, factor: if along > 0.0 { length / along } else { 0.0 } }
+    }
+}
+
+/// Of the centroids the one nearest to `values`.
+#[inline]
+fn nearest(centroids: &[[f32; CODES]; GROUP], values: &[f32; GROUP]) -> usize {
+    let mut distances = [0.0f32; CODES];
+    for (centroids, value) in centroids.iter().zip(values) {
+        for (distance, centroid) in distances.iter_mut().zip(centroids) {
+            *distance += (centroid - value) * (centroid - value);
+        }
+    }
+    let mut nearest = 0;
+    for code in 1..CODES {
+        if distances[code] < distances[nearest] {
+            nearest = code;
+        }
+    }
+    nearest
+}
+
+/// The centroids of the group whose directions begin with `first`.
+fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
+    let values = |row: &Vec<f32>| std::array::from_fn(|i| row.get(first + i).copied().unwrap_or(0.0));
+    let rows: Vec<[f32; GROUP]> = rows.iter().map(values).collect();
+    let mut centroids = [[0.0; CODES]; GROUP];
+    if rows.is_empty() {
+        return centroids;
+    }
+    for code in 0..CODES {
+        let row = rows[code * rows.len() / CODES];
+        centroids.iter_mut().zip(row).for_each(|(centroids, value)| centroids[code] = value);
+    }
+    for _ in 0..CENTROID_ROUNDS {
+        let (mut sums, mut counts) = ([[0.0f32; CODES]; GROUP], [0.0f32; CODES]);
+        for row in &rows {
+            let nearest = nearest(&centroids, row);
+            counts[nearest] += 1.0;
+            sums.iter_mut().zip(row).for_each(|(sums, value)| sums[nearest] += value);
+        }
+        for (centroids, sums) in centroids.iter_mut().zip(sums) {
+            for code in (0..CODES).filter(|&code| counts[code] > 0.0) {
+                centroids[code] = sums[code] / counts[code];
+            }
+        }
+    }
+    centroids
+}
+
+/// The `count` orthogonal directions along which the rows vary most, and the mean square of the rows along each.
+fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Vec<f32>)> {
+    let mut random = Random(1);
+    let moments = moments(rows, dimension);
+    let mut directions: Vec<Vec<f32>> = (0..count).map(|_| random.vector(dimension)).collect();
+    orthonormalise(&mut directions, &mut random);
+    for _ in 0..ROUNDS {
+        directions = directions.par_iter().map(|direction| products(&moments, direction)).collect();
+        orthonormalise(&mut directions, &mut random);
+    }
+    let dot = Kernels::current().dot;
+    directions
+        .into_par_iter()
+        .map(|direction| (dot(&products(&moments, &direction), &direction), direction))
+        .collect()
+}
+
+/// Puts the directions in groups whose products of mean squares are as equal as may be: the next one that varies most goes to the group
+/// with the smallest product so far that has room.
+fn shared_out(mut directions: Vec<(f32, Vec<f32>)>) -> Vec<Vec<f32>> {
+    directions.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let least = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
+    let mut groups: Vec<(f32, Vec<Vec<f32>>)> = vec![Default::default(); directions.len().div_ceil(GROUP)];
+    // the last group may be smaller
+    let room = |group: usize| (directions.len() - group * GROUP).min(GROUP);
+    let rooms: Vec<usize> = (0..groups.len()).map(room).collect();
+    for (square, direction) in directions {
+        let with_room = groups.iter_mut().zip(&rooms).filter(|((_, group), room)| group.len() < **room);
+        if let Some(((logarithm, group), _)) = with_room.min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b)) {
+            *logarithm += (square.max(least) / least).ln();
+            group.push(direction);
+        }
+    }
+    groups.into_iter().flat_map(|(_, group)| group).collect()
+}
+
+/// The sums over all rows of the products of each two values: a symmetric matrix.
+fn moments(rows: &[Vec<f32>], dimension: usize) -> Vec<Vec<f32>> {
+    let columns = transposed(rows, dimension);
+    columns.par_iter().map(|column| products(&columns, column)).collect()
+}
+
+/// The product of each row of a matrix with a vector.
+fn products(matrix: &[Vec<f32>], vector: &[f32]) -> Vec<f32> {
+    let dot = Kernels::current().dot;
+    matrix.iter().map(|row| dot(row, vector)).collect()
+}
+
+fn transposed(rows: &[Vec<f32>], columns: usize) -> Vec<Vec<f32>> {
+    (0..columns).into_par_iter().map(|column| rows.iter().map(|row| row[column]).collect()).collect()
+}
+
+/// The vector of length one; one of zeros stays.
+fn normalised(vector: &[f32]) -> Vec<f32> {
+    let length = (Kernels::current().dot)(vector, vector).sqrt();
+    let factor = if length > 0.0 { 1.0 / length } else { 0.0 };
+    vector.iter().map(|x| x * factor).collect()
+}
+
+/// Makes the vectors, of which there are no more than they have values, orthogonal and of length one (Gram and Schmidt, twice
+/// over against rounding). What the ones before it span is replaced by a random one.
+fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Random) {
+    let dot = Kernels::current().dot;
+    for i in 0..vectors.len() {
+        let (before, rest) = vectors.split_at_mut(i);
+        let vector = &mut rest[0];
+        let mut passes = 0;
+        while passes < 2 {
+            let length = dot(vector, vector).sqrt();
+            if length > 0.0 {
+                vector.iter_mut().for_each(|x| *x /= length);
+            }
+            for other in before.iter() {
+                let along = dot(vector, other);
+                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+            }
+            passes += 1;
+            if dot(vector, vector).sqrt() < LENGTH_MIN {
+                *vector = random.vector(vector.len());
+                passes = 0;
+            }
+        }
+        let length = dot(vector, vector).sqrt();
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
+struct Random(u64);
+
+impl Random {
+    /// Values from -1 to 1.
+    fn vector(&mut self, len: usize) -> Vec<f32> {
+        (0..len).map(|_| (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIMENSION: usize = 384;
+
+    fn direction(codebook: &Codebook, at: usize) -> Vec<f32> {
+        let directions = codebook.directions.chunks_exact(codebook.dimension);
+        directions.map(|direction| direction.iter().map(|&x| f32::from(x)).collect()).nth(at).unwrap()
+    }
+
+    fn cosine(a: &[f32], b: &[f32]) -> f32 {
+        crate::embedded::dense::cosine(a, b)
+    }
+
+    fn count(codebook: &Codebook) -> usize {
+        codebook.directions.len() / codebook.dimension
+    }
+
+    /// Rows near a space of few dimensions, as those of embeddings are.
+    fn rows(random: &mut Random, count: usize) -> Vec<Vec<f32>> {
+        let axes: Vec<Vec<f32>> = (0..20).map(|_| random.vector(DIMENSION)).collect();
+        let columns = transposed(&axes, DIMENSION);
+        (0..count).map(|_| products(&columns, &random.vector(20))).collect()
+    }
+
+    fn in_int8(row: &[f32]) -> Vec<i8> {
+        let largest = row.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+        row.iter().map(|x| (x / largest * 127.0).round() as i8).collect()
+    }
+
+    #[test]
+    fn directions_are_orthogonal_whatever_the_rows_are() {
+        let mut random = Random(7);
+        let rows: Vec<Vec<f32>> = (0..50).map(|_| random.vector(320)).collect();
+        for rows in [rows, vec![vec![1.0; 320]; 50], vec![vec![0.0; 320]; 3], Vec::new()] {
+            let codebook = Codebook::learn(&rows, 320);
+            assert_eq!((count(&codebook), codebook.groups()), (224, 56));
+            for i in 0..count(&codebook) {
+                for j in 0..i {
+                    let cosine = cosine(&direction(&codebook, i), &direction(&codebook, j));
+                    assert!(cosine.abs() < 0.03, "directions {i} and {j}: {cosine}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_fewer_directions_than_values_in_long_embeddings_and_never_many() {
+        let count = |dimension| {
+            let codebook = Codebook::learn(&[], dimension);
+            (count(&codebook), codebook.groups())
+        };
+        assert_eq!([1, 2, 64, 255].map(count), [(1, 1), (2, 1), (64, 16), (255, 64)]);
+        assert_eq!([256, 384, 1100].map(count), [(192, 48), (256, 64), (512, 128)]);
+    }
+
+    #[test]
+    fn directions_span_the_space_of_the_rows() {
+        let rows = rows(&mut Random(3), 201);
+        let (another, rows) = rows.split_last().unwrap();
+        let codebook = Codebook::learn(rows, DIMENSION);
+        let along = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
+        let kept: f32 = along.map(|cosine| cosine * cosine).sum();
+        assert!(kept > 0.995, "of its squared length {kept} is kept");
+    }
+
+    #[test]
+    fn groups_get_directions_that_vary_much_and_such_that_vary_little() {
+        let of = |squares: &[f32]| shared_out(squares.iter().map(|&square| (square, vec![square])).collect());
+        assert_eq!(
+            of(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]).concat(),
+            [128.0, 16.0, 8.0, 1.0, 64.0, 32.0, 4.0, 2.0]
+        );
+        // the last group of six directions has room for two
+        assert_eq!(of(&[1.0, 1.0, 1.0, 1.0, 1.0, 9.0]).concat(), [9.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn an_estimate_is_near_the_product_and_exact_in_scale() {
+        let kernels = Kernels::current();
+        let rows = rows(&mut Random(5), 1100);
+        let (others, learned) = rows.split_at(100);
+        let codebook = Codebook::learn(learned, DIMENSION);
+        let query = in_int8(&others[0]);
+        let products = codebook.query(kernels, &query);
+        let estimate = |row: &[i8], scale: f32| {
+            let mut coder = codebook.coder();
+            let coded = coder.code(kernels, row, scale);
+            let mut block = vec![0; weir_kernels::code_block_bytes(codebook.groups())];
+            weir_kernels::write_codes(&mut block, 0, coded.codes);
+            let mut factors = [f32::NAN; weir_kernels::CODE_ROWS];
+            factors[0] = coded.factor;
+            let mut scores = [0.0; weir_kernels::CODE_ROWS];
+            products.scan(kernels, &block, &factors, f32::NEG_INFINITY, &mut scores);
+            scores[0]
+        };
+        let of_itself = estimate(&query, 1.0);
+        assert!((estimate(&query, 3.0) / of_itself - 3.0).abs() < 1e-4, "of a row three times as long");
+        let length = |row: &[f32]| cosine(row, row).sqrt();
+        let mut worst = 0.0f32;
+        for other in &others[1..] {
+            let row = in_int8(other);
+            let floats: Vec<f32> = row.iter().map(|&x| f32::from(x)).collect();
+            let scale = length(&others[0]) / length(other);
+            let estimated = estimate(&row, scale) / of_itself;
+            let query: Vec<f32> = query.iter().map(|&x| f32::from(x)).collect();
+            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+            worst = worst.max((estimated - scale * dot(&query, &floats) / dot(&query, &query)).abs());
+        }
+        assert!(worst < 0.15, "{worst}");
+        assert_eq!(estimate(&[0; DIMENSION], 0.0), 0.0, "of a row of zeros");
+    }
+}

@@ -1,0 +1,209 @@
+//! The words of a segment in memory, by first letter and length: what a mistyped one is looked for among.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use tantivy::SegmentReader;
+use tantivy::schema::Field;
+
+/// Words of fewer or more characters are not kept: they are no word's correction.
+const CHARS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Bits of the filter for each word: one in fifty that are not there passes.
+const FILTER_BITS: usize = 16;
+/// Of a number of the filter.
+const BITS: usize = u64::BITS as usize;
+
+/// The terms of a segment's field that have no digit.
+pub(super) struct Words {
+    of_kind: HashMap<(char, usize), OfKind>,
+    /// A Bloom filter of all, because most words that are looked up are in no segment.
+    filter: Vec<u64>,
+}
+
+/// Those of one first letter and length in characters, in ascending order.
+#[derive(Default)]
+struct OfKind {
+    text: String,
+    /// Where in `text` each ends.
+    ends: Vec<u32>,
+    /// A bit for each letter that is in it.
+    letters: Vec<u32>,
+    /// Number of chunks that hold it.
+    chunks: Vec<u32>,
+}
+
+impl Words {
+    /// Reads all terms of the segment once.
+    pub(super) fn read(segment: &SegmentReader, field: Field) -> tantivy::Result<Arc<Words>> {
+        let index = segment.inverted_index(field)?;
+        let mut terms = index.terms().stream()?;
+        let mut words = Words { of_kind: HashMap::new(), filter: Vec::new() };
+        while terms.advance() {
+            if let Ok(term) = std::str::from_utf8(terms.key()) {
+                words.push(term, terms.value().doc_freq);
+            }
+        }
+        words.settle();
+        Ok(Arc::new(words))
+    }
+
+    /// Gives back the room of words to come and makes the filter of those that came.
+    fn settle(&mut self) {
+        let count: usize = self.of_kind.values().map(|of_kind| of_kind.ends.len()).sum();
+        self.filter = vec![0; (count * FILTER_BITS / BITS).next_power_of_two()];
+        for of_kind in self.of_kind.values_mut() {
+            of_kind.text.shrink_to_fit();
+            of_kind.ends.shrink_to_fit();
+            of_kind.letters.shrink_to_fit();
+            of_kind.chunks.shrink_to_fit();
+            for word in (0..of_kind.ends.len()).filter_map(|at| of_kind.word(at)) {
+                let (at, bits) = place(hash(word), self.filter.len());
+                self.filter[at] |= bits;
+            }
+        }
+    }
+
+    /// Adds the next term in ascending order.
+    fn push(&mut self, term: &str, chunks: u32) {
+        let Some(kind) = kind(term).filter(|_| !term.contains(char::is_numeric)) else { return };
+        let of_kind = self.of_kind.entry(kind).or_default();
+        of_kind.text.push_str(term);
+        of_kind.ends.push(of_kind.text.len() as u32);
+        of_kind.letters.push(letters(term));
+        of_kind.chunks.push(chunks);
+    }
+
+    /// Number of chunks that hold the word, whose [`hash`] it is; 0 for none.
+    pub(super) fn chunks_with(&self, word: &str, hash: u64) -> u32 {
+        let (at, bits) = place(hash, self.filter.len());
+        if self.filter[at] & bits != bits {
+            return 0;
+        }
+        let Some(of_kind) = kind(word).and_then(|kind| self.of_kind.get(&kind)) else { return 0 };
+        let at = of_kind.before(word);
+        if of_kind.word(at) == Some(word) { of_kind.chunks[at] } else { 0 }
+    }
+
+    /// Whether a word begins with `beginning`.
+    pub(super) fn has_beginning(&self, beginning: &str) -> bool {
+        let Some(first) = beginning.chars().next() else { return false };
+        CHARS.filter_map(|chars| self.of_kind.get(&(first, chars))).any(|of_kind| {
+            let word = of_kind.word(of_kind.before(beginning));
+            word.is_some_and(|word| word.starts_with(beginning))
+        })
+    }
+
+    /// Calls `visit` with every word that begins as `word` does, has as many characters but for `edits`, and may, by its letters, be that
+    /// many edits away, and with the number of chunks that hold it.
+    pub(super) fn for_each_near<'a>(&'a self, word: &str, edits: usize, mut visit: impl FnMut(&'a str, u32)) {
+        let Some((first, chars)) = kind(word) else { return };
+        let wanted = letters(word);
+        for chars in chars.saturating_sub(edits)..=chars + edits {
+            let Some(of_kind) = self.of_kind.get(&(first, chars)) else { continue };
+            for (at, letters) in of_kind.letters.iter().enumerate() {
+                // an edit takes one letter away and adds another at most
+                if (letters ^ wanted).count_ones() as usize <= 2 * edits
+                    && let Some(word) = of_kind.word(at)
+                {
+                    visit(word, of_kind.chunks[at]);
+                }
+            }
+        }
+    }
+}
+
+impl OfKind {
+    fn word(&self, at: usize) -> Option<&str> {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.text.get(start as usize..*self.ends.get(at)? as usize)
+    }
+
+    /// How many words come before `text`.
+    fn before(&self, text: &str) -> usize {
+        let (mut from, mut to) = (0, self.ends.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            if self.word(middle).is_some_and(|word| word < text) {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        from
+    }
+}
+
+/// The hash of a word.
+pub(super) fn hash(word: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    word.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The bits of a filter of so many numbers that stand for a word: two in one number, by other bits of its hash.
+fn place(hash: u64, len: usize) -> (usize, u64) {
+    let bit = |shift: usize| 1 << (hash >> shift & (BITS as u64 - 1));
+    ((hash >> 12) as usize & (len - 1), bit(0) | bit(6))
+}
+
+fn kind(word: &str) -> Option<(char, usize)> {
+    let mut chars = word.chars();
+    let first = chars.next()?;
+    let count = 1 + chars.count();
+    CHARS.contains(&count).then_some((first, count))
+}
+
+/// A bit for each letter from a to z; other characters share the rest.
+fn letters(word: &str) -> u32 {
+    word.chars().fold(0, |letters, char| {
+        let bit = match char {
+            'a'..='z' => u32::from(char) - u32::from('a'),
+            _ => 26 + u32::from(char) % 6,
+        };
+        letters | 1 << bit
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(all: &[(&str, u32)]) -> Words {
+        let mut words = Words { of_kind: HashMap::new(), filter: Vec::new() };
+        all.iter().for_each(|(word, chunks)| words.push(word, *chunks));
+        words.settle();
+        words
+    }
+
+    #[test]
+    fn words_are_found_with_the_chunks_that_hold_them() {
+        let words =
+            words(&[("a", 1), ("ant", 2), ("apt", 3), ("bee", 4), ("bees", 5), ("b52", 6), ("ähre", 7)]);
+        let held = ["a", "ant", "aps", "apt", "bee", "bees", "b52", "ähre", "", "zoo"];
+        assert_eq!(held.map(|word| words.chunks_with(word, hash(word))), [0, 2, 0, 3, 4, 5, 0, 7, 0, 0]);
+    }
+
+    #[test]
+    fn a_beginning_is_known_whatever_length_the_word_has() {
+        let words = words(&[("beetle", 1), ("bees", 1), ("bus", 1)]);
+        let known = ["b", "bee", "beet", "beetle", "beetles", "bea", "bur", "a", ""];
+        assert_eq!(
+            known.map(|beginning| words.has_beginning(beginning)),
+            [true, true, true, true, false, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn near_words_begin_alike_and_have_letters_and_lengths_alike() {
+        let words = words(&[("baker", 1), ("bakery", 2), ("bakeries", 3), ("bread", 4), ("cakes", 5)]);
+        let near = |word, edits| {
+            let mut near = Vec::new();
+            words.for_each_near(word, edits, |word, chunks| near.push((word, chunks)));
+            near
+        };
+        assert_eq!(near("bakes", 1), [("baker", 1)]);
+        assert_eq!(near("bakes", 2), [("baker", 1), ("bread", 4), ("bakery", 2)]);
+        assert_eq!(near("akers", 1), []);
+    }
+}
