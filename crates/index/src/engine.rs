@@ -121,6 +121,20 @@ impl Engine {
         }
     }
 
+    /// As [`search`](Self::search), on the calling thread.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn blocking_search(
+        &self,
+        caller: &Caller,
+        request: &SearchRequest,
+    ) -> Result<SearchReply, IndexError> {
+        match self {
+            Engine::Embedded(embedded) => embedded.search(caller, request),
+        }
+    }
+
     /// Whether a query can name this field: a document has had it in its metadata, or it is `title`.
     pub fn has_field(&self, name: &str) -> bool {
         match self {

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::block_in_place;
 
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
 use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings, Standing};
-use super::turns::Turns;
+use super::turns::{Turns, may_block};
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
 use crate::metrics::Metrics;
@@ -256,6 +257,13 @@ impl Scheduler {
             Lane::Interactive => {
                 let tokens = batches.iter().map(|batch| batch.tokens).sum();
                 batches.iter_mut().for_each(queued);
+                if may_block()
+                    && self.0.interactive.is_idle()
+                    && let [batch] = &mut *batches
+                    && let Some(made) = block_in_place(|| self.0.interactive.lead_here(batch))
+                {
+                    return Ok(made);
+                }
                 let admit = |load| self.0.admit(load, tokens);
                 self.0.interactive.push(batches, InferenceError::Stopping, admit)?;
             }

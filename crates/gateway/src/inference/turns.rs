@@ -3,13 +3,12 @@
 //! More at once would finish no earlier, and each of them would keep a thread, its memory, and a share of the cores from those who
 //! answer requests.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::Semaphore;
+use tokio::task::{JoinError, block_in_place};
 
 use super::pool::stand_by;
 
@@ -64,18 +63,25 @@ impl Turns {
         Duration::from_micros(micros.saturating_mul(waiting as u64) / self.count as u64)
     }
 
-    /// Runs `work` when its turn comes. What it hands to blocking threads runs on those of these turns.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs `work` when its turn comes: on this thread when nobody else computes or waits, because to wake another one takes as long as
+    /// many a search; else on a thread for searches.
+    ///
+    /// # Errors
+    /// When the work panicked on such a thread, or these were stopped.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         let line = InLine::new(&self.waiting);
         let _place = self.places.acquire().await;
         drop(line);
         let started = Instant::now();
-        let mut work = pin!(work);
-        let done = poll_fn(|context| {
-            let _inside = self.threads.enter();
-            work.as_mut().poll(context)
-        })
-        .await;
+        let is_alone =
+            self.places.available_permits() + 1 == self.count && self.waiting.load(Ordering::Relaxed) == 0;
+        let done = match is_alone && may_block() {
+            true => Ok(block_in_place(work)),
+            false => self.threads.spawn_blocking(work).await,
+        };
         self.took(started.elapsed());
         done
     }
@@ -86,6 +92,11 @@ impl Turns {
         // two that end at one instant may lose one of them, which is no harm
         self.mean_micros.store(before - before.div_ceil(NEWEST) + micros, Ordering::Relaxed);
     }
+}
+
+/// Whether the runtime has other threads that take over what this one would do while it computes.
+pub(super) fn may_block() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// One that waits, until it is dropped.
@@ -106,6 +117,7 @@ impl Drop for InLine<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::sync::{Arc, RwLock};
 
     use super::*;
@@ -128,9 +140,7 @@ mod tests {
                     now.fetch_sub(1, Ordering::SeqCst);
                     std::thread::current().name().map(str::to_owned)
                 };
-                tokio::spawn(
-                    async move { turns.run(async { tokio::task::spawn_blocking(work).await }).await },
-                )
+                tokio::spawn(async move { turns.run(work).await })
             };
             let mut searches: Vec<_> = (0..2 + 7).map(|_| search()).collect();
             tokio::task::yield_now().await;
@@ -156,11 +166,15 @@ mod tests {
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
         let runtime = Builder::new_current_thread().build().unwrap();
+        let gate = Arc::new(RwLock::new(()));
+        let closed = gate.write().unwrap();
         runtime.block_on(async {
-            let first = turns.run(std::future::pending::<()>());
-            let second = turns.run(std::future::pending::<()>());
-            let mut first = Box::pin(first);
-            let mut second = Box::pin(second);
+            let work = || {
+                let gate = gate.clone();
+                move || drop(gate.read())
+            };
+            let mut first = Box::pin(turns.run(work()));
+            let mut second = Box::pin(turns.run(work()));
             poll_fn(|context| {
                 assert!(
                     first.as_mut().poll(context).is_pending() && second.as_mut().poll(context).is_pending()
@@ -171,6 +185,23 @@ mod tests {
             assert_eq!(turns.waiting.load(Ordering::Relaxed), 1);
             drop(second);
             assert_eq!(turns.waiting.load(Ordering::Relaxed), 0);
+            drop(closed);
+        });
+    }
+
+    #[test]
+    fn who_is_alone_computes_on_the_calling_thread_and_whoever_is_not_on_another() {
+        let threads = search_threads(2).unwrap();
+        let turns = Turns::new(2, threads.handle().clone());
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let name = || std::thread::current().name().map(str::to_owned);
+        runtime.block_on(async {
+            let here = turns.run(name).await.unwrap();
+            assert_eq!(here, name());
+            let other = turns.places.acquire().await.unwrap();
+            assert_eq!(turns.run(name).await.unwrap().as_deref(), Some("search"));
+            drop(other);
+            assert_eq!(turns.run(name).await.unwrap(), here);
         });
     }
 }

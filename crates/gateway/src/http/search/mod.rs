@@ -22,6 +22,7 @@ use weir_api::{
     BatchItem, BatchReply, Code, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
     SearchRequest, Timings,
 };
+use weir_index::IndexError;
 use weir_policy::Caller;
 
 pub(super) use plan::{read_filter, sort_keys};
@@ -116,8 +117,10 @@ impl Call {
             Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
         };
         plan.search.embedding = embedding.vector;
-        let search = plan.collection.engine.search(&self.caller, plan.search.clone());
-        let found = gateway.scheduler.turns().run(search).await;
+        let (engine, caller, search) =
+            (plan.collection.engine.clone(), self.caller.clone(), plan.search.clone());
+        let found = gateway.scheduler.turns().run(move || engine.blocking_search(&caller, &search)).await;
+        let found = found.unwrap_or(Err(IndexError::Interrupted));
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
         let hits = std::mem::take(&mut found.hits);
         let page = rescore::page(gateway, &plan, hits, self.started + time.mul_f64(RESCORING_SHARE)).await?;

@@ -180,13 +180,34 @@ impl Fields {
     /// The documents of which a slot is visible.
     pub(crate) fn documents_of(&self, tombstones: &Tombstones, selection: Option<&Selection>) -> Vec<u64> {
         let mut words = vec![0; self.segments.len() * SEGMENT_WORDS];
-        for (segment, rows) in self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)) {
-            for (row, &first) in (0..).zip(&segment.first_slots) {
-                let is_selected =
-                    |selection: &Selection| segment.slots(row as usize).any(|slot| selection.contains(slot));
-                if tombstones.is_live(first) && selection.is_none_or(is_selected) {
+        let Some(selection) = selection else {
+            for (segment, rows) in self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)) {
+                for (row, _) in
+                    (0..).zip(&segment.first_slots).filter(|(_, first)| tombstones.is_live(**first))
+                {
                     set_bits(rows, row, row + 1);
                 }
+            }
+            return words;
+        };
+        let mut segments = self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)).peekable();
+        let (mut row, mut end) = (0, 0);
+        for slot in selection
+            .slots()
+            .take_while(|slot| self.segments.last().is_some_and(|last| *slot < last.end_slot))
+        {
+            if slot < end {
+                continue; // of the same document as the one before
+            }
+            while segments.next_if(|(segment, _)| segment.end_slot <= slot).is_some() {
+                row = 0;
+            }
+            let Some((segment, rows)) = segments.peek_mut() else { break };
+            row = segment.row_of(slot, row);
+            let slots = segment.slots(row);
+            end = slots.end;
+            if tombstones.is_live(slots.start) {
+                set_bits(rows, row as u32, row as u32 + 1);
             }
         }
         words
@@ -215,6 +236,17 @@ type Rows = Box<[u64; SEGMENT_WORDS]>;
 impl Segment {
     fn first_slot(&self) -> u32 {
         self.first_slots.first().copied().unwrap_or(self.end_slot)
+    }
+
+    /// The row that a slot of the segment belongs to, which is `from` or after it: most often soon after it.
+    fn row_of(&self, slot: u32, from: usize) -> usize {
+        let rest = &self.first_slots[from..];
+        let mut steps = 1;
+        while rest.get(steps).is_some_and(|&first| first <= slot) {
+            steps *= 2;
+        }
+        let (near, far) = (steps / 2, steps.min(rest.len()));
+        from + near + rest[near..far].partition_point(|&first| first <= slot).saturating_sub(1)
     }
 
     fn slots(&self, row: usize) -> Range<u32> {
