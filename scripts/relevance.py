@@ -9,7 +9,9 @@ estimate sees of the hits through the example `relevance_features`. Then, for ea
   relevant;
 - answerable or not: area under the ROC of a set's own queries against those of another set asked of its collection, by
   the best relevance among the hits, with the same curves, beside raw top-1 cosine;
-- feedback: the calibration error when some judged hits of the set refine the curves.
+- feedback: the calibration error when some judged hits of the set refine the curves;
+- the limit: the calibration error if the share of relevant hits were known, that of judged hits alone, and that of
+  curves that are fitted so that the worst set is least bad, with the set left out and with all judgments of all sets.
 
     cargo build --release --workspace --example relevance_features
     scripts/relevance.py --data /path/to/sets --work /tmp/relevance --plot docs/benchmarks/relevance.svg
@@ -35,6 +37,7 @@ from statistics import fmean as mean
 from typing import Any
 
 import quality
+from evaluation_sets import EvaluationSet, Gateway, ingest, load_set
 
 SETS = ("scifact", "cranfield", "cacm", "xquad_en", "dbpedia_entity_subset5k", "trecqa")
 KINDS = ("hybrid", "dense", "lexical")
@@ -50,16 +53,21 @@ PRIOR = (1.0, 0.25)
 FEEDBACK = (10, 30, 100)
 REPEATS = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
+# The threshold whose results are shown pair by pair.
+THRESHOLD = 0.2
+# Curves that are tried in search of the least worst ones.
+TRIALS = 200
 
 
 @dataclass(frozen=True)
 class Hit:
-    """What the estimate sees of one hit, and whether it was judged relevant."""
+    """What the estimate sees of a hit, what the product says of it, whether it is relevant, whether anybody judged."""
 
     nearness: float
     gap: float
     shipped: float
     relevant: float
+    judged: bool
 
 
 @dataclass(frozen=True)
@@ -268,11 +276,67 @@ def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Curve
         + " |" * len(FEEDBACK)
     )
     print(f"| all pairs together | | | | {pooled:.3f} | |" + " |" * len(FEEDBACK))
+    print_limits(asked, kind, sets, curves)
     print_areas(asked, kind, sets, curves)
     print_thresholds(asked, kind, sets, curves)
     if plot:
         plot.write_text(reliability_plot(own), encoding="utf-8")
     return fit(asked, kind, sets)
+
+
+def print_limits(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+    """Prints what would make the calibration error smaller, and what that of the product's coefficients is."""
+    everything = least_worst(asked, kind, sets)
+    print("\n| set | never judged | ECE of judged hits | share known | for the worst | the same, all sets | shipped |")
+    print("|---|---|---|---|---|---|---|")
+    errors = []
+    for name in sets:
+        hits = [hit for query in asked[name, name] for hit in query.hits[kind]]
+        odds = [(curves[name].log_odds(hit), hit.relevant) for hit in hits]
+        of_judged = [(sigmoid(curves[name].log_odds(hit)), hit.relevant) for hit in hits if hit.judged]
+        # where relevant documents are listed and no others, judged hits are always right
+        both = f"{calibration_error(of_judged):.3f}" if min(y for _, y in of_judged) == 0.0 else ""
+        shift = shift_to_share(odds)
+        known = calibration_error([(sigmoid(log_odds + shift), y) for log_odds, y in odds])
+        left_out = least_worst(asked, kind, [other for other in sets if other != name])
+        found = [calibration_error(flat(judged(asked[name, name], kind, curve))) for curve in (left_out, everything)]
+        errors.append((known, *found, calibration_error([(hit.shipped, hit.relevant) for hit in hits])))
+        unjudged = 100 * mean(float(not hit.judged) for hit in hits)
+        print(f"| {name} | {unjudged:.0f} % | {both} |" + "".join(f" {error:.3f} |" for error in errors[-1]))
+    print("| mean of the sets | | |" + "".join(f" {mean(column):.3f} |" for column in zip(*errors, strict=True)))
+
+
+def shift_to_share(odds: list[tuple[float, float]]) -> float:
+    """What added to all log-odds makes the mean probability of (log-odds, label) pairs the share of their labels."""
+    share, low, high = sum(y for _, y in odds), -20.0, 20.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_much = sum(sigmoid(log_odds + middle) for log_odds, _ in odds) > share
+        low, high = (low, middle) if is_much else (middle, high)
+    return (low + high) / 2
+
+
+def least_worst(asked: Asked, kind: str, sets: list[str]) -> Curve:
+    """The curves whose largest calibration error over the sets is least, as far as a random search finds them."""
+    found = fit(asked, kind, sets)
+    lists = [[hit for query in asked[name, name] for hit in query.hits[kind]] for name in sets]
+
+    def worst(curve: Curve) -> float:
+        return max(calibration_error([(sigmoid(curve.log_odds(hit)), hit.relevant) for hit in one]) for one in lists)
+
+    random, step, least = Random(0), 0.2, worst(found)  # noqa: S311 - not for secrets
+    for _ in range(TRIALS):
+        moved = (
+            value + random.gauss(0.0, step * max(abs(value), 0.3))
+            for value in (found.best, found.gap, found.unanswerable)
+        )
+        trial = Curve(found.answerable, *moved)
+        error = worst(trial)
+        if error < least:
+            found, least, step = trial, error, step * 1.5
+        else:
+            step = max(step * 0.95, 0.01)
+    return found
 
 
 def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
@@ -313,6 +377,11 @@ def print_thresholds(asked: Asked, kind: str, sets: list[str], curves: dict[str,
             foreign = mean(kept(asked[name, other], curves[name], least) for other in sets if other != name)
             cells.append(f" {100 * kept(asked[name, name], curves[name], least):.0f} / {100 * foreign:.0f} % |")
         print(f"| {least} |" + "".join(cells))
+    print(f"\n| collection, queries that get a result at {THRESHOLD} |" + "".join(f" {name} |" for name in sets))
+    print("|---|" + "---|" * len(sets))
+    for name in sets:
+        shares = [100 * kept(asked[name, other], curves[name], THRESHOLD) for other in sets]
+        print(f"| {name} |" + "".join(f" {share:.0f} % |" for share in shares))
 
 
 def reliability_plot(own: dict[str, list[tuple[float, float]]]) -> str:
@@ -359,7 +428,7 @@ def gateway(binary: Path, model: Path, work: Path) -> Iterator[str]:
         server.wait(timeout=60)
 
 
-def embeddings(connection: quality.Gateway, texts: list[str]) -> list[list[float]]:
+def embeddings(connection: Gateway, texts: list[str]) -> list[list[float]]:
     """Embeds texts."""
     found: list[list[float]] = []
     for at in range(0, len(texts), 64):
@@ -368,15 +437,15 @@ def embeddings(connection: quality.Gateway, texts: list[str]) -> list[list[float
     return found
 
 
-def collect(data: dict[str, quality.EvaluationSet], options: argparse.Namespace) -> None:
+def collect(data: dict[str, EvaluationSet], options: argparse.Namespace) -> None:
     """Ingests what isn't there, embeds all queries, and writes what the estimate sees into `work/seen`."""
     work: Path = options.work
     searches: dict[str, str] = {}
-    with gateway(options.binary, options.model, work) as url, closing(quality.Gateway(url)) as connection:
+    with gateway(options.binary, options.model, work) as url, closing(Gateway(url)) as connection:
         there = {one["name"] for one in connection.call("GET", "/v1/collections")["data"]}
         for name, one in data.items():
             if collection_name(name) not in there:
-                quality.ingest(connection, collection_name(name), one.documents)
+                ingest(connection, collection_name(name), one.documents)
             lines = zip(one.queries.values(), embeddings(connection, list(one.queries.values())), strict=True)
             searches[name] = "".join(json.dumps({"query": text, "embedding": row}) + "\n" for text, row in lines)
     with closing(sqlite3.connect(work / "data" / "store.sqlite3")) as store:
@@ -396,7 +465,7 @@ def collection_name(name: str) -> str:
     return name.replace("_", "-")
 
 
-def read(data: dict[str, quality.EvaluationSet], work: Path) -> Asked:
+def read(data: dict[str, EvaluationSet], work: Path) -> Asked:
     """What was collected, with the judgments."""
     asked: Asked = {}
     for collection in data:
@@ -413,7 +482,8 @@ def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
     """One line of the example's output."""
     hits = {
         kind: [
-            Hit(near, gap, shipped, float(scores.get(document, 0) > 0)) for document, near, gap, shipped in seen[kind]
+            Hit(near, gap, shipped, float(scores.get(document, 0) > 0), document in scores)
+            for document, near, gap, shipped in seen[kind]
         ]
         for kind in KINDS
     }
@@ -437,7 +507,7 @@ def main(arguments: list[str]) -> int:
         print(f"relevance: SKIPPED, no data folder at `{options.data}`; name one with --data")
         return 0
     options.work.mkdir(parents=True, exist_ok=True)
-    data = {name: quality.load_set(Path(options.data) / name) for name in options.sets}
+    data = {name: load_set(Path(options.data) / name) for name in options.sets}
     if not options.again:
         collect(data, options)
     asked = read(data, options.work)

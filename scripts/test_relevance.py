@@ -6,7 +6,7 @@ import math
 import unittest
 
 import relevance
-from relevance import Hit
+from relevance import Hit, Query
 
 
 class RelevanceTest(unittest.TestCase):
@@ -28,10 +28,36 @@ class RelevanceTest(unittest.TestCase):
         self.assertAlmostEqual(relevance.logistic(rows, (0.0,), (math.inf,))[0], math.log(3), places=6)
         self.assertLess(relevance.logistic(rows, (0.0,), (0.1,))[0], 0.02)
 
+    def test_a_shift_makes_the_mean_probability_the_share_of_labels(self) -> None:
+        self.assertAlmostEqual(relevance.shift_to_share([(0.5, 1.0), (0.5, 1.0), (0.5, 0.0)]), math.log(2) - 0.5)
+        self.assertAlmostEqual(relevance.shift_to_share([(2.0, 1.0), (-2.0, 0.0)]), 0.0)
+
+    def test_the_least_worst_curves_are_better_at_their_worst_than_the_fitted_ones(self) -> None:
+        def query(nearness: float, relevant: float) -> Query:
+            return Query({"hybrid": [Hit(nearness, 0.2, 0.0, relevant, judged=True)]}, nearness)
+
+        # two sets where the hit answers, one where it doesn't: the fit leans to the two
+        answers = {"a": 1.0, "b": 1.0, "c": 0.0}
+        asked = {
+            (collection, queries): [query(0.6, answers[collection]) if collection == queries else query(0.1, 0.0)]
+            for collection in answers
+            for queries in answers
+        }
+
+        def worst(curve: relevance.Curve) -> float:
+            return max(
+                relevance.calibration_error(relevance.flat(relevance.judged(asked[name, name], "hybrid", curve)))
+                for name in answers
+            )
+
+        least = relevance.least_worst(asked, "hybrid", list(answers))
+        self.assertGreater(worst(relevance.fit(asked, "hybrid", list(answers))), 0.6)
+        self.assertLess(worst(least), 0.51)
+
     def test_the_curves_are_those_of_the_product(self) -> None:
-        curve = relevance.Curve((-22.11, 48.44), 0.265, 4.094, 0.577)
-        for nearness, gap, expected in ((0.7, 0.0, 0.56586), (0.7, 0.5, 0.14402), (0.4, 0.0, 0.20606)):
-            seen = relevance.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, 0.0)))
+        curve = relevance.Curve((-21.94, 49.31), 0.312, 3.967, 0.590)
+        for nearness, gap, expected in ((0.7, 0.0, 0.57737), (0.7, 0.5, 0.15822), (0.4, 0.0, 0.25798)):
+            seen = relevance.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, 0.0, judged=True)))
             self.assertAlmostEqual(seen, expected, places=4)
 
 
