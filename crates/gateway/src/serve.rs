@@ -158,12 +158,15 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
 /// Asks upstreams for what is not known of them, and makes the default collection if it waited for that. An upstream that can't be
 /// reached is asked again when it is first needed.
 async fn ask_upstreams(models: Models, collections: Collections) {
+    let is_known = || models.default_model().is_some_and(|model| model.dimension().is_some());
+    let was_known = is_known();
     for model in models.iter() {
         if let Err(error) = model.learn_dimension().await {
             tracing::warn!(model = model.id, %error, "the length of its embeddings is not known yet");
         }
     }
-    if models.default_model().is_some_and(|model| model.dimension().is_some())
+    if !was_known
+        && is_known()
         && let Err(error) = collections.create_default().await
     {
         tracing::warn!(%error, "the default collection could not be made yet");
