@@ -16,8 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use futures_util::StreamExt;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use weir_api::{
     BatchItem, BatchReply, Code, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
     SearchRequest, Timings,
@@ -71,23 +73,32 @@ pub(super) async fn search(
     Ok(Json(SearchAnswer::Batch(BatchReply { replies, took_ms: ms(started.elapsed()) })))
 }
 
-/// The reply to each of `queries`, or why there is none.
+/// The reply to each of `queries`, or why there is none. Each is a task of its own, because one that computes holds up its task; they end
+/// with this one.
 async fn all(call: Arc<Call>, queries: Vec<RawJson>, id: Option<String>) -> Vec<BatchItem> {
-    let answers = queries.into_iter().enumerate().map(|(index, query)| {
-        let (call, id) = (call.clone(), id.clone());
-        async move {
+    let places = Arc::new(Semaphore::new(BATCH_CONCURRENCY));
+    let mut tasks = JoinSet::new();
+    for (index, query) in queries.into_iter().enumerate() {
+        let (call, id, places) = (call.clone(), id.clone(), places.clone());
+        let answer = async move {
+            let _place = places.acquire().await;
             let started = Instant::now();
             let answer = match weir_api::parse(query.text().as_bytes()) {
                 Ok(request) => call.one(request, started).await,
                 Err(invalid) => Err(invalid.into()),
             };
-            match answer {
+            let item = match answer {
                 Ok(reply) => BatchItem::Reply(Box::new(reply)),
                 Err(error) => BatchItem::Problem(Box::new(error.in_item("queries", index).into_problem(id))),
-            }
-        }
-    });
-    futures_util::stream::iter(answers).buffered(BATCH_CONCURRENCY).collect().await
+            };
+            (index, item)
+        };
+        tasks.spawn(answer.in_current_span());
+    }
+    // a panic goes on in this task, whose caller hears of it
+    let mut items = tasks.join_all().await;
+    items.sort_unstable_by_key(|(index, _)| *index);
+    items.into_iter().map(|(_, item)| item).collect()
 }
 
 /// One HTTP request, which may hold several searches.
