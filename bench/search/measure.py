@@ -41,6 +41,8 @@ BOUNDS = (1, 10, 100, 500)
 THREADS = (1, 2, 4)
 QUERIES_PER_TURN = 100
 TUNING_QUERIES = 200
+# Ours asks once a second how many cores it may use: a process that was bound to others is left in peace for longer.
+REBOUND_SECONDS = 1.2
 RECALL_WANTED = 0.99
 # Rounds that count have at least so many, so that every query is asked; the first does not count.
 ROUNDS_MIN = 3
@@ -139,6 +141,8 @@ def measure_places(run: Run, processes: list[Process], places: list[Place]) -> N
         for group, cores in zip(by_cores, (run.cores[-1:], run.cores), strict=True):
             for process in processes:
                 process.bind(cores)
+            if not run.is_tiny:
+                time.sleep(REBOUND_SECONDS)
             for place in group:
                 turns = [process for process in processes if takes(process.engine, place)]
                 order.shuffle(turns)

@@ -85,6 +85,16 @@ impl Mapped {
         &self.path
     }
 
+    /// Enters every page into the process's tables now, where the system can, so that no reader waits for that later. The pages
+    /// then count as memory of the process.
+    pub fn prefault(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.map {
+            // an older system can't: pages are then entered as they are read
+            map.advise(memmap2::Advice::PopulateRead).ok();
+        }
+    }
+
     /// CRC-32 (the polynomial of gzip and PNG) of the mapped bytes. Reads all of them.
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self)

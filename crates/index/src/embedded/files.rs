@@ -75,6 +75,17 @@ impl MappedFiles {
     }
 }
 
+impl MappedFiles {
+    /// Prepares what searches read all over, so that the first ones wait for no page.
+    pub(crate) fn prefault(&self) {
+        self.slots.prefault();
+        if let Some(vectors) = &self.vectors {
+            vectors.i8.prefault();
+            vectors.scales.prefault();
+        }
+    }
+}
+
 /// A file of which a search needs a few places only. A large one is read, not mapped: mapped pages count as memory of the process,
 /// those around the ones that were asked for too, and in the end the file would be there as a whole.
 #[derive(Debug)]

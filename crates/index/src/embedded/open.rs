@@ -113,6 +113,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     check_files(folder, settings.dimension, &head)?;
     let codes = read_codes(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
+    mapped.prefault();
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
