@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+/// Two runs that rank alike differ by less: their figures are rounded differently.
+const ROUNDING: f64 = 1e-9;
 /// How often the queries are drawn anew.
 const SAMPLES: usize = 10_000;
 /// Where the interval of 95 % begins among the sorted samples; it ends as far from the other end.
@@ -43,14 +45,14 @@ impl Difference {
         }
     }
 
-    /// Whether the whole interval is below 0.
+    /// Whether the whole interval is below 0 by more than rounding.
     pub(super) fn is_worse(&self) -> bool {
-        self.high < 0.0
+        self.high < -ROUNDING
     }
 
-    /// Whether the whole interval is above 0.
+    /// Whether the whole interval is above 0 by more than rounding.
     pub(super) fn is_better(&self) -> bool {
-        self.low > 0.0
+        self.low > ROUNDING
     }
 }
 
@@ -101,6 +103,10 @@ mod tests {
         let found = Difference::of(&[vec![0.0; 3]]);
         assert!(!found.is_better() && !found.is_worse());
         assert_eq!(Difference::of(&[]).mean, 0.0);
+        for rounding in [1e-12, -1e-12] {
+            let found = Difference::of(&[vec![rounding; 3]]);
+            assert!(!found.is_better() && !found.is_worse());
+        }
     }
 
     #[test]
