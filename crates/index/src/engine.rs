@@ -113,12 +113,8 @@ impl Engine {
     /// # Errors
     /// An embedding that is missing or does not fit, a fusion weight that is not a number, and damage.
     pub async fn search(&self, caller: &Caller, request: SearchRequest) -> Result<SearchReply, IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => {
-                let caller = caller.clone();
-                blocking(move || embedded.search(&caller, &request)).await
-            }
-        }
+        let (engine, caller) = (self.clone(), caller.clone());
+        blocking(move || engine.blocking_search(&caller, &request)).await
     }
 
     /// As [`search`](Self::search), on the calling thread.

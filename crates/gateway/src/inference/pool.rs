@@ -313,7 +313,7 @@ impl Pool {
     }
 
     /// Computes a micro-batch on the calling thread, with the help of the pool's, when it is short and none of them has work: to wake one
-    /// and be woken by it takes a fifth of the time of a short text.
+    /// and be woken by it takes long beside a short text.
     pub(super) fn lead_here(&self, batch: &mut MicroBatch) -> Option<Embedded> {
         thread_local! {
             static SCRATCH: RefCell<SplitScratch> = RefCell::new(SplitScratch::new());

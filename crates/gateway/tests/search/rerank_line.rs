@@ -1,9 +1,10 @@
-//! The line before a reranker that runs here: who leaves it, and who finds it full.
+//! The lines before models that run here: who leaves the reranker's, who finds it full, and who need not stand in one.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -16,7 +17,7 @@ use weir_gateway::metrics::Metrics;
 
 use crate::in_repository;
 
-/// A scheduler with one thread for each lane, and the tiny models `bert`, which embeds, and `ce`, which reranks.
+/// A scheduler with one thread for each lane, and models: `embedder`, and the tiny `ce`, which reranks.
 struct Line {
     models: Models,
     scheduler: Scheduler,
@@ -27,13 +28,18 @@ struct Line {
 
 impl Line {
     fn with(variables: &[(&str, &str)]) -> Line {
+        Line::of("fixtures/tiny/bert", variables)
+    }
+
+    fn of(embedder: &str, variables: &[(&str, &str)]) -> Line {
         let folder = tempfile::tempdir().unwrap();
-        let table = |id: &str, name: &str| {
-            let model: PathBuf = in_repository(&format!("fixtures/tiny/{name}"));
+        let table = |id: &str, model: &str| {
+            let model: PathBuf = in_repository(model);
             format!("[[models]]\nid = \"{id}\"\nfolder = {model:?}\nprecision = \"f32\"\n")
         };
         let file = folder.path().join("weir.toml");
-        std::fs::write(&file, table("bert", "bert") + &table("ce", "bert-classifier")).unwrap();
+        std::fs::write(&file, table("embedder", embedder) + &table("ce", "fixtures/tiny/bert-classifier"))
+            .unwrap();
         let mut all = vec![("WEIR_INFERENCE_THREADS", "1")];
         all.extend(variables);
         let flags = Flags {
@@ -74,14 +80,14 @@ fn run(test: impl Future<Output = ()>) {
 
 /// Begins with it, or goes on as far as it can now.
 async fn is_waiting<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> bool {
-    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 
 #[test]
 fn who_leaves_the_line_is_not_computed() {
     const AHEAD: usize = 5_000;
     let line = Line::with(&[]);
-    let model = line.models.get("bert").unwrap();
+    let model = line.models.get("embedder").unwrap();
     let texts = (0..AHEAD).map(|number| model.query_input(&format!("{} {number}", "stone ".repeat(40))));
     let terms = Terms { lane: Lane::Interactive, caching: Caching::Off, until: None };
     let texts: Vec<_> = texts.collect();
@@ -112,6 +118,42 @@ fn a_full_line_refuses_and_has_room_again_when_somebody_leaves() {
             assert_eq!(refused, Err(InferenceError::TooMany { queued, limit: 1 }));
         }
         assert_eq!(line.rerank(100).await.unwrap().len(), 100);
+    });
+    line.scheduler.stop();
+}
+
+#[test]
+fn a_short_text_that_is_alone_is_embedded_by_the_thread_that_asks() {
+    // the tiny one is too narrow to be shared out
+    let line = Line::of("models/all-MiniLM-L6-v2", &[("WEIR_INFERENCE_THREADS", "2")]);
+    let model = line.models.get("embedder").unwrap();
+    let embed = || {
+        let terms = Terms { lane: Lane::Interactive, caching: Caching::Off, until: None };
+        line.scheduler.embed(model, vec![model.query_input("a weir of stone")], terms)
+    };
+    let mut expected = None;
+    run(async {
+        // this runtime has no other thread that could take over meanwhile
+        let mut elsewhere = pin!(embed());
+        assert!(is_waiting(&mut elsewhere).await);
+        expected = Some(elsewhere.await.unwrap().embeddings);
+    });
+    let several = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    several.block_on(async {
+        let (mut tries, mut at_once) = (0, 0);
+        while at_once < 3 {
+            tries += 1;
+            assert!(tries < 1_000, "a thread that has nothing to do may be late, but not always");
+            let mut here = pin!(embed());
+            let first = poll_fn(|context| Poll::Ready(here.as_mut().poll(context))).await;
+            let (is_at_once, made) = match first {
+                Poll::Ready(made) => (true, made),
+                Poll::Pending => (false, here.await),
+            };
+            assert_eq!(Some(made.unwrap().embeddings), expected);
+            at_once = if is_at_once { at_once + 1 } else { 0 };
+            std::thread::sleep(Duration::from_millis(5));
+        }
     });
     line.scheduler.stop();
 }

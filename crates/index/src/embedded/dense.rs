@@ -21,8 +21,9 @@ use crate::IndexError;
 const COMPARED: (usize, usize) = (3, 300);
 /// Of every so many rows one is compared in int8 at least: among more rows, codes tell less about the best.
 const COMPARED_SHARE: usize = 1000;
-/// Two in five of those that are asked for are scored again in half precision, and at least so many. Cosines in int8 are
-/// off by about 0.0005: what that may exchange are neighbours among the last three fifths.
+/// Of those that are asked for so large a part is scored again in half precision, and at least so many are: rounding to int8 may exchange
+/// neighbours, which matters little further down.
+const RESCORED_SHARE: (usize, usize) = (2, 5);
 const RESCORED_MIN: usize = 40;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
@@ -90,7 +91,7 @@ pub(crate) fn search(
     let mut rescored = candidates.len();
     if candidates.len() > kept {
         compare(kernels, vectors, (&quantised, scale), &mut candidates, kept);
-        rescored = (kept * 2 / 5).max(RESCORED_MIN);
+        rescored = (kept * RESCORED_SHARE.0 / RESCORED_SHARE.1).max(RESCORED_MIN);
         candidates.select_nth_unstable_by(rescored - 1, ScoredSlot::by_rank);
     }
     rescore(kernels, vectors, query, &mut candidates[..rescored])?;
@@ -203,7 +204,7 @@ fn compare(
 }
 
 /// Symmetric int8 with one scale for the whole row: `value ≈ quantised * scale`, quantised in -127..=127.
-fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
+pub(super) fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
     let largest = values.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
     let scale = largest / 127.0;
     if scale == 0.0 {

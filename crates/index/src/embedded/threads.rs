@@ -15,7 +15,7 @@ pub(super) fn start() {
 }
 
 /// How many can work side by side; the process may have been bound to fewer cores since they were started.
-pub(super) fn available() -> usize {
+fn available() -> usize {
     static ANSWER: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let mut answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
     match *answer {

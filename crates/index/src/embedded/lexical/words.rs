@@ -9,7 +9,7 @@ use tantivy::schema::Field;
 
 /// Words of fewer or more characters are not kept: they are no word's correction.
 const CHARS: std::ops::RangeInclusive<usize> = 2..=64;
-/// Bits of the filter for each word: one in fifty that are not there passes.
+/// Bits of the filter for each word, at least: few that are not there pass.
 const FILTER_BITS: usize = 16;
 /// Of a number of the filter.
 const BITS: usize = u64::BITS as usize;
