@@ -10,6 +10,7 @@ mod pool;
 mod pseudo;
 mod rerank;
 mod scheduler;
+mod team;
 mod turns;
 mod upstream;
 
