@@ -25,25 +25,33 @@ install_emulator() {
         "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
 }
 
+# Whether version $1 of the compiler is the one that Cargo.toml asks for, or later.
+is_new_enough() {
+    local wanted
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    [ "$(printf '%s\n' "$wanted" "$1" | sort -V | head -1)" = "$wanted" ]
+}
+
 # Whether the compiler $RUSTC (or the pinned one) starts, is new enough, and has the target's standard library.
 has_target() {
-    local version wanted
+    local version
     version=$("${RUSTC:-rustc}" --version 2>/dev/null | cut -d' ' -f2) || return
-    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-    [ "$(printf '%s\n' "$wanted" "$version" | sort -V | head -1)" = "$wanted" ] &&
-        [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$target")" ]
+    is_new_enough "$version" && [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$target")" ]
 }
 
 # Unpacks Debian's compiler and both its standard libraries into .cache, without touching what the system has installed.
 # `rustc-web` is what stable Debian builds browsers with, and newer than its `rustc`.
 fetch_compiler() {
-    local name=$1 apt
+    local name=$1 apt version
     rm -rf "$folder" && mkdir -p "$folder"/{root,lists/partial,packages/partial}
     apt=(-qq -o Debug::NoLocking=1 -o Dir::State::Lists="$folder/lists" -o Dir::Cache::Archives="$folder/packages"
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User="$(id -un)"
         -o APT::Architectures::=amd64 -o APT::Architectures::=arm64)
-    apt-get "${apt[@]}" update &&
-        apt-get "${apt[@]}" install -y --download-only --no-install-recommends "$name" &&
+    apt-get "${apt[@]}" update || return
+    version=$(apt-cache "${apt[@]}" policy "$name" | sed -n 's/^ *Candidate: //p')
+    is_new_enough "${version:-0}" || { say "Debian's $name is ${version:-not there}"; return 1; }
+    say "fetching $name $version and its library for ARM"
+    apt-get "${apt[@]}" install -y --download-only --no-install-recommends "$name" &&
         (cd "$folder/packages" && apt-get "${apt[@]}" download "libstd-${name/rustc/rust}-dev:arm64") || return
     for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder/root" || return; done
     rm -r "$folder/lists" "$folder/packages"
@@ -58,7 +66,6 @@ choose_compiler() {
     ! has_target || return 0
     has apt-get && [ "$(dpkg --print-architecture)" = amd64 ] || return
     for name in rustc-web rustc; do
-        say "fetching $name and its library for ARM"
         ! { fetch_compiler "$name" && has_target; } || return 0
     done
     return 1

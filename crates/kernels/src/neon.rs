@@ -135,12 +135,18 @@ impl Int8Lanes for F32x4<false> {
     }
 }
 
-/// Half floats are unpacked one by one: the vector conversion is not in stable Rust for ARM, and this product is only
-/// taken for the few best candidates of a scan.
 #[target_feature(enable = "neon")]
 pub(crate) fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
-    a.iter().zip(b).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum()
+    let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
+    let mut sum = vdupq_n_f32(0.0);
+    for (x, y) in a.iter().zip(b) {
+        // SAFETY: both have four values.
+        let (x, y) = unsafe { (vld1q_f32(x.as_ptr()), vld1_u16(y.as_ptr())) };
+        sum = vfmaq_f32(sum, x, vcvt_f32_f16(vreinterpret_f16_u16(y)));
+    }
+    let tail: f32 = a_tail.iter().zip(b_tail).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
+    vaddvq_f32(sum) + tail
 }
 
 /// Widening products of eight bytes (at most 127 * 127), added in pairs to 32-bit sums.
