@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tantivy::Term;
+use tantivy::postings::TermInfo;
 use tantivy::query::{
     AllQuery, BooleanQuery, BoostQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery,
 };
@@ -28,7 +29,7 @@ const INSTEAD_MAX: usize = 3;
 /// A query as the lexical leg runs it.
 pub(crate) struct LexicalQuery {
     /// What ranks chunks; `None` without a term.
-    pub(super) ranking: Option<Box<dyn Matcher>>,
+    pub(super) ranking: Option<Ranking>,
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Condition>,
     /// The terms that rank, and those that would if a document held them.
@@ -37,6 +38,38 @@ pub(crate) struct LexicalQuery {
     pub(crate) corrections: Vec<Correction>,
     /// Of the terms that were looked up.
     pub(super) frequencies: Frequencies,
+}
+
+/// What ranks chunks.
+pub(super) enum Ranking {
+    /// Words side by side, which most queries are.
+    AnyOf(Vec<Searched>),
+    Matcher(Box<dyn Matcher>),
+}
+
+/// A term of which chunks hold it.
+pub(super) struct Searched {
+    pub(super) term: QueryTerm,
+    /// Number of chunks that hold it, as far as segments know.
+    pub(super) chunks: u64,
+    /// Where each segment has its postings, in the order of the searcher.
+    pub(super) postings: Vec<Option<TermInfo>>,
+}
+
+impl Ranking {
+    /// The same for Tantivy.
+    pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
+        match self {
+            Ranking::AnyOf(searched) => {
+                let mut terms = searched.iter().map(|searched| term_query(field, &searched.term));
+                match searched.len() {
+                    1 => terms.next().unwrap_or_else(|| Box::new(EmptyQuery)),
+                    _ => Box::new(BooleanQuery::union(terms.collect())),
+                }
+            }
+            Ranking::Matcher(matcher) => matcher.box_clone(),
+        }
+    }
 }
 
 /// What a query sets as a condition.
@@ -83,12 +116,31 @@ impl LexicalView {
             corrections: Vec::new(),
             frequencies: Frequencies::new(),
         };
-        let ranking = compiler.ranking(query)?;
+        let ranking = match query {
+            Query::Words(text) => {
+                let searched = compiler.words(text, self.fields.text)?;
+                (!searched.is_empty()).then_some(Ranking::AnyOf(searched))
+            }
+            other => compiler.ranking(other)?.map(Ranking::Matcher),
+        };
         compiler.corrections_max = CORRECTIONS_MAX;
         // what the condition adds to them would count double
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
         Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
+    }
+}
+
+impl LexicalView {
+    /// Where the postings of a term are.
+    fn look_up(&self, field: Field, term: QueryTerm) -> tantivy::Result<Searched> {
+        let key = Term::from_field_text(field, &term.text);
+        let segments = self.searcher.segment_readers().iter();
+        let postings = segments
+            .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
+            .collect::<tantivy::Result<Vec<_>>>()?;
+        let chunks = postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum();
+        Ok(Searched { term, chunks, postings })
     }
 }
 
@@ -110,7 +162,10 @@ impl Compiler<'_> {
 
     fn in_field(&mut self, query: &Query, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         match query {
-            Query::Words(text) => self.words(text, field),
+            Query::Words(text) => {
+                let searched = self.words(text, field)?;
+                Ok((!searched.is_empty()).then(|| Ranking::AnyOf(searched).matcher(field)))
+            }
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
             Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
@@ -121,19 +176,18 @@ impl Compiler<'_> {
         }
     }
 
-    /// Any of the terms: a flat disjunction, because only that form takes the Block-Max WAND path.
-    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+    /// The terms of a text that chunks hold, or others in place of those that none holds.
+    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<Searched>> {
         let mut terms = weir_text::query_terms(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
-            let searcher = &self.view.searcher;
-            let chunks = similar::chunks_with(searcher, field, &term.text)?;
-            self.frequencies.insert(Term::from_field_text(field, &term.text), chunks);
-            if chunks > 0 {
-                searched.push(term);
+            let found = self.view.look_up(field, term)?;
+            if found.chunks > 0 {
+                searched.push(found);
                 continue;
             }
+            let term = found.term;
             let may_correct = self.corrections.len() < self.corrections_max;
             let instead = match may_correct {
                 true => self.misspelt(&term.text, field)?,
@@ -141,13 +195,20 @@ impl Compiler<'_> {
             };
             if instead.is_empty() {
                 self.terms.push(term);
-            } else {
-                let count = term.count;
-                searched.extend(instead.iter().map(|other| QueryTerm { text: other.clone(), count }));
-                self.corrections.push(Correction { term: term.text, instead });
+                continue;
             }
+            for other in &instead {
+                let other = QueryTerm { text: other.clone(), count: term.count };
+                searched.push(self.view.look_up(field, other)?);
+            }
+            self.corrections.push(Correction { term: term.text, instead });
         }
-        Ok(self.any_of(searched, field))
+        self.terms.extend(searched.iter().map(|searched| searched.term.clone()));
+        let frequencies = searched
+            .iter()
+            .map(|searched| (Term::from_field_text(field, &searched.term.text), searched.chunks));
+        self.frequencies.extend(frequencies);
+        Ok(searched)
     }
 
     /// The terms of the field that are searched in place of a word that no document holds.

@@ -6,6 +6,7 @@ mod best;
 mod by_segment;
 mod compile;
 mod explain;
+mod max_score;
 mod merging;
 mod similar;
 mod slots;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tantivy::query::Bm25StatisticsProvider;
+use tantivy::query::{Bm25StatisticsProvider, Bm25Weight};
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
@@ -19,6 +19,14 @@ impl Totals {
     pub(super) fn of(searcher: &Searcher, fields: &[Field]) -> tantivy::Result<Totals> {
         let tokens = fields.iter().map(|&field| Ok((field, searcher.total_num_tokens(field)?)));
         Ok(Totals { entries: searcher.total_num_docs()?, tokens: tokens.collect::<tantivy::Result<_>>()? })
+    }
+}
+
+impl Totals {
+    /// What BM25 makes of a term of the field that so many chunks hold.
+    pub(super) fn weight(&self, field: Field, chunks: u64) -> Bm25Weight {
+        let tokens = self.tokens.iter().find(|(of, _)| *of == field).map_or(0, |(_, tokens)| *tokens);
+        Bm25Weight::for_one_term_without_explain(chunks, self.entries, tokens as f32 / self.entries as f32)
     }
 }
 

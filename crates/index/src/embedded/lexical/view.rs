@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use tantivy::query::{
     Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher, Weight,
 };
-use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, SegmentReader, Term};
+use tantivy::schema::Field;
+use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::best::BestSlots;
 use super::by_segment::BySegment;
-use super::compile::Condition;
+use super::compile::{Condition, Ranking, Searched};
+use super::max_score::{MaxScore, Scored};
 use super::slots::{Slots, SlotsQuery};
 use super::statistics::{Frequencies, Statistics, Totals};
 use super::words::Words;
@@ -37,6 +39,27 @@ pub(crate) struct LexicalView {
     entries: u32,
 }
 
+/// What scores entries.
+enum Ranked<'a> {
+    AnyOf(Vec<Scored<'a>>),
+    Weight(Box<dyn Weight>),
+}
+
+/// One thread's way through segments.
+enum Pass<'a> {
+    AnyOf(Box<MaxScore<'a>>),
+    Weight(&'a dyn Weight),
+}
+
+impl Ranked<'_> {
+    fn pass(&self, field: Field) -> Pass<'_> {
+        match self {
+            Ranked::AnyOf(terms) => Pass::AnyOf(Box::new(MaxScore::new(terms, field))),
+            Ranked::Weight(weight) => Pass::Weight(weight.as_ref()),
+        }
+    }
+}
+
 impl LexicalView {
     pub(super) fn new(
         searcher: Searcher,
@@ -59,19 +82,37 @@ impl LexicalView {
         depth: usize,
     ) -> Result<Vec<ScoredSlot>, IndexError> {
         let mut best = BestSlots::new(depth);
-        let Some(ranking) = query.ranking.as_deref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
-        let collected = match selection {
-            Some(selection) if selection.count() < self.entries / SELECTED_SHARE => {
+        let Some(ranking) = query.ranking.as_ref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
+        let scorer = match (selection, ranking) {
+            (Some(selection), ranking) if selection.count() < self.entries / SELECTED_SHARE => {
                 let led = BooleanQuery::new(vec![
                     (Occur::Must, Box::new(self.slots_query(Arc::clone(selection))) as Box<dyn Matcher>),
-                    (Occur::Must, ranking.box_clone()),
+                    (Occur::Must, ranking.matcher(self.fields.text)),
                 ]);
-                self.collect(&led, &query.frequencies, visible, &mut best)
+                self.weight(&led, &query.frequencies)
             }
-            Some(_) | None => self.collect(ranking, &query.frequencies, visible, &mut best),
+            (_, Ranking::AnyOf(searched)) => Ok(self.any_of(searched)),
+            (_, Ranking::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
         };
+        let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, &mut best));
         collected.map_err(IndexError::lexical("search"))?;
         Ok(best.into_sorted())
+    }
+
+    fn weight(&self, matcher: &dyn Matcher, frequencies: &Frequencies) -> tantivy::Result<Ranked<'_>> {
+        matcher.weight(self.scoring(&self.statistics(frequencies))).map(Ranked::Weight)
+    }
+
+    fn any_of<'a>(&self, searched: &'a [Searched]) -> Ranked<'a> {
+        let mut scored: Vec<Scored<'_>> = searched
+            .iter()
+            .map(|Searched { term, chunks, postings }| {
+                let weight = self.totals.weight(self.fields.text, *chunks).boost_by(term.count as f32);
+                Scored { weight, postings }
+            })
+            .collect();
+        scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
+        Ranked::AnyOf(scored)
     }
 
     /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1` and as often as it was said.
@@ -99,27 +140,27 @@ impl LexicalView {
     /// Goes through the segments, several at once where there are many entries. Each knows the threshold of those before it or beside it.
     fn collect(
         &self,
-        query: &dyn Matcher,
-        frequencies: &Frequencies,
+        ranked: &Ranked<'_>,
         visible: Visible<'_>,
         best: &mut BestSlots,
     ) -> tantivy::Result<()> {
-        let weight = query.weight(self.scoring(&self.statistics(frequencies)))?;
-        let segments = self.searcher.segment_readers();
+        let segments = self.searcher.segment_readers().len();
         if !threads::share(self.entries as usize) {
-            for segment in segments {
-                self.collect_segment(segment, &*weight, visible, best, |threshold| threshold)?;
+            let mut pass = ranked.pass(self.fields.text);
+            for number in 0..segments {
+                self.collect_segment(number, &mut pass, visible, best, |threshold| threshold)?;
             }
             return Ok(());
         }
         let too_low = Threshold::new(best.threshold());
-        let collect = |segment: &SegmentReader| {
+        let collect = |pass: &mut Pass<'_>, number| {
             let mut best = best.empty();
             let share = |threshold| too_low.raise(threshold);
-            self.collect_segment(segment, &*weight, visible, &mut best, share)?;
+            self.collect_segment(number, pass, visible, &mut best, share)?;
             Ok(best)
         };
-        let parts: Vec<BestSlots> = segments.par_iter().map(collect).collect::<tantivy::Result<_>>()?;
+        let parts = (0..segments).into_par_iter().map_init(|| ranked.pass(self.fields.text), collect);
+        let parts: Vec<BestSlots> = parts.collect::<tantivy::Result<_>>()?;
         parts.into_iter().flat_map(BestSlots::into_sorted).for_each(|scored| best.push(scored));
         Ok(())
     }
@@ -127,21 +168,27 @@ impl LexicalView {
     /// Puts the best of a segment into `best`. `share` tells what scores are too low by this segment, and hears what they are by all.
     fn collect_segment(
         &self,
-        segment: &SegmentReader,
-        weight: &dyn Weight,
+        number: usize,
+        pass: &mut Pass<'_>,
         visible: Visible<'_>,
         best: &mut BestSlots,
         share: impl Fn(f32) -> f32,
     ) -> tantivy::Result<()> {
+        let segment = &self.searcher.segment_readers()[number];
         let (slots, deleted) = (self.slots.get(segment).unwrap_or_default(), segment.alive_bitset());
-        weight.for_each_pruning(share(best.threshold()), segment, &mut |entry, score| {
+        let threshold = share(best.threshold());
+        let mut visit = |entry, score| {
             let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
             let slot = slots[entry as usize];
             if !is_deleted && visible.holds(slot) {
                 best.push(ScoredSlot { slot, score });
             }
             share(best.threshold())
-        })
+        };
+        match pass {
+            Pass::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
+            Pass::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
+        }
     }
 
     /// A query for the entries of these slots.
@@ -169,8 +216,11 @@ impl LexicalView {
 
     /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
     pub(crate) fn found_by(&self, query: &LexicalQuery, slots: u32) -> Result<Selection, IndexError> {
-        match query.ranking.as_deref() {
-            Some(ranking) => self.matching(ranking, slots).map_err(IndexError::lexical("search")),
+        match &query.ranking {
+            Some(ranking) => {
+                let matcher = ranking.matcher(self.fields.text);
+                self.matching(matcher.as_ref(), slots).map_err(IndexError::lexical("search"))
+            }
             None => Ok(Selection::default()),
         }
     }

@@ -1,0 +1,223 @@
+//! The best entries of a segment for any of several terms.
+//!
+//! MaxScore (Turtle and Flood, "Query evaluation: strategies and optimizations", 1995), a window of entries at a time: the lists without
+//! which no entry gets above the threshold are added up in an array, one after the other; the others are asked only about entries
+//! that they could lift above it. A block of postings whose best entry can't get there is passed over (Ding and Suel, "Faster
+//! top-k document retrieval using block-max indexes", 2011).
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::{BlockSegmentPostings, TermInfo};
+use tantivy::query::Bm25Weight;
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocId, SegmentReader, TERMINATED};
+
+/// Entries of a window: their scores fit the first-level cache beside a block of postings.
+const WINDOW: usize = 4_096;
+/// Bits of a number of [`Window::scored`].
+const BITS: usize = u64::BITS as usize;
+/// Of blocks of so many postings the best score is written beside them.
+const BLOCK: usize = 128;
+/// Bounds are taken for this much more: scores are not summed up in the order in which bounds are.
+const ROUNDING: f32 = 1.000_01;
+
+/// A term to be searched.
+pub(super) struct Scored<'a> {
+    pub(super) weight: Bm25Weight,
+    /// Where each segment has its postings.
+    pub(super) postings: &'a [Option<TermInfo>],
+}
+
+/// Finds the best entries of one segment after the other.
+pub(super) struct MaxScore<'a> {
+    terms: &'a [Scored<'a>],
+    field: Field,
+    /// As many as were needed so far.
+    lists: Vec<List<'a>>,
+    window: Window,
+}
+
+impl<'a> MaxScore<'a> {
+    /// The terms are those of the highest weights first. An entry's score is summed up in their order, whatever is pruned.
+    pub(super) fn new(terms: &'a [Scored<'a>], field: Field) -> MaxScore<'a> {
+        debug_assert!(terms.is_sorted_by(|one, next| one.weight.max_score() >= next.weight.max_score()));
+        MaxScore { terms, field, lists: Vec::new(), window: Window::default() }
+    }
+
+    /// Calls `visit` with the entries that score above the threshold, in ascending order, and their scores. It returns the
+    /// threshold from then on, which never falls. Deleted entries are among them. `number` is that of the segment.
+    pub(super) fn for_each_above(
+        &mut self,
+        segment: &SegmentReader,
+        number: usize,
+        mut threshold: f32,
+        mut visit: impl FnMut(DocId, f32) -> f32,
+    ) -> tantivy::Result<()> {
+        let norms = segment.get_fieldnorms_reader(self.field)?;
+        let count = self.open(segment, number)?;
+        let lists = &mut self.lists[..count];
+        let bounds = bounds_from(lists);
+        loop {
+            let added = bounds[..count].partition_point(|&bound| bound > threshold);
+            let (added, asked) = lists.split_at_mut(added);
+            let bounds_of_asked = &bounds[added.len()..];
+            let first = added.iter().map(List::entry).min().unwrap_or(TERMINATED);
+            if first == TERMINATED {
+                return Ok(());
+            }
+            self.window.first = first;
+            for list in added {
+                let of_others = (bounds[0] - list.bound) * ROUNDING;
+                list.add_to(&mut self.window, &norms, threshold - of_others);
+            }
+            self.window.take(|entry, score| {
+                if let Some(score) = complete(score, entry, asked, bounds_of_asked, &norms, threshold) {
+                    threshold = visit(entry, score);
+                }
+            });
+        }
+    }
+
+    /// Makes lists of the terms that the segment has, and says how many.
+    fn open(&mut self, segment: &SegmentReader, number: usize) -> tantivy::Result<usize> {
+        let index = segment.inverted_index(self.field)?;
+        let mut count = 0;
+        for Scored { weight, postings } in self.terms {
+            let Some(postings) = &postings[number] else { continue };
+            match self.lists.get_mut(count) {
+                Some(list) => {
+                    index.reset_block_postings_from_terminfo(postings, &mut list.postings)?;
+                    list.start(weight);
+                }
+                None => {
+                    let option = IndexRecordOption::WithFreqs;
+                    let postings = index.read_block_postings_from_terminfo(postings, option)?;
+                    self.lists.push(List { postings, at: 0, weight, bound: weight.max_score() });
+                }
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// What the lists from each on can give together, and 0 at the end.
+fn bounds_from(lists: &[List<'_>]) -> Vec<f32> {
+    let mut bounds = vec![0.0; lists.len() + 1];
+    for at in (0..lists.len()).rev() {
+        bounds[at] = (bounds[at + 1] + lists[at].bound) * ROUNDING;
+    }
+    bounds
+}
+
+/// Adds to an entry's score what the rest of the lists gives; `None` when it doesn't get above the threshold.
+fn complete(
+    mut score: f32,
+    entry: DocId,
+    rest: &mut [List<'_>],
+    bounds: &[f32],
+    norms: &FieldNormReader,
+    threshold: f32,
+) -> Option<f32> {
+    for (list, bound) in rest.iter_mut().zip(bounds) {
+        if score + bound <= threshold {
+            return None;
+        }
+        score += list.score_of(entry, norms);
+    }
+    (score > threshold).then_some(score)
+}
+
+/// The postings of a term in a segment.
+struct List<'a> {
+    /// At a block.
+    postings: BlockSegmentPostings,
+    /// Where in the block.
+    at: usize,
+    weight: &'a Bm25Weight,
+    /// No entry gets as much.
+    bound: f32,
+}
+
+impl<'a> List<'a> {
+    fn start(&mut self, weight: &'a Bm25Weight) {
+        self.at = 0;
+        self.weight = weight;
+        self.bound = weight.max_score();
+    }
+
+    /// The entry that the list is at; `TERMINATED` behind the last.
+    fn entry(&self) -> DocId {
+        self.postings.doc(self.at)
+    }
+
+    /// Adds the scores of the entries in the window, and goes on behind them. A block of which none gets above `limit` is passed over.
+    fn add_to(&mut self, window: &mut Window, norms: &FieldNormReader, limit: f32) {
+        let end = window.first.saturating_add(WINDOW as DocId);
+        loop {
+            let is_full = self.postings.block_len() == BLOCK;
+            let matters = !is_full || self.postings.block_max_score(norms, self.weight) > limit;
+            let entries = self.postings.docs();
+            let to = match entries.last() {
+                Some(&last) if last < end => entries.len(),
+                _ => self.at + entries[self.at..].partition_point(|&entry| entry < end),
+            };
+            if matters {
+                let frequencies = &self.postings.freqs()[self.at..to];
+                for (&entry, &frequency) in entries[self.at..to].iter().zip(frequencies) {
+                    window.add(entry, self.weight.score(norms.fieldnorm_id(entry), frequency));
+                }
+            }
+            self.at = to;
+            if to < entries.len() || !is_full {
+                return;
+            }
+            self.postings.advance();
+            self.at = 0;
+        }
+    }
+
+    /// What the term gives to an entry, which is not before one that was asked for earlier.
+    fn score_of(&mut self, entry: DocId, norms: &FieldNormReader) -> f32 {
+        if self.entry() < entry {
+            self.at = self.postings.seek(entry);
+        }
+        if self.entry() != entry {
+            return 0.0;
+        }
+        self.weight.score(norms.fieldnorm_id(entry), self.postings.freq(self.at))
+    }
+}
+
+/// The sums of entries that are next to each other.
+struct Window {
+    first: DocId,
+    scores: [f32; WINDOW],
+    /// A bit for each entry that has a score.
+    scored: [u64; WINDOW / BITS],
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { first: 0, scores: [0.0; WINDOW], scored: [0; WINDOW / BITS] }
+    }
+}
+
+impl Window {
+    fn add(&mut self, entry: DocId, score: f32) {
+        let at = (entry - self.first) as usize;
+        self.scores[at] += score;
+        self.scored[at / BITS] |= 1 << (at % BITS);
+    }
+
+    /// Empties the window and calls `visit` with the entries that have a score, in ascending order.
+    fn take(&mut self, mut visit: impl FnMut(DocId, f32)) {
+        for (number, scored) in self.scored.iter_mut().enumerate() {
+            let mut bits = std::mem::take(scored);
+            while bits != 0 {
+                let at = number * BITS + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                visit(self.first + at as DocId, std::mem::take(&mut self.scores[at]));
+            }
+        }
+    }
+}
