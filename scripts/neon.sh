@@ -55,7 +55,7 @@ fetch_compiler() {
         (cd "$folder/packages" && apt-get "${apt[@]}" download "libstd-${name/rustc/rust}-dev:arm64") || return
     for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder/root" || return; done
     rm -r "$folder/lists" "$folder/packages"
-    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' \
+    printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' \
         "$folder/root/usr/lib/x86_64-linux-gnu" "$folder/root/usr/bin/rustc" >"$folder/rustc"
     chmod +x "$folder/rustc"
 }
