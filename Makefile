@@ -42,6 +42,12 @@ test: check ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
+	scripts/neon.sh
+
+.PHONY: neon
+neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
+	@scripts/setup.sh
+	@scripts/neon.sh
 
 .PHONY: crash
 crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number

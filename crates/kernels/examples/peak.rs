@@ -125,10 +125,53 @@ fn peaks(isa: Isa) -> (f64, f64) {
 fn loops(isa: Isa) -> (Loop, Loop) {
     match isa {
         Isa::Avx512 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
-        Isa::Scalar | Isa::Avx2 | Isa::Neon => {
+        Isa::Scalar | Isa::Avx2 | Isa::Neon | Isa::NeonDot => {
             ((12.0 * 8.0, x86::fma_ymm), (6.0 * 32.0, x86::multiply_bytes_ymm))
         }
     }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn loops(isa: Isa) -> (Loop, Loop) {
+    let int8: Loop = match isa {
+        Isa::NeonDot => (12.0 * 16.0, arm::dot),
+        Isa::Scalar | Isa::Avx2 | Isa::Avx512 | Isa::Neon => (12.0 * 4.0, arm::multiply_words),
+    };
+    ((12.0 * 4.0, arm::fma), int8)
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::asm;
+
+    /// A function with a loop over twelve independent instructions. The table was only handed out after the processor was
+    /// asked for the instruction set.
+    macro_rules! register_loop {
+        ($name:ident, $line:literal) => {
+            pub(super) fn $name(turns: u64) {
+                // SAFETY: registers alone are touched, all declared; `main` asked for the instruction set.
+                unsafe {
+                    asm!(
+                        ".arch_extension dotprod",
+                        "2:",
+                        ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19",
+                        $line,
+                        ".endr",
+                        "subs {turns}, {turns}, #1",
+                        "b.ne 2b",
+                        turns = inout(reg) turns => _,
+                        out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
+                        out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                        options(nomem, nostack)
+                    );
+                }
+            }
+        };
+    }
+
+    register_loop!(fma, "fmla v\\i\\().4s, v20.4s, v21.4s");
+    register_loop!(multiply_words, "smlal v\\i\\().4s, v20.4h, v21.4h");
+    register_loop!(dot, "sdot v\\i\\().4s, v20.16b, v21.16b");
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -76,14 +76,15 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
     }
 }
 
-/// Four products at a time, as the dot-product instructions take them.
+/// Four products at a time, as the dot-product instructions take them; narrow registers count codes from 128 as well.
 impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     type Sums = [i32; W];
     type Weights = [[i8; 4]; W];
-    type Codes = [u8; 4];
+    type Codes = [i32; 4];
     const INT8_ROWS: usize = R;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
+    const SHIFTS_CODES: bool = W == 4;
 
     unsafe fn no_sum() -> [i32; W] {
         [0; W]
@@ -92,14 +93,21 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
         // SAFETY: the caller vouches for 4 * W bytes.
         unsafe { from.cast::<[[i8; 4]; W]>().read_unaligned() }
     }
-    unsafe fn load_codes(from: *const u8) -> [u8; 4] {
+    unsafe fn load_codes(from: *const u8) -> [i32; 4] {
         // SAFETY: the caller vouches for 4 bytes.
-        unsafe { from.cast::<[u8; 4]>().read_unaligned() }
+        let codes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
+        codes.map(|code| i32::from(code) - if Self::SHIFTS_CODES { 128 } else { 0 })
     }
-    unsafe fn multiply_add(codes: [u8; 4], weights: [[i8; 4]; W], sums: [i32; W]) -> [i32; W] {
+    unsafe fn multiply_add(codes: [i32; 4], weights: [[i8; 4]; W], sums: [i32; W]) -> [i32; W] {
         std::array::from_fn(|i| {
-            codes.iter().zip(weights[i]).map(|(x, w)| i32::from(*x) * i32::from(w)).sum::<i32>() + sums[i]
+            codes.iter().zip(weights[i]).map(|(x, w)| x * i32::from(w)).sum::<i32>() + sums[i]
         })
+    }
+    unsafe fn zero_codes() -> [i32; 4] {
+        [-128; 4]
+    }
+    unsafe fn less(sums: [i32; W], others: [i32; W]) -> [i32; W] {
+        std::array::from_fn(|i| sums[i] - others[i])
     }
     unsafe fn to_floats(sums: [i32; W]) -> Self {
         Emulated(sums.map(|sum| sum as f32))
@@ -143,19 +151,28 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
 
 static AVX512_SHAPE: Kernels = emulated::<16, 14, 2>(Isa::Avx512);
 static NEON_SHAPE: Kernels = emulated::<4, 6, 4>(Isa::Neon);
+static NEON_DOT_SHAPE: Kernels = emulated::<4, 4, 4>(Isa::NeonDot);
 
 /// Every table to hold against the reference.
 fn tables() -> Vec<(String, &'static Kernels)> {
     let real = Kernels::available();
     println!("instruction sets on this machine: {:?}", real.iter().map(|k| k.isa.name()).collect::<Vec<_>>());
     let mut all: Vec<_> = real.iter().map(|k| (k.isa.name().to_owned(), *k)).collect();
-    for shape in [&AVX512_SHAPE, &NEON_SHAPE] {
+    for shape in [&AVX512_SHAPE, &NEON_SHAPE, &NEON_DOT_SHAPE] {
         if real.iter().all(|k| k.isa != shape.isa) {
             println!("{} is missing here: its tile shape runs with emulated registers", shape.isa.name());
             all.push((format!("{} (emulated)", shape.isa.name()), shape));
         }
     }
     all
+}
+
+#[test]
+fn the_table_that_weir_isa_names_is_the_one_that_runs() {
+    #[allow(clippy::disallowed_methods, reason = "what the suite was started with")]
+    let named = std::env::var("WEIR_ISA").ok().filter(|name| !name.is_empty());
+    let best = tables().into_iter().rfind(|(name, _)| !name.ends_with("(emulated)")).unwrap().0;
+    assert_eq!(Kernels::current().isa.name(), named.unwrap_or(best));
 }
 
 /// Reproducible numbers in -1..1.

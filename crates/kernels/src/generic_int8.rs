@@ -189,11 +189,17 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
     // SAFETY: the caller vouches for R rows of codes and for a whole panel.
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
+        let mut of_zeros = [V::no_sum(); C];
         for unit in 0..side.units {
             let at = side.panel.add(unit * C * V::WIDTH * V::UNIT);
             let mut weights = [V::load_weights(at); C];
             for (c, weight) in weights.iter_mut().enumerate().skip(1) {
                 *weight = V::load_weights(at.add(c * V::WIDTH * V::UNIT));
+            }
+            if V::SHIFTS_CODES {
+                for (sum, weight) in of_zeros.iter_mut().zip(weights) {
+                    *sum = V::multiply_add(V::zero_codes(), weight, *sum);
+                }
             }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let x = V::load_codes(codes.add(r * row_bytes + unit * V::UNIT * V::CODE_BYTES));
@@ -201,6 +207,9 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
                     *sum = V::multiply_add(x, weight, *sum);
                 }
             }
+        }
+        if V::SHIFTS_CODES {
+            sums = sums.map(|sums| std::array::from_fn(|c| V::less(sums[c], of_zeros[c])));
         }
         sums
     }

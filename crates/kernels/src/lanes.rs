@@ -102,6 +102,19 @@ pub(crate) trait Int8Lanes: Lanes {
         // SAFETY: as for the whole trait.
         unsafe { Self::multiply_add(codes[1], weights[1], Self::multiply_add(codes[0], weights[0], sums)) }
     }
+    /// Whether `multiply_add` counts codes from another number than zero, because the instruction takes both sides signed:
+    /// then its sums for a row of [`Int8Lanes::zero_codes`] are taken off by [`Int8Lanes::less`].
+    const SHIFTS_CODES: bool = false;
+    /// What `load_codes` makes of codes that are all zero.
+    #[inline(always)]
+    unsafe fn zero_codes() -> Self::Codes {
+        unreachable!("only asked where codes are shifted")
+    }
+    /// `sums - others`.
+    #[inline(always)]
+    unsafe fn less(_sums: Self::Sums, _others: Self::Sums) -> Self::Sums {
+        unreachable!("only asked where codes are shifted")
+    }
     unsafe fn to_floats(sums: Self::Sums) -> Self;
     /// Lanes `2k` and `2k + 1` change places.
     unsafe fn swap_pairs(self) -> Self;

@@ -5,7 +5,7 @@
 //! and one test holds every other table against it, over all shapes around the block sizes.
 //!
 //! How a table is made: `generic.rs` holds each algorithm once, written over the `Lanes` trait (a register of
-//! `WIDTH` floats); `avx2.rs`, `avx512.rs` and `neon.rs` implement `Lanes` with intrinsics and instantiate the
+//! `WIDTH` floats); `avx2.rs`, `avx512.rs`, `neon.rs` and `neon_dot.rs` implement `Lanes` with intrinsics and instantiate the
 //! algorithms under the matching `#[target_feature]`. What does not fit a float register (int8, half floats) is
 //! written in these files directly.
 
@@ -28,6 +28,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
 
 #[cfg(test)]
 mod agreement;
@@ -51,11 +53,13 @@ pub enum Isa {
     Avx512,
     /// 64-bit ARM with NEON.
     Neon,
+    /// 64-bit ARM with NEON and its dot products of bytes.
+    NeonDot,
 }
 
 impl Isa {
     /// Every instruction set that Weir knows, the plainest first.
-    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon];
+    pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::NeonDot];
 
     /// The name that `WEIR_ISA` and the start-up log use.
     pub fn name(self) -> &'static str {
@@ -64,6 +68,7 @@ impl Isa {
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
             Isa::Neon => "neon",
+            Isa::NeonDot => "neon-dot",
         }
     }
 
@@ -135,8 +140,10 @@ impl Kernels {
             Isa::Avx512 => avx512::is_available().then_some(&avx512::TABLE),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => neon::is_available().then_some(&neon::TABLE),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => neon_dot::is_available().then_some(&neon_dot::TABLE),
             #[allow(unreachable_patterns, reason = "which sets exist depends on the architecture")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Neon => None,
+            Isa::Avx2 | Isa::Avx512 | Isa::Neon | Isa::NeonDot => None,
         }
     }
 

@@ -7,19 +7,20 @@ use crate::Isa;
 use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes};
 
-crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4, 4);
+crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4<false>, 4);
 
 /// Whether this processor runs the table.
 pub(crate) fn is_available() -> bool {
     std::arch::is_aarch64_feature_detected!("neon")
 }
 
+/// `DOT` says whether bytes are multiplied by the dot products of [`neon_dot`](crate::neon_dot).
 #[derive(Clone, Copy)]
-pub(crate) struct F32x4(float32x4_t);
+pub(crate) struct F32x4<const DOT: bool>(pub(crate) float32x4_t);
 
 // SAFETY of every block: the trait's methods are only called under neon, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
-impl Lanes for F32x4 {
+impl<const DOT: bool> Lanes for F32x4<DOT> {
     const WIDTH: usize = 4;
     const ROWS: usize = 6;
 
@@ -92,11 +93,11 @@ impl Lanes for F32x4 {
     }
 }
 
-// Plain NEON multiplies words and adds to 32-bit sums; the dot products of later processors would take bytes.
+// Plain NEON multiplies words and adds to 32-bit sums.
 //
 // SAFETY of every block: as above, under neon.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
-impl Int8Lanes for F32x4 {
+impl Int8Lanes for F32x4<false> {
     type Sums = int32x4_t;
     type Weights = int16x4_t;
     type Codes = int16x4_t;
@@ -134,12 +135,18 @@ impl Int8Lanes for F32x4 {
     }
 }
 
-/// Half floats are unpacked one by one: the vector conversion is not in stable Rust for ARM, and this product is only
-/// taken for the few best candidates of a scan.
 #[target_feature(enable = "neon")]
-fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
+pub(crate) fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
-    a.iter().zip(b).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum()
+    let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
+    let mut sum = vdupq_n_f32(0.0);
+    for (x, y) in a.iter().zip(b) {
+        // SAFETY: both have four values.
+        let (x, y) = unsafe { (vld1q_f32(x.as_ptr()), vld1_u16(y.as_ptr())) };
+        sum = vfmaq_f32(sum, x, vcvt_f32_f16(vreinterpret_f16_u16(y)));
+    }
+    let tail: f32 = a_tail.iter().zip(b_tail).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
+    vaddvq_f32(sum) + tail
 }
 
 /// Widening products of eight bytes (at most 127 * 127), added in pairs to 32-bit sums.
@@ -164,7 +171,7 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
 /// A register holds one group of all rows; its table is another, and looked up by byte. Four entries, of six bits each, are
 /// added as bytes.
 #[target_feature(enable = "neon")]
-fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
     let mut parts = [vdupq_n_u16(0); 4];
     let groups = block.tables.as_chunks::<16>().0.as_chunks::<4>().0;
