@@ -121,7 +121,9 @@ impl LexicalView {
                 let searched = compiler.words(text, self.fields.text)?;
                 (!searched.is_empty()).then_some(Ranking::AnyOf(searched))
             }
-            other => compiler.ranking(other)?.map(Ranking::Matcher),
+            Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
+                compiler.ranking(query)?.map(Ranking::Matcher)
+            }
         };
         compiler.corrections_max = CORRECTIONS_MAX;
         // what the condition adds to them would count double

@@ -221,3 +221,133 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tantivy::query::{BooleanQuery, EnableScoring, Query, TermQuery};
+    use tantivy::schema::{Schema, TEXT};
+    use tantivy::{Index, Searcher, Term, doc};
+
+    use super::*;
+    use crate::embedded::lexical::best::BestSlots;
+    use crate::embedded::ranking::ScoredSlot;
+
+    /// Several windows, and blocks that end anywhere in them.
+    const ENTRIES: u64 = 3 * WINDOW as u64 + 77;
+    /// Every so many entries hold the term, in runs of so many; the first is in all of them, the last in one block of postings.
+    const TERMS: [(u64, u64); 6] = [(1, 1), (2, 1), (9, 3), (40, 40), (600, 7), (96, 1)];
+
+    fn index() -> (Searcher, Field) {
+        let mut schema = Schema::builder();
+        let field = schema.add_text_field("text", TEXT);
+        let index = Index::create_in_ram(schema.build());
+        let mut writer = index.writer_with_num_threads(1, 50_000_000).unwrap();
+        for entry in 0..ENTRIES {
+            let mut text = "filler ".repeat((entry * 7 % 13) as usize);
+            for (number, (every, run)) in TERMS.iter().enumerate() {
+                if entry / run % every == entry % (number as u64 + 2) % every {
+                    text += &format!("term{number} ").repeat(1 + (entry * 31 % 5) as usize);
+                }
+            }
+            writer.add_document(doc!(field => text)).unwrap();
+        }
+        writer.commit().unwrap();
+        (index.reader().unwrap().searcher(), field)
+    }
+
+    fn term(field: Field, number: usize) -> Term {
+        Term::from_field_text(field, &format!("term{number}"))
+    }
+
+    /// What Tantivy scores when it prunes nothing, by entry.
+    fn all(searcher: &Searcher, field: Field, numbers: &[usize]) -> Vec<ScoredSlot> {
+        let query = |number: &usize| {
+            let query = TermQuery::new(term(field, *number), IndexRecordOption::WithFreqs);
+            Box::new(query) as Box<dyn Query>
+        };
+        let query = BooleanQuery::union(numbers.iter().map(query).collect());
+        let weight = query.weight(EnableScoring::enabled_from_searcher(searcher)).unwrap();
+        let mut all = Vec::new();
+        let mut visit = |slot, score| all.push(ScoredSlot { slot, score });
+        weight.for_each(searcher.segment_reader(0), &mut visit).unwrap();
+        all
+    }
+
+    fn best_of(all: impl IntoIterator<Item = ScoredSlot>, count: usize) -> Vec<ScoredSlot> {
+        let mut best = BestSlots::new(count);
+        all.into_iter().for_each(|scored| best.push(scored));
+        best.into_sorted()
+    }
+
+    type Postings = Vec<Option<TermInfo>>;
+
+    /// Where the segment has each term's postings.
+    fn postings(searcher: &Searcher, field: Field) -> Vec<Postings> {
+        let index = searcher.segment_reader(0).inverted_index(field).unwrap();
+        (0..TERMS.len()).map(|number| vec![index.get_term_info(&term(field, number)).unwrap()]).collect()
+    }
+
+    fn scored<'a>(
+        searcher: &Searcher,
+        field: Field,
+        numbers: &[usize],
+        postings: &'a [Postings],
+    ) -> Vec<Scored<'a>> {
+        let scored = |&number: &usize| {
+            let weight = Bm25Weight::for_terms(searcher, &[term(field, number)]).unwrap();
+            Scored { weight, postings: &postings[number] }
+        };
+        let mut scored: Vec<Scored<'_>> = numbers.iter().map(scored).collect();
+        scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
+        scored
+    }
+
+    fn best_by_max_score(search: &mut MaxScore<'_>, searcher: &Searcher, count: usize) -> Vec<ScoredSlot> {
+        let (mut best, mut before) = (BestSlots::new(count), None);
+        let visit = |slot, score| {
+            assert!(before < Some(slot), "in ascending order");
+            before = Some(slot);
+            best.push(ScoredSlot { slot, score });
+            best.threshold()
+        };
+        search.for_each_above(searcher.segment_reader(0), 0, f32::MIN, visit).unwrap();
+        best.into_sorted()
+    }
+
+    #[test]
+    fn the_best_are_those_of_scoring_every_entry_whatever_the_terms_and_however_many_are_wanted() {
+        let (searcher, field) = index();
+        let postings = postings(&searcher, field);
+        for chosen in 1..1 << TERMS.len() {
+            let numbers: Vec<usize> = (0..TERMS.len()).filter(|number| chosen >> number & 1 == 1).collect();
+            let all = all(&searcher, field, &numbers);
+            let terms = scored(&searcher, field, &numbers, &postings);
+            // one after the other, as segments are searched
+            let mut search = MaxScore::new(&terms, field);
+            for count in [1, 10, 100, 2_000, 20_000] {
+                let found = best_by_max_score(&mut search, &searcher, count);
+                let wanted = best_of(all.iter().copied(), count);
+                assert_eq!(found.len(), wanted.len(), "{numbers:?}, {count}");
+                for (found, wanted) in found.iter().zip(&wanted) {
+                    // Tantivy adds up in another order
+                    let difference = (found.score - wanted.score).abs();
+                    assert!(difference < 1e-4, "{numbers:?}, {count}: {found:?}, wanted {wanted:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_entrys_score_is_the_same_whatever_is_pruned() {
+        let (searcher, field) = index();
+        let postings = postings(&searcher, field);
+        let numbers: Vec<usize> = (0..TERMS.len()).collect();
+        let terms = scored(&searcher, field, &numbers, &postings);
+        let best = |count| best_by_max_score(&mut MaxScore::new(&terms, field), &searcher, count);
+        let all = best(20_000);
+        assert_eq!(all.len(), ENTRIES as usize);
+        for count in [1, 10, 100, 2_000] {
+            assert_eq!(best(count), all[..count]);
+        }
+    }
+}
