@@ -10,7 +10,6 @@ mod pool;
 mod pseudo;
 mod rerank;
 mod scheduler;
-mod team;
 mod turns;
 mod upstream;
 

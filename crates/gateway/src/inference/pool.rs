@@ -16,7 +16,6 @@ use weir_encoder::{Model, Scratch, Split, SplitScratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
 use super::scheduler::{Embedded, Lane, MICRO_BATCH_TOKENS};
-use super::team::Team;
 use crate::metrics::{Metrics, Queued};
 
 /// A text of up to so many tokens is worked on by every thread that has nothing else to do.
@@ -247,10 +246,8 @@ struct Queue {
     running_tokens: usize,
     /// Threads without work.
     idle: usize,
-    /// A pass that so many of them may help with.
-    split: Option<(Arc<Split>, usize)>,
-    /// How many work on one.
-    team: Team,
+    /// A pass that they may help with.
+    split: Option<Arc<Split>>,
     /// Tokens a second of one thread.
     rate: f64,
     is_stopping: bool,
@@ -276,7 +273,6 @@ impl Pool {
             running_tokens: 0,
             idle: 0,
             split: None,
-            team: Team::new(settings.threads),
             rate: RATE_AT_START,
             is_stopping: false,
         };
@@ -331,12 +327,11 @@ impl Pool {
         if !queue.is_idle(settings.threads) {
             return None;
         }
+        queue.split = Some(split.clone());
         queue.running_tokens += batch.weight();
+        drop(queue);
         let running = Running::new(&self.shared, std::slice::from_ref(batch));
-        Some(
-            SCRATCH
-                .with_borrow_mut(|scratch| self.shared.lead_split(queue, (split, batch), running, scratch)),
-        )
+        Some(SCRATCH.with_borrow_mut(|scratch| self.shared.lead_split(&split, batch, running, scratch)))
     }
 
     /// Whether no thread has work.
@@ -430,8 +425,7 @@ impl Shared {
             if !queue.waiting.is_empty() {
                 continue; // the callers of a whole share have left
             }
-            if let Some((split, seats)) = queue.split.as_mut().filter(|(_, seats)| *seats > 0) {
-                *seats -= 1;
+            if let Some(split) = &queue.split {
                 return Some(Work::Help(split.clone()));
             }
             queue.idle += 1;
@@ -484,29 +478,24 @@ impl Shared {
             return self.compute(vec![batch], scratch);
         };
         let running = Running::new(self, std::slice::from_ref(&batch));
-        let made = self.lead_split(self.lock(), (split, &mut batch), running, split_scratch);
+        self.lock().split = Some(split.clone());
+        let made = self.lead_split(&split, &mut batch, running, split_scratch);
         drop(batch.reply.send(made));
     }
 
-    /// Leads a pass that some threads without work help with.
+    /// Leads a pass that threads without work can see.
     fn lead_split(
         &self,
-        mut queue: MutexGuard<'_, Queue>,
-        (split, batch): (Arc<Split>, &mut MicroBatch),
+        split: &Split,
+        batch: &mut MicroBatch,
         running: Running<'_>,
         scratch: &mut SplitScratch,
     ) -> Embedded {
-        let size = queue.team.size();
-        queue.split = Some((split.clone(), size - 1));
-        drop(queue);
-        for _ in 1..size {
-            self.work_came.notify_one();
-        }
+        self.work_came.notify_all();
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
-        let started = Instant::now();
         let out = split.lead(scratch);
-        running.led_by(size, started.elapsed());
+        drop(running);
         let width = out.len() / batch.sequences.len().max(1);
         Embedded { embeddings: out.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(), waited }
     }
@@ -518,23 +507,17 @@ struct Running<'a> {
     tokens: usize,
     weight: usize,
     rate: Option<f64>,
-    /// How many threads led it, and how long it took.
-    led: Option<(usize, Duration)>,
 }
 
 impl<'a> Running<'a> {
     fn new(shared: &'a Shared, batches: &[MicroBatch]) -> Running<'a> {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
         let weight = batches.iter().map(MicroBatch::weight).sum();
-        Running { shared, tokens, weight, rate: None, led: None }
+        Running { shared, tokens, weight, rate: None }
     }
 
     fn ends_after(mut self, time: Duration) {
         self.rate = Some(self.tokens as f64 / time.as_secs_f64().max(1e-6));
-    }
-
-    fn led_by(mut self, size: usize, time: Duration) {
-        self.led = Some((size, time));
     }
 }
 
@@ -545,9 +528,6 @@ impl Drop for Running<'_> {
         match self.rate {
             Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
             None => queue.split = None, // led, or ended by a panic
-        }
-        if let Some((size, time)) = self.led {
-            queue.team.took(size, self.tokens, time);
         }
     }
 }
