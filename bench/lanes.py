@@ -2,8 +2,8 @@
 
 1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
    goes alone.
-2. Searches at ten times the rate that the gateway can answer: how many are answered still, how fast, and how fast the
-   others are refused. Two generators share the rate; one times the answers, the other the refusals. They have a core of
+2. Embeddings, and then searches, at ten times the rate that the gateway can answer: how many are answered still in full,
+   how fast, and how fast the others are refused. Two generators share the rate; one times the answers, the other the refusals. They have a core of
    their own, and the gateway has the others: at this rate a generator needs most of one.
 
 Every query is embedded anew (`cache-control: no-cache`). SECONDS_PER_PART is the length of each part.
@@ -27,6 +27,7 @@ from search_load import TARGET, serving, write_queries
 SECONDS = int(os.environ.get("SECONDS_PER_PART", "30"))
 SEARCHES_PER_S = 50
 OVERLOAD = 10
+DEGRADED = "weir_search_degraded_total"
 BATCH = 50
 CORES = sorted(os.sched_getaffinity(0))
 # set for the second part
@@ -117,32 +118,60 @@ def beside_ingest(folder: Path, url: str, pid: int, bodies: Path, texts: list[st
     print(f"ingest alone {ingest_alone:.1f}, beside searches {ingest_beside:.1f} documents/s: {kept:.0%} (target: 70 %)")
 
 
-def overload(folder: Path, url: str, pid: int, bodies: Path) -> None:
-    search = f"{url}/v1/search"
-    capacity = load(folder, search, bodies, pid, "--concurrency", "16")
+def metric(url: str, name: str) -> float:
+    """The sum of a metric's values."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
+
+def overload(folder: Path, url: str, pid: int, path: str, bodies: Path) -> None:
+    """Ten times the capacity of a route, which is that at 16 connections."""
+    route = f"{url}{path}"
+    capacity = load(folder, route, bodies, pid, "--concurrency", "16")
     answered = float(capacity["requests_per_s"])
-    unloaded = load(folder, search, bodies, pid, "--rate", str(int(answered / 2)), "--concurrency", "64")
+    unloaded = load(folder, route, bodies, pid, "--rate", str(int(answered / 2)), "--concurrency", "64")
     reports: dict[str, dict[str, Any]] = {}
     each = ["--rate", str(int(answered * OVERLOAD / 2)), "--concurrency", "256"]
 
     def run(status: str) -> None:
-        reports[status] = load(folder, search, bodies, pid, *each, "--expect-status", status)
+        reports[status] = load(folder, route, bodies, pid, *each, "--expect-status", status)
 
+    degraded = metric(url, DEGRADED)
     threads = [threading.Thread(target=run, args=(status,)) for status in ("200", "503")]
     for thread in threads:
         thread.start()
+    time.sleep(SECONDS / 3)
+    early = rss_bytes(pid)
+    time.sleep(SECONDS / 2)
+    late = rss_bytes(pid)
     for thread in threads:
         thread.join()
     good, refused = reports["200"], reports["503"]
-    goodput = good["requests_per_s"] + refused["statuses"].get("200", 0) / refused["duration_s"]
-    print(f"capacity {answered:.0f} searches/s; at half of it p99 {unloaded['latency_ms_p99']:.2f} ms, at 16 connections "
+    degraded = (metric(url, DEGRADED) - degraded) / good["duration_s"]
+    goodput = good["requests_per_s"] + refused["statuses"].get("200", 0) / refused["duration_s"] - degraded
+    print(f"{path}: capacity {answered:.0f}/s; at half of it p99 {unloaded['latency_ms_p99']:.2f} ms, at 16 connections "
           f"{capacity['latency_ms_p99']:.2f} ms")
-    print(f"{OVERLOAD} times that: goodput {goodput:.0f}/s, {goodput / answered:.0%} of capacity (target: 85 %)")
+    print(f"{OVERLOAD} times that: goodput {goodput:.0f}/s, {goodput / answered:.0%} of capacity (target: 85 %), and "
+          f"{degraded:.0f}/s by words alone")
     print(f"accepted: p50 {good['service_ms_p50']:.2f}, p99 {good['service_ms_p99']:.2f} ms (target: 3 times the p99 unloaded)")
     print(f"refused:  p50 {refused['service_ms_p50']:.2f}, p99 {refused['service_ms_p99']:.2f} ms (target: 5 ms)")
     print(f"statuses {good['statuses']} {refused['statuses']}")
-    rss = [f"{report['server_rss_bytes_max'] / 2**20:.0f}" for report in (capacity, good)]
-    print(f"RSS at most {rss[0]} MiB at capacity, {rss[1]} MiB overloaded")
+    rss = [f"{rss / 2**20:.0f}" for rss in (capacity["server_rss_bytes_max"], early, late)]
+    print(f"RSS at most {rss[0]} MiB at capacity; overloaded {rss[1]} MiB after a third of the time, {rss[2]} MiB later")
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident bytes of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+def write_inputs(queries: Path, bodies: Path) -> Path:
+    """The same texts as requests for embeddings."""
+    texts = [json.loads(line)["query"] for line in queries.read_text().splitlines()]
+    bodies.write_text("".join(json.dumps({"model": "all-MiniLM-L6-v2", "input": text}) + "\n" for text in texts))
+    return bodies
 
 
 def main() -> int:
@@ -154,7 +183,9 @@ def main() -> int:
     GENERATOR_CORES[:] = CORES[-1:]
     with tempfile.TemporaryDirectory() as name, serving(Path(name), pinned(CORES[:-1])) as (url, pid):
         folder = Path(name)
-        overload(folder, url, pid, write_queries(folder / "queries.jsonl"))
+        queries = write_queries(folder / "queries.jsonl")
+        overload(folder, url, pid, "/v1/embeddings", write_inputs(queries, folder / "inputs.jsonl"))
+        overload(folder, url, pid, "/v1/search", queries)
     return 0
 
 

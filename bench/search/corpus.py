@@ -68,7 +68,7 @@ class Facts:
     characters_mean: float
     sources: dict[str, int]
     embedding: str
-    # of the texts and the queries: the same on two machines only if they are the same corpus
+    # of the texts, the queries and their embeddings: the same on two machines only if they are the same corpus and encoder
     hash: str
 
 
@@ -242,6 +242,7 @@ def describe(folder: Path, said: str) -> Facts:
             hashed.update(line.encode())
     queries = (folder / "queries.jsonl").read_bytes()
     hashed.update(queries)
+    hashed.update((folder / "queries.f32").read_bytes())
     documents, blends = groups.total(), groups.pop("blend", 0)
     mean = round(characters / max(documents, 1), 1)
     return Facts(documents, documents - blends, queries.count(b"\n"), mean, dict(groups), said, hashed.hexdigest())

@@ -367,7 +367,7 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
     }
 }
 
-/// A term counts as often as it was said. A boosted term still takes the Block-Max WAND path: the boost goes into its weight.
+/// A term counts as often as it was said.
 fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
     match term.count {
