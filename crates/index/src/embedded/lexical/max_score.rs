@@ -11,8 +11,8 @@ use tantivy::query::Bm25Weight;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, SegmentReader, TERMINATED};
 
-/// Entries of a window: their scores fit the first-level cache beside a block of postings.
-const WINDOW: usize = 4_096;
+/// Entries of a window: their scores fit the first-level cache beside blocks of postings, even where two threads share it.
+const WINDOW: usize = 2_048;
 /// Bits of a number of [`Window::scored`].
 const BITS: usize = u64::BITS as usize;
 /// Of blocks of so many postings the best score is written beside them.
