@@ -23,7 +23,7 @@ pub enum Code {
     InvalidCursor,
     /// The index has moved on since the cursor was made.
     CursorExpired,
-    /// The body's media type is not `application/json`.
+    /// The body's media type is not `application/json`, or it is compressed.
     UnsupportedMediaType,
     /// The body, or one part of it, has too many bytes.
     PayloadTooLarge,
@@ -132,7 +132,7 @@ pub const TABLE: [Row; 30] = [
     refused(Code::CursorExpired, "cursor_expired", 410, "The index has moved on since the first page",
         "Start again from the first page: leave out `cursor`."),
     refused(Code::UnsupportedMediaType, "unsupported_media_type", 415, "The media type is not supported",
-        "Send the body with `Content-Type: application/json`."),
+        "Send the body uncompressed, with `Content-Type: application/json`."),
     refused(Code::PayloadTooLarge, "payload_too_large", 413, "The request, or a part of it, has too many bytes",
         "Send less at once, or raise the limit that the message names."),
     refused(Code::BatchTooLarge, "batch_too_large", 400, "Too many items in one request",

@@ -11,6 +11,9 @@ use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
 use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits, parse};
 
+/// Objects and arrays within each other that the parser of JSON follows.
+const METADATA_DEPTH_MAX: usize = 127;
+
 /// Documents to take in. Each is still JSON text, so that one bad document can be refused alone.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +102,14 @@ impl Metadata {
         let path = &["metadata"];
         check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
         let map = self.to_map().map_err(|error| {
-            Invalid::at(Code::InvalidParameter, path, format!("metadata can't be read: {error}"))
+            let message = match error.to_string() {
+                // serde_json tells it in no other way
+                said if said.starts_with("recursion limit exceeded") => {
+                    format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels: write it flatter")
+                }
+                said => format!("metadata can't be read: {said}"),
+            };
+            Invalid::at(Code::InvalidParameter, path, message)
         })?;
         let (keys, keys_max) = (map.len(), limits.metadata_keys_max);
         if keys > keys_max {

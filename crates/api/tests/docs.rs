@@ -15,11 +15,16 @@ clients of OpenAI's API read. Programs look at `code`: it never changes its mean
   \"type\": \"about:blank\",
   \"title\": \"A parameter has a wrong type or value\",
   \"status\": 400,
-  \"detail\": \"top_k is 0; it must be from 1 to 1000 (the limit `limits.top_k_max`). Correct the parameter …\",
+  \"detail\": \"top_k is 0; it must be from 1 to 1000 (the limit `limits.top_k_max`). Correct what the message names; it says what is accepted.\",
   \"code\": \"invalid_parameter\",
   \"request_id\": \"…\",
-  \"errors\": [{\"detail\": \"top_k is 0; it must be …\", \"pointer\": \"#/top_k\"}],
-  \"error\": {\"message\": \"top_k is 0; …\", \"type\": \"invalid_request_error\", \"param\": \"top_k\", \"code\": \"invalid_parameter\"}
+  \"errors\": [{\"detail\": \"top_k is 0; it must be from 1 to 1000 (the limit `limits.top_k_max`)\", \"pointer\": \"#/top_k\"}],
+  \"error\": {
+    \"message\": \"top_k is 0; it must be from 1 to 1000 (the limit `limits.top_k_max`). Correct what the message names; it says what is accepted.\",
+    \"type\": \"invalid_request_error\",
+    \"param\": \"top_k\",
+    \"code\": \"invalid_parameter\"
+  }
 }
 ```
 

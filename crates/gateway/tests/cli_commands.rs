@@ -8,9 +8,12 @@ use cli_support::{Answer, Script, Weir, folder_with, job};
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    let seen = Weir::new().run(&["search"]);
+    let seen = Weir::new().run(&["search", "--collection", "notes"]);
     assert_eq!(seen.code, 2);
     assert!(seen.err.contains("Usage: weir search"), "{}", seen.err);
+    let what = "<QUERY|--filter <JSON>|--sort <FIELDS>|--facet <FIELD>>";
+    let expected = format!("error: the following required arguments were not provided:\n  {what}\n");
+    assert!(seen.err.starts_with(&expected), "{}", seen.err);
 }
 
 #[test]
@@ -241,7 +244,16 @@ fn a_busy_gateway_is_asked_again_after_the_time_it_names() {
     assert_eq!(seen.code, 0, "{}", seen.err);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(seen.err, "the queue is full; trying again in 1 s\n");
-    assert!(seen.out.starts_with("1 document is in `default` after "), "{}", seen.out);
+    assert!(seen.out.starts_with("1 document went into `default` in "), "{}", seen.out);
+}
+
+#[test]
+fn an_ingest_counts_what_it_sent_and_nothing_else() {
+    let folder = folder_with(&[("empty.jsonl", "\n")]);
+    let gateway = Script::serve(Vec::new());
+    let seen = Weir::new().in_folder(&folder).run(&["ingest", "empty.jsonl", "--url", &gateway.url]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    assert!(seen.out.starts_with("0 documents went into `default` in "), "{}", seen.out);
 }
 
 #[test]

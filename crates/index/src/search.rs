@@ -288,10 +288,11 @@ pub struct Hit {
     pub text: String,
     /// Its place in the whole order, from 0; those of documents that were removed since the first page stay free.
     pub place: usize,
-    /// The fused score in hybrid mode, else the leg's; comparable within this reply only.
+    /// The fused score in hybrid mode, else the leg's; comparable within this reply only. 0 where nothing was searched for,
+    /// or fields order the hits.
     pub score: f32,
     /// The probability, from 0 to 1, that the document answers the query; comparable across queries;
-    /// `None` where nothing was searched for.
+    /// `None` where nothing was searched for, or fields order the hits.
     pub relevance: Option<f32>,
     /// What that was computed from: to be kept with feedback.
     pub features: Option<Features>,

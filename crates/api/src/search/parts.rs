@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// What counts as one hit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What counts as one hit: `"document"`, `"chunk"` or `{"field": "lang"}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupBy {
     /// A document, shown by its best chunk.
@@ -144,6 +144,43 @@ impl<'de> Deserialize<'de> for Facet {
 impl<'de> Deserialize<'de> for Sort {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sort, D::Error> {
         deserializer.deserialize_any(ShortOrLong::<Sort, SortObject>(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupBy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GroupBy, D::Error> {
+        deserializer.deserialize_any(GroupByVisitor)
+    }
+}
+
+/// Says what is accepted, where a derived one would speak of variants.
+struct GroupByVisitor;
+
+impl<'de> Visitor<'de> for GroupByVisitor {
+    type Value = GroupBy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#""document", "chunk" or {"field": "lang"}"#)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<GroupBy, E> {
+        match text {
+            "document" => Ok(GroupBy::Document),
+            "chunk" => Ok(GroupBy::Chunk),
+            other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<GroupBy, A::Error> {
+        let refused = || A::Error::invalid_value(Unexpected::Map, &self);
+        if map.next_key::<String>()?.as_deref() != Some("field") {
+            return Err(refused());
+        }
+        let field = map.next_value()?;
+        match map.next_key::<IgnoredAny>()? {
+            None => Ok(GroupBy::Field(field)),
+            Some(_) => Err(refused()),
+        }
     }
 }
 

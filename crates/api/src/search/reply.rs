@@ -302,12 +302,14 @@ pub struct LegPlace {
 pub struct SearchResult {
     /// The document's id.
     pub id: String,
-    /// Its rank score; comparable within this reply only. Of results that a reranker ordered it is that of the place.
+    /// Its rank score; comparable within this reply only. Of results that a reranker ordered it is that of the place; 0 where
+    /// nothing was searched for, or `sort` orders the results.
     pub score: f32,
     /// What the reranker says of query and text, usually 0 to 1; absent where none read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank_score: Option<f32>,
-    /// The probability, 0 to 1, that it answers the query; comparable across queries. Null where nothing was searched for.
+    /// The probability, 0 to 1, that it answers the query; comparable across queries. Null where nothing was searched for, or
+    /// `sort` orders the results.
     pub relevance: Option<f32>,
     /// The text of its best chunk.
     pub text: String,

@@ -64,7 +64,11 @@ impl LateInteraction {
         self.top_n.unwrap_or(DEFAULT_LATE_INTERACTION_TOP_N)
     }
 
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    /// Checks weight and number.
+    ///
+    /// # Errors
+    /// `invalid_parameter` when one of them is out of its range.
+    pub fn check(&self) -> Result<(), Invalid> {
         let (weight, most) = (self.weight, LATE_INTERACTION_WEIGHT_MAX);
         if !(weight > 0.0 && weight <= most) {
             let message = format!(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::eval::{FusionArgument, LateInteractionArgument, Minimum, RerankArgument};
 use crate::config::Flags;
@@ -98,9 +98,9 @@ pub struct IngestArguments {
 
 /// The arguments of `weir search`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["query", "filter", "sort", "facet"]))]
 pub struct SearchArguments {
     /// What to search: words, a sentence, or the query language. Without it, what --filter lets through is listed.
-    #[arg(required_unless_present_any = ["filter", "sort", "facet"])]
     pub query: Option<String>,
     /// How many results at most.
     #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]

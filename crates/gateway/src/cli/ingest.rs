@@ -306,9 +306,11 @@ impl Report {
             return writeln!(out, "{shown}");
         }
         let rate = self.done as f64 / seconds.max(1e-3);
-        let done =
-            if self.done == 1 { "1 document is".to_owned() } else { format!("{} documents are", self.done) };
-        writeln!(out, "{done} in `{collection}` after {seconds:.1} s ({rate:.0} documents/s)")?;
+        let (done, plural) = (self.done, if self.done == 1 { "" } else { "s" });
+        writeln!(
+            out,
+            "{done} document{plural} went into `{collection}` in {seconds:.1} s ({rate:.0} documents/s)"
+        )?;
         for (count, what) in [(self.empty, "were empty"), (other_files, "are of other kinds")] {
             if count > 0 {
                 writeln!(out, "left out: {count} files or lines that {what}")?;

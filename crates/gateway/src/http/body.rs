@@ -23,6 +23,7 @@ use crate::inference::Caching;
 /// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke off.
 pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes, ApiError> {
     check_media_type(request.headers())?;
+    check_encoding(request.headers())?;
     let too_large = || {
         let message = format!("the body has more bytes than the limit `limits.{setting}`, which is {limit}");
         ApiError::new(Code::PayloadTooLarge, message)
@@ -75,6 +76,20 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
     let message = format!("the body's media type is `{}`", media.escape_debug());
     Err(ApiError::new(Code::UnsupportedMediaType, message))
+}
+
+/// Nothing is unpacked: a small body could become a large one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let named = value.to_str().unwrap_or("?");
+        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+        if !named.split(',').map(str::trim).all(is_plain) {
+            let message =
+                format!("the body's content encoding is `{}`, which is not read", named.escape_debug());
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+    }
+    Ok(())
 }
 
 /// Who calls, put there by [`super::layers::caller`].

@@ -25,7 +25,9 @@ const HASH_BYTES: usize = 16;
 /// A place and three floats.
 const PLACED_BYTES: usize = 1 + 3 * 4;
 const SEAL_BYTES: usize = 32;
-/// The longest that there are.
+/// No URI has room for a longer one, whatever the limit of ids.
+const AFTER_TEXT_BYTES_MAX: usize = 1 << 16;
+/// The longest that there are, but for those that hold an id.
 const BYTES_MAX: usize = HEAD_BYTES + RERANK_TOP_N_MAX as usize * PLACED_BYTES + SEAL_BYTES;
 // a flag for each reason, and a byte for each place
 const _: () = assert!(DegradedReason::ALL.len() <= 16 && RERANK_TOP_N_MAX <= 256);
@@ -119,18 +121,17 @@ impl Seal {
 
     /// The text of a cursor.
     pub(super) fn close(&self, binding: &Binding, cursor: &Cursor) -> String {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + cursor.order.len() * PLACED_BYTES + SEAL_BYTES);
-        bytes.push(FORMAT);
-        bytes.extend(flags(&cursor.degraded).to_le_bytes());
-        bytes.extend(binding.collection.0.to_le_bytes());
-        bytes.extend(binding.generation.0.to_le_bytes());
-        bytes.extend(cursor.reached.to_le_bytes());
-        bytes.extend(cursor.offset.to_le_bytes());
-        bytes.extend(binding.request.0);
+        let mut bytes = binding.head(cursor);
         cursor.order.iter().for_each(|placed| bytes.extend(placed.to_bytes()));
-        let seal = blake3::keyed_hash(&self.0, &bytes);
-        bytes.extend(seal.as_bytes());
-        URL_SAFE_NO_PAD.encode(bytes)
+        self.seal(bytes)
+    }
+
+    /// The text of a cursor that leads behind a document, in the order of ids.
+    pub(super) fn close_after(&self, binding: &Binding, id: &str) -> String {
+        let start = Cursor { reached: 0, offset: 0, degraded: Vec::new(), order: Vec::new() };
+        let mut bytes = binding.head(&start);
+        bytes.extend(id.as_bytes());
+        self.seal(bytes)
     }
 
     /// Reads a cursor that must be bound to this.
@@ -138,16 +139,30 @@ impl Seal {
     /// # Errors
     /// `invalid_cursor`, saying what it is bound to instead; `cursor_expired` when the index was made anew.
     pub(super) fn open(&self, binding: &Binding, text: &str) -> Result<Cursor, Invalid> {
-        let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
-        let bytes =
-            self.unseal(text).ok_or_else(|| refuse("the cursor is not one that this gateway made"))?;
+        let bytes = self.unseal(text, 4 * BYTES_MAX.div_ceil(3)).ok_or_else(not_ours)?;
         binding.read(&bytes)
     }
 
-    /// The content of a cursor with a good seal: a head, and results behind it.
-    fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+    /// Reads a cursor of [`Seal::close_after`] that must be bound to this: the id.
+    ///
+    /// # Errors
+    /// As [`Seal::open`].
+    pub(super) fn open_after(&self, binding: &Binding, text: &str) -> Result<String, Invalid> {
+        let bytes = self.unseal(text, AFTER_TEXT_BYTES_MAX).ok_or_else(not_ours)?;
+        let (_, id) = binding.check(&bytes)?;
+        String::from_utf8(id.to_vec()).map_err(|_| not_ours())
+    }
+
+    fn seal(&self, mut bytes: Vec<u8>) -> String {
+        let seal = blake3::keyed_hash(&self.0, &bytes);
+        bytes.extend(seal.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The content of a cursor with a good seal: a head, and results or an id behind it.
+    fn unseal(&self, text: &str, text_bytes_max: usize) -> Option<Vec<u8>> {
         // longer ones are not even decoded
-        if text.len() > 4 * BYTES_MAX.div_ceil(3) {
+        if text.len() > text_bytes_max {
             return None;
         }
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -162,31 +177,58 @@ impl Seal {
 impl Binding {
     /// Reads the content of a cursor that must be bound to this.
     pub(super) fn read(&self, content: &[u8]) -> Result<Cursor, Invalid> {
-        let refuse = |message: &str| Invalid::at(Code::InvalidCursor, &["cursor"], message);
-        let (head, order) = content
-            .split_first_chunk::<HEAD_BYTES>()
-            .filter(|(head, _)| head[0] == FORMAT)
-            .ok_or_else(|| refuse("the cursor is of another version of the gateway"))?;
-        let number = |place: usize| {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&head[3 + 8 * place..11 + 8 * place]);
-            u64::from_le_bytes(eight)
-        };
-        if number(0) != self.collection.0 as u64 {
-            return Err(refuse("the cursor belongs to another collection"));
-        }
-        if head[3 + 4 * 8..] != self.request.0 {
-            return Err(refuse("the cursor belongs to another request: all but `cursor` has to be the same"));
-        }
-        if number(1) != self.generation.0 as u64 {
-            let message = "the collection was embedded anew since the first page";
-            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
-        }
+        let (head, order) = self.check(content)?;
         let flags = u16::from_le_bytes([head[1], head[2]]);
         let (order, _) = order.as_chunks();
         let order = order.iter().map(Placed::from_bytes).collect();
-        Ok(Cursor { reached: number(2), offset: number(3), degraded: reasons(flags), order })
+        Ok(Cursor { reached: number(head, 2), offset: number(head, 3), degraded: reasons(flags), order })
     }
+
+    /// The head of a content that must be bound to this, and what stands behind it.
+    fn check<'c>(&self, content: &'c [u8]) -> Result<(&'c [u8; HEAD_BYTES], &'c [u8]), Invalid> {
+        let (head, rest) = content
+            .split_first_chunk::<HEAD_BYTES>()
+            .filter(|(head, _)| head[0] == FORMAT)
+            .ok_or_else(|| refusal("the cursor is of another version of the gateway"))?;
+        if number(head, 0) != self.collection.0 as u64 {
+            return Err(refusal("the cursor belongs to another collection"));
+        }
+        if head[3 + 4 * 8..] != self.request.0 {
+            return Err(refusal("the cursor belongs to another request: all but `cursor` has to be the same"));
+        }
+        if number(head, 1) != self.generation.0 as u64 {
+            let message = "the collection was embedded anew since the first page";
+            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
+        }
+        Ok((head, rest))
+    }
+
+    fn head(&self, cursor: &Cursor) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + cursor.order.len() * PLACED_BYTES + SEAL_BYTES);
+        bytes.push(FORMAT);
+        bytes.extend(flags(&cursor.degraded).to_le_bytes());
+        bytes.extend(self.collection.0.to_le_bytes());
+        bytes.extend(self.generation.0.to_le_bytes());
+        bytes.extend(cursor.reached.to_le_bytes());
+        bytes.extend(cursor.offset.to_le_bytes());
+        bytes.extend(self.request.0);
+        bytes
+    }
+}
+
+fn refusal(message: &str) -> Invalid {
+    Invalid::at(Code::InvalidCursor, &["cursor"], message)
+}
+
+fn not_ours() -> Invalid {
+    refusal("the cursor is not one that this gateway made")
+}
+
+/// One of the four numbers of a head.
+fn number(head: &[u8; HEAD_BYTES], place: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&head[3 + 8 * place..11 + 8 * place]);
+    u64::from_le_bytes(eight)
 }
 
 /// A flag for each reason, by its place among all.

@@ -13,6 +13,7 @@ use weir_api::{
 use weir_index::filter::Filter;
 use weir_index::{IndexError, Mode, SearchReply, SearchRequest, Total};
 use weir_policy::Caller;
+use weir_store::GenerationId;
 
 use super::Gateway;
 use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
@@ -27,6 +28,9 @@ const PAGE: (usize, usize) = (100, 1_000);
 
 /// A page ends early when its texts have so many bytes.
 const PAGE_TEXT_BYTES_MAX: usize = 8 << 20;
+
+/// Cursors of a list in the order of ids go on whatever becomes of the index.
+const ANY_GENERATION: GenerationId = GenerationId(0);
 
 /// A document may be called as the route is.
 const DELETE: &str = "delete";
@@ -77,7 +81,7 @@ pub(super) async fn list(
     Ok(Json(List { data: documents.into_iter().flatten().collect(), next_cursor }))
 }
 
-/// The documents as they are stored, in the order of their ids. The cursor of such a page is its last id.
+/// The documents as they are stored, in the order of their ids. The cursor of such a page holds its last id.
 async fn stored(
     gateway: &Gateway,
     caller: &Caller,
@@ -85,10 +89,15 @@ async fn stored(
     wanted: Wanted,
 ) -> Result<Json<List<DocumentReply>>, ApiError> {
     let collection = gateway.collections.get(caller, name).ok_or_else(|| ApiError::no_collection(name))?;
-    let after = wanted.cursor.unwrap_or_default();
+    let binding = Binding { collection: collection.id, generation: ANY_GENERATION, request: wanted.hash() };
+    let after = match &wanted.cursor {
+        Some(text) => gateway.cursors.open_after(&binding, text)?,
+        None => wanted.after.unwrap_or_default(),
+    };
     let (page, is_more) =
         gateway.store.documents_after(collection.id, &after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
-    let next_cursor = page.last().filter(|_| is_more).map(|document| document.id.clone());
+    let last = page.last().filter(|_| is_more);
+    let next_cursor = last.map(|document| gateway.cursors.close_after(&binding, &document.id));
     let data = page.into_iter().map(collections::document_reply).collect::<Result<Vec<_>, _>>()?;
     Ok(Json(List { data, next_cursor }))
 }
@@ -160,6 +169,7 @@ struct Wanted {
     sort: Vec<Sort>,
     limit: usize,
     cursor: Option<String>,
+    after: Option<String>,
 }
 
 impl Wanted {
@@ -171,6 +181,7 @@ impl Wanted {
             sort: Vec::new(),
             limit: PAGE.0,
             cursor: None,
+            after: None,
         };
         for (key, value) in query_pairs(query) {
             match key.as_str() {
@@ -184,11 +195,29 @@ impl Wanted {
                 }
                 "sort" => wanted.sort = read_sort(&value, limits.sort_fields_max)?,
                 "limit" => wanted.limit = page_limit(&value, PAGE.1)?,
-                "cursor" | "after" => wanted.cursor = Some(value),
+                "cursor" => wanted.cursor = Some(value),
+                "after" => wanted.after = Some(value),
                 _ => return Err(unknown_parameter(&key, "`filter`, `sort`, `limit`, `cursor` or `after`")),
             }
         }
+        wanted.check_after()?;
         Ok(wanted)
+    }
+
+    /// Refuses `after`, a place in the order of ids, where another order is asked for or another place is named.
+    fn check_after(&self) -> Result<(), Invalid> {
+        let is_by_id = self.filter.is_none() && self.sort.is_empty();
+        let message = match (&self.after, &self.cursor) {
+            (Some(_), Some(_)) => {
+                "`after` and `cursor` both say where the page begins; leave out one of them"
+            }
+            (Some(_), None) if !is_by_id => {
+                "`after` is a place in the order of ids; beside `filter` or `sort` send `next_cursor` of the page before as \
+                 `cursor`"
+            }
+            (Some(_) | None, None) | (None, Some(_)) => return Ok(()),
+        };
+        Err(Invalid::at(Code::InvalidParameter, &["after"], message))
     }
 
     fn hash(&self) -> RequestHash {

@@ -302,7 +302,7 @@ pub const ROUTES: &[Route] = &[
             ),
             ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
             ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
-            ("after", "without `filter` and `sort`: the id after which the page starts"),
+            ("after", "without `filter`, `sort` and `cursor`: the id after which the page starts"),
         ],
         codes: DOCUMENTS,
         ..route(

@@ -103,6 +103,8 @@ fn what_cannot_be_measured_is_told_before_anything_is_done() {
     check(&[&weirs, "--fusion", "sum"], 2, "the method is `rrf` or `convex`");
     check(&[&weirs, "--baseline", &format!("{weirs}/corpus.jsonl")], 1, "is no run file: ");
     check(&[&weirs, "--queries", "5"], 2, "--draft");
+    check(&[&weirs, "--late-interaction", "0.6"], 2, "weight is 0.6; it must be above 0 and at most 0.5");
+    check(&[&weirs, "--late-interaction", "0.2:0"], 2, "top_n is 0; it must be from 1 to 100");
     assert_eq!(collections(&gateway), ["default"]);
 }
 
@@ -138,9 +140,36 @@ fn a_run_that_fails_leaves_nothing_behind() {
     let gateway = Gateway::start_with(&[("WEIR_LIMITS_TOP_K_MAX", "50")]);
     let seen = eval(&gateway, &[&weirs(), "--top-k", "51"]);
     assert_eq!(seen.code, 1);
-    // whichever of the queries was refused first
-    assert!(seen.err.contains("error: query weirs/"), "{}", seen.err);
-    assert!(seen.err.contains(": top_k is 51; it must be from 1 to 50"), "{}", seen.err);
+    // refused before the documents went in, which would have been told first
+    assert!(
+        seen.err.starts_with("error: query weirs/ferry: top_k is 51; it must be from 1 to 50"),
+        "{}",
+        seen.err
+    );
+    assert_eq!(collections(&gateway), ["default"]);
+}
+
+#[test]
+fn where_no_judged_document_is_nothing_is_measured() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[serde_json::json!({"id": "other", "text": "a weir"})]);
+    let seen = eval(&gateway, &[&weirs(), "--collection", "default"]);
+    assert_eq!((seen.code, seen.out.as_str()), (1, ""), "{}", seen.err);
+    let said = "error: none of the 5 documents that `weirs` calls relevant is in the collection `default`\nhint: compare";
+    assert!(seen.err.contains(said), "{}", seen.err);
+
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("corpus.jsonl", "{\"_id\":\"d 1\",\"text\":\"a weir\"}\n");
+    write("queries.jsonl", "{\"_id\":\"q\",\"text\":\"weir\"}\n");
+    let path = folder.path().display().to_string();
+    for (judged, code) in [("d1", 1), ("d 1", 0)] {
+        write("qrels.tsv", &format!("q\t{judged}\t1\n"));
+        let seen = eval(&gateway, &[&path, "--mode", "lexical"]);
+        assert_eq!(seen.code, code, "{}", seen.err);
+        let is_told = seen.err.contains(&format!("relevant is in {path}/corpus.jsonl\n"));
+        assert_eq!(is_told, code == 1, "{}", seen.err);
+    }
     assert_eq!(collections(&gateway), ["default"]);
 }
 

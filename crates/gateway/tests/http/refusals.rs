@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::Gateway;
 use crate::documented::check_error;
 use crate::support::client::document_path;
+use crate::{Gateway, in_repository};
 
 /// Limits that short requests can break.
 const SMALL_LIMITS: &[(&str, &str)] = &[
@@ -261,6 +261,54 @@ fn a_body_of_another_media_type_is_refused() {
     }
     for media in ["application/json", "Application/JSON ; charset=utf-8", "application/problem+json"] {
         assert_eq!(send("/v1/search", media).unwrap().status, 200, "{media}");
+    }
+}
+
+#[test]
+fn a_compressed_body_is_refused_and_not_read_as_text() {
+    let gateway = Gateway::start();
+    let send = |path, coding| {
+        let headers = [("content-type", "application/json"), ("content-encoding", coding)];
+        gateway.try_send("POST", path, &headers, Some(b"{\"query\":\"a\"}")).unwrap()
+    };
+    for coding in ["gzip", "BR", "identity, zstd"] {
+        for path in ["/v1/search", "/v1/ingest"] {
+            let refused = check_error(&send(path, coding), "unsupported_media_type", coding);
+            let said = format!("the body's content encoding is `{coding}`, which is not read. ");
+            let detail = refused["detail"].as_str().unwrap().strip_prefix(&said).unwrap();
+            assert!(detail.starts_with("Send the body uncompressed, "), "{refused}");
+        }
+    }
+    assert_eq!(send("/v1/search", "Identity").status, 200);
+}
+
+#[test]
+fn the_sample_on_the_page_of_errors_is_what_the_gateway_prints() {
+    let page = std::fs::read_to_string(in_repository("docs/errors.md")).unwrap();
+    let sample = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut printed = Gateway::start().send("POST", "/v1/search", Some(br#"{"query":"a","top_k":0}"#)).json();
+    printed["request_id"] = json!("…");
+    assert_eq!(serde_json::from_str::<Value>(sample).unwrap(), printed);
+}
+
+#[test]
+fn metadata_that_is_nested_too_deep_is_refused_with_a_remedy() {
+    let gateway = Gateway::start();
+    let send = |lists: usize| {
+        let (open, close) = ("[".repeat(lists), "]".repeat(lists));
+        let body = format!(r#"{{"documents":[{{"text":"a","metadata":{{"a":{open}{close}}}}}]}}"#);
+        gateway.send("POST", "/v1/ingest", Some(body.as_bytes()))
+    };
+    assert_eq!(send(126).status, 202);
+    for lists in [127, 1_000] {
+        let refused = check_error(&send(lists), "invalid_parameter", "deep");
+        assert_eq!(
+            refused["errors"][0],
+            json!({
+                "detail": "metadata is nested deeper than 127 levels: write it flatter",
+                "pointer": "#/documents/0/metadata",
+            })
+        );
     }
 }
 

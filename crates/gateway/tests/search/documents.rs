@@ -60,6 +60,39 @@ fn a_list_is_walked_page_by_page() {
 }
 
 #[test]
+fn a_list_by_id_takes_its_own_cursors_alone_and_any_id_as_after() {
+    let gateway = library();
+    let list = |query: &str| gateway.send("GET", &format!("{DOCUMENTS}?{query}"), None);
+    let cursor_of = |page: &Reply| page.json()["next_cursor"].as_str().unwrap().to_owned();
+    let first = list("limit=2");
+    let own = cursor_of(&first);
+    let second = list(&format!("limit=3&cursor={own}"));
+    let third = list(&format!("cursor={}", cursor_of(&second)));
+    assert_eq!([data(&first), data(&second), data(&third)], ["a b", "c d e", "f"]);
+    assert_eq!([data(&list("after=d")), data(&list("after=c%20c&limit=1"))], ["e f", "d"]);
+
+    let sorted = cursor_of(&list("sort=year&limit=2"));
+    let filtered = cursor_of(&listed(&gateway, &json!({"lang": "en"}), "&limit=2"));
+    for foreign in ["b", "", "garbage", &sorted, &filtered, &own[1..], &own.repeat(200)] {
+        check_error(&list(&format!("cursor={foreign}")), "invalid_cursor", foreign);
+    }
+    check_error(&list(&format!("sort=year&cursor={own}")), "invalid_cursor", "of the list by id");
+    gateway.send("PUT", "/v1/collections/other", Some(b"{}"));
+    let elsewhere = gateway.send("GET", &format!("/v1/collections/other/documents?cursor={own}"), None);
+    check_error(&elsewhere, "invalid_cursor", "in another collection");
+
+    let by_cursor = "send `next_cursor` of the page before as `cursor`";
+    let both = format!("cursor={own}");
+    for (more, remedy) in
+        [("sort=year", by_cursor), ("filter=%7B%7D", by_cursor), (both.as_str(), "leave out one of them")]
+    {
+        let refused = check_error(&list(&format!("after=b&{more}")), "invalid_parameter", more);
+        assert_eq!(refused["error"]["param"], "after", "{refused}");
+        assert!(refused["detail"].as_str().unwrap().contains(remedy), "{refused}");
+    }
+}
+
+#[test]
 fn a_page_of_large_documents_ends_early_and_loses_none() {
     let gateway = Gateway::start_with(&[("WEIR_CHUNKING_MAX_TOKENS", "1000")]);
     let text = "weir ".repeat(600_000);
@@ -83,6 +116,11 @@ fn a_list_that_makes_no_sense_is_refused() {
     check("filter=", "invalid_filter");
     check(&format!("filter={}", encoded(r#"{"a":{"$gt":1}}"#)), "invalid_filter");
     check(&format!("filter={}", encoded(&"[".repeat(10_000))), "invalid_filter");
+    let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(1_000), "}".repeat(1_000));
+    let deep = gateway.send("GET", &format!("{DOCUMENTS}?filter={}", encoded(&deep)), None);
+    let deep = check_error(&deep, "invalid_filter", "1,000 deep");
+    let detail = deep["detail"].as_str().unwrap();
+    assert!(detail.contains("nested deeper than 64 levels: write it flatter"), "{deep}");
     check(&format!("filter={}", encoded(r#"{"a":1}"#)), "unknown_field");
     check("sort=nothing", "unknown_field");
     check("sort=year&limit=0", "invalid_parameter");

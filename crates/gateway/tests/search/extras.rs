@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Gateway, ask, ids, library, refused};
+use crate::{Gateway, ask, ids, library, library_with, refused};
 
 const LONG: &str = "The first part tells of rivers and of the people who live beside them. The second part tells of one \
                     weir that was built long ago by monks. The third part tells of fish and how they climb. The fourth \
@@ -184,6 +184,45 @@ fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
         "it matches",
     );
     assert_eq!(ask(&gateway, &json!({"query": "weir"}))["why_not"], Value::Null);
+}
+
+#[test]
+fn why_not_speaks_of_the_legs_that_ranked_and_of_what_helps_there() {
+    let gateway = library_with(&[("WEIR_SEARCH_DEPTH", "1")]);
+    let check = |body: Value, expected: &str| {
+        let reply = ask(&gateway, &body);
+        assert_eq!(reply["why_not"]["message"], expected, "{body}");
+    };
+    check(
+        json!({"query": "weir", "why_not": "d", "mode": "lexical"}),
+        "it is not among the candidates: no word of the query leads to it; use words that it holds",
+    );
+    check(
+        json!({"query": "sluice", "why_not": "e", "mode": "lexical", "top_k": 1}),
+        "it is not among the candidates: it is number 2 by words; raise `top_k` or turn the pages by `cursor`",
+    );
+    let dense = |id: &str| json!({"query": "a gate", "why_not": id, "mode": "dense", "top_k": 1});
+    let mut places: Vec<u64> = ["a", "b", "c", "d", "e", "f"]
+        .map(|id| {
+            let rank = ask(&gateway, &dense(id))["why_not"]["dense"]["rank"].as_u64().unwrap();
+            let place = format!("it is number {rank} by meaning");
+            let remedy = "raise `search.depth`, or ask for more by `top_k`";
+            check(
+                dense(id),
+                &match rank {
+                    1 => format!("it is among the results: {place}"),
+                    _ => format!("it is not among the candidates: {place}; {remedy}"),
+                },
+            );
+            rank
+        })
+        .to_vec();
+    places.sort_unstable();
+    assert_eq!(places, [1, 2, 3, 4, 5, 6]);
+    check(
+        json!({"filter": {}, "why_not": "e", "top_k": 1}),
+        "it matches and the page holds 1: nothing was ranked; raise `top_k` or turn the pages by `cursor`",
+    );
 }
 
 #[test]

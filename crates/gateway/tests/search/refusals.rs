@@ -33,9 +33,17 @@ fn a_filter_nested_ten_thousand_deep_is_refused() {
     let gateway = library();
     let lists = format!(r#"{{"query":"a","filter":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
     refuse_text(&gateway, &lists, "invalid_filter");
-    let nots =
-        format!(r#"{{"query":"a","filter":{}{{}}{}}}"#, r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
-    refuse_text(&gateway, &nots, "invalid_filter");
+    for depth in [100, 1_000, 10_000] {
+        let nots =
+            format!(r#"{{"query":"a","filter":{}{{}}{}}}"#, r#"{"not":"#.repeat(depth), "}".repeat(depth));
+        let alone = refuse_text(&gateway, &nots, "invalid_filter");
+        let batch = format!(r#"{{"queries":[{nots}]}}"#);
+        let batch = gateway.send("POST", "/v1/search", Some(batch.as_bytes())).json();
+        for problem in [&alone, &batch["replies"][0]] {
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("nested deeper than 64 levels: write it flatter"), "{depth}: {detail}");
+        }
+    }
     let ands =
         format!(r#"{{"query":"a","filter":{}{{"lang":"en"}}{}}}"#, r#"{"and":["#.repeat(50), "]}".repeat(50));
     assert_eq!(gateway.send("POST", "/v1/search", Some(ands.as_bytes())).status, 200, "50 are no harm");
@@ -59,7 +67,11 @@ fn what_an_order_of_fields_leaves_no_room_for_is_refused() {
         "leave out `min_relevance`",
     );
     check(json!({"filter": {"lang": "en"}, "min_relevance": 0.2}), relevance, "send `query`");
-    check(json!({"query": "weir", "group_by": 5}), "group_by", "another type");
+    let forms = r#"expected "document", "chunk" or {"field": "lang"}"#;
+    let wrong = [json!(5), json!("lang"), json!("field"), json!({"field": "lang", "limit": 2}), json!({})];
+    for group_by in wrong {
+        check(json!({"query": "weir", "group_by": group_by}), "group_by", forms);
+    }
     check(json!({"query": "weir", "mode": 5}), "mode", "another type");
 }
 

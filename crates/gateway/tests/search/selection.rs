@@ -94,6 +94,11 @@ fn a_filter_that_does_not_parse_is_refused_with_a_pointer() {
     check(json!({"or": [{"a": 1}, 7]}), "#/filter/or/1", "a filter is an object");
     check(json!("year > 3"), "#/filter", "a filter is an object");
     check(json!([]), "#/filter", "a filter is an object");
+    check(
+        json!({"type": "foo", "key": "year", "value": 1}),
+        "#/filter/type",
+        "unknown operator `foo`: `type` is an operator, or `and` or `or` beside `filters`; operators are eq,",
+    );
 }
 
 #[test]
@@ -161,6 +166,22 @@ fn results_are_sorted_by_fields_and_what_has_none_comes_last() {
 }
 
 #[test]
+fn what_fields_order_has_neither_score_nor_relevance_in_any_mode() {
+    let gateway = library();
+    for (mode, legs) in [("hybrid", 2), ("dense", 1), ("lexical", 0)] {
+        let bob = json!({"author.name": "Bob"});
+        let body = json!({"query": "weir", "mode": mode, "sort": ["-year"], "filter": bob});
+        let reply = ask(&gateway, &body);
+        assert_eq!(ids(&reply), "e b", "{mode}");
+        for hit in reply["results"].as_array().unwrap() {
+            assert_eq!((&hit["score"], &hit["relevance"]), (&json!(0.0), &Value::Null), "{mode}: {hit}");
+            let ranks = hit["ranks"].as_object().unwrap().values();
+            assert_eq!(ranks.filter(|rank| rank.is_u64()).count(), legs, "{mode}: {hit}");
+        }
+    }
+}
+
+#[test]
 fn hits_are_documents_chunks_or_groups_of_a_field() {
     let gateway = Gateway::start();
     let text = "the first weir stands here and is long enough to be cut into several chunks. the second weir \
@@ -186,6 +207,6 @@ fn hits_are_documents_chunks_or_groups_of_a_field() {
         &json!({"query": "a", "group_by": "page"}),
         "invalid_parameter",
         "group_by",
-        "unknown variant",
+        r#"expected "document", "chunk" or {"field": "lang"}"#,
     );
 }

@@ -104,11 +104,16 @@ impl Filter {
     /// Reads a filter from JSON as text.
     ///
     /// # Errors
-    /// As [`Filter::parse`]; also when the text is not JSON, or nested deeper than the parser of JSON follows (127).
+    /// As [`Filter::parse`]; also when the text is not JSON. What is nested deeper than the parser of JSON follows (127) is
+    /// [`FilterProblem::TooDeep`] as well.
     pub fn from_json(text: &str) -> Result<Filter, FilterError> {
-        let json = serde_json::from_str(text).map_err(|error| FilterError {
-            pointer: String::new(),
-            problem: FilterProblem::NotJson { message: error.to_string() },
+        let json = serde_json::from_str(text).map_err(|error| {
+            let problem = match error.to_string() {
+                // serde_json tells it in no other way
+                message if message.starts_with("recursion limit exceeded") => FilterProblem::TooDeep,
+                message => FilterProblem::NotJson { message },
+            };
+            FilterError { pointer: String::new(), problem }
         })?;
         Filter::parse(&json)
     }

@@ -123,7 +123,8 @@ impl<'j> Reader<'j> {
             }
             (Some(Json::String(name)), None, Some(Json::String(path)), Some(json)) if object.len() == 3 => {
                 if operator(name).is_none() {
-                    return self.at(Step::Key("type"), |reader| Err(reader.unknown(name)));
+                    let otherwise = "`type` is an operator, or `and` or `or` beside `filters`";
+                    return self.at(Step::Key("type"), |reader| Err(reader.unknown(name, otherwise)));
                 }
                 self.at(Step::Key("value"), |reader| reader.condition(path, name, json))
             }
@@ -154,7 +155,9 @@ impl<'j> Reader<'j> {
     }
 
     fn condition(&mut self, path: &str, name: &str, json: &'j Json) -> Result<Filter, FilterError> {
-        let Some((name, operator)) = operator(name) else { return Err(self.unknown(name)) };
+        let Some((name, operator)) = operator(name) else {
+            return Err(self.unknown(name, "nested keys are joined by a dot, as in `author.name`"));
+        };
         match operator {
             Operator::Equals => self.equals(path, name, json),
             Operator::NotEquals => self.equals(path, name, json).map(not),
@@ -235,10 +238,11 @@ impl<'j> Reader<'j> {
         self.error(FilterProblem::Value { operator, expected, found: kind(json) })
     }
 
-    fn unknown(&self, name: &str) -> FilterError {
+    /// The remedy is the operator that was meant, or `otherwise`.
+    fn unknown(&self, name: &str, otherwise: &str) -> FilterError {
         let remedy = match meant(name) {
             Some(operator) => format!("did you mean `{operator}`?"),
-            None => "nested keys are joined by a dot, as in `author.name`".to_owned(),
+            None => otherwise.to_owned(),
         };
         self.error(FilterProblem::UnknownOperator { name: echo(name), remedy })
     }

@@ -1,17 +1,19 @@
 //! Asking a gateway: the documents of a set go in, its queries are asked, what was made is removed.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use weir_api::{CollectionReply, DeletedReply, SearchReply};
+use weir_api::{Code, CollectionReply, DeletedReply, DocumentReply, SearchReply};
 
 use super::EvalError;
 use super::configuration::Configuration;
-use super::dataset::EvaluationSet;
+use super::dataset::{EvaluationSet, Query};
 use super::metrics::Scores;
 use super::run_file::{ConfigurationRun, SetRun};
 use crate::cli::client::{Client, ClientError, Patience};
 use crate::cli::failure::Failure;
+use crate::cli::jobs::percent_encode;
 use crate::cli::sources::{Documents, Inputs, Outcome};
 use crate::cli::{ingest, interrupt};
 
@@ -43,10 +45,11 @@ impl Target<'_> {
         let is_there = self.collection.is_some() && self.is_there(&name)?;
         if is_there {
             eprintln!("{}: the collection `{name}` is asked as it stands", set.name);
+            self.check_documents(set, &name, format!("the collection `{name}`"))?;
             return self.ask_all(set, &name, configurations, top_k);
         }
         self.client.put::<CollectionReply>(&path_of(&name), "{}", Patience::LONG)?;
-        let measured = self.fill(set, &name).and_then(|()| self.ask_all(set, &name, configurations, top_k));
+        let measured = self.make_and_ask(set, &name, configurations, top_k);
         if self.is_kept {
             eprintln!("{}: the collection `{name}` is kept", set.name);
             return measured;
@@ -58,10 +61,48 @@ impl Target<'_> {
         measured
     }
 
+    /// Fills a collection that was just made, and measures. What the gateway refuses of the searches is known before.
+    fn make_and_ask(
+        &self,
+        set: &EvaluationSet,
+        collection: &str,
+        configurations: &[Configuration],
+        top_k: u64,
+    ) -> Result<SetRun, Failure> {
+        if let Some(query) = set.queries.first() {
+            for configuration in configurations {
+                let tried = self.search(&configuration.request(&query.text, collection, top_k));
+                tried.map_err(|source| not_asked(set, query, source))?;
+            }
+        }
+        self.fill(set, collection)?;
+        self.check_documents(set, collection, set.corpus.display().to_string())?;
+        self.ask_all(set, collection, configurations, top_k)
+    }
+
+    /// Refuses to measure where no relevant document could be found; looks until there is one. `place` is for the message.
+    fn check_documents(&self, set: &EvaluationSet, collection: &str, place: String) -> Result<(), Failure> {
+        let judged = set.queries.iter().flat_map(|query| &query.grades);
+        let relevant: BTreeSet<&str> =
+            judged.filter(|(id, grade)| **grade > 0 && !id.is_empty()).map(|(id, _)| id.as_str()).collect();
+        for id in &relevant {
+            if interrupt::is_asked() {
+                return Err(Failure::Interrupted(String::new()));
+            }
+            let path = format!("{}/documents/{}", path_of(collection), percent_encode(id));
+            match self.client.get::<DocumentReply>(&path, Patience::LONG) {
+                Ok(_) => return Ok(()),
+                Err(ClientError::Refused { code: Code::DocumentNotFound, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(EvalError::NoRelevantDocument { set: set.name.clone(), count: relevant.len(), place }.into())
+    }
+
     fn is_there(&self, name: &str) -> Result<bool, ClientError> {
         match self.client.get::<CollectionReply>(&path_of(name), Patience::LONG) {
             Ok(_) => Ok(true),
-            Err(ClientError::Refused { code: weir_api::Code::CollectionNotFound, .. }) => Ok(false),
+            Err(ClientError::Refused { code: Code::CollectionNotFound, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -157,11 +198,7 @@ impl Target<'_> {
             );
         }
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some((_, ClientError::Interrupted)) => Err(Failure::Interrupted(String::new())),
-            Some((place, source)) => {
-                let name = format!("{}/{}", set.name, set.queries[place].id);
-                Err(EvalError::Query { name, source: Box::new(source) }.into())
-            }
+            Some((place, source)) => Err(not_asked(set, &set.queries[place], source)),
             None => Ok(answers
                 .into_inner()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -181,6 +218,14 @@ impl Target<'_> {
         let reply: SearchReply = self.client.read(&text)?;
         Ok((reply.results.into_iter().map(|result| result.id).collect(), reply.degraded))
     }
+}
+
+/// Why there is no answer to a query.
+fn not_asked(set: &EvaluationSet, query: &Query, source: ClientError) -> Failure {
+    if matches!(source, ClientError::Interrupted) {
+        return Failure::Interrupted(String::new());
+    }
+    EvalError::Query { name: format!("{}/{}", set.name, query.id), source: Box::new(source) }.into()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -128,6 +128,7 @@ impl FromStr for LateInteractionArgument {
         let weight = weight.parse().map_err(|_| format!("`{weight}` is no number"))?;
         let top_n = top_n.map(|top_n| top_n.parse().map_err(|_| format!("`{top_n}` is no whole number")));
         let late_interaction = LateInteraction { weight, top_n: top_n.transpose()? };
+        late_interaction.check().map_err(|invalid| invalid.message)?;
         Ok(LateInteractionArgument { text: text.to_owned(), late_interaction })
     }
 }
@@ -173,6 +174,7 @@ mod tests {
         assert_eq!(late("0.25:30").unwrap(), r#"{"weight":0.25,"top_n":30}"#);
         assert_eq!(late("a").unwrap_err(), "`a` is no number");
         assert_eq!(late("0.1:b").unwrap_err(), "`b` is no whole number");
+        assert_eq!(late("0.1:0").unwrap_err(), "late_interaction.top_n is 0; it must be from 1 to 100");
     }
 
     #[test]

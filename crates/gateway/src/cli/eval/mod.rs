@@ -86,6 +86,16 @@ pub enum EvalError {
         /// The folder.
         folder: PathBuf,
     },
+    /// No relevant document is there, so that every score would be 0.
+    #[error("none of the {count} documents that `{set}` calls relevant is in {place}")]
+    NoRelevantDocument {
+        /// The set.
+        set: String,
+        /// How many it calls relevant.
+        count: usize,
+        /// Where they were looked for.
+        place: String,
+    },
     /// Two folders of one name would be one row.
     #[error("two sets are called `{0}`; rename one of the folders")]
     Namesakes(String),
@@ -172,6 +182,10 @@ impl EvalError {
             EvalError::NothingToDraft { .. } => {
                 Some("send feedback with `POST /v1/feedback`, and draft again".to_owned())
             }
+            EvalError::NoRelevantDocument { .. } => Some(
+                "compare the ids in the judgments with those of the documents, and see which collection --collection names"
+                    .to_owned(),
+            ),
             EvalError::Read { .. }
             | EvalError::Write { .. }
             | EvalError::Line { .. }

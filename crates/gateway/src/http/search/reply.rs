@@ -53,7 +53,7 @@ pub(super) fn render(
     let why_not = fate.map(|(id, why)| {
         let mut of_it = page.results.iter().filter(|one| one.hit.document_id == *id).peekable();
         let is_left_out = of_it.peek().is_some() && !of_it.any(is_relevant);
-        why_not(id, shown_on(&page, id, why), page.asked_place, is_left_out, plan)
+        why_not(id, shown_on(&page, id, why), page.asked_place, is_left_out, plan, how.mode)
     });
     let relevant = page.results.into_iter().filter(is_relevant);
     let results = relevant.map(|one| result(one, &extras)).collect::<Result<Vec<_>, ApiError>>()?;
@@ -250,6 +250,7 @@ fn why_not(
     after: Option<usize>,
     is_left_out: bool,
     plan: &Plan,
+    mode: Option<Mode>,
 ) -> WhyNot {
     let place = |leg: LegRank| LegPlace { rank: leg.rank, score: leg.score };
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
@@ -259,16 +260,7 @@ fn why_not(
         .rank
         .map_or_else(|| "it matches".to_owned(), |rank| format!("it is number {rank} of the candidates"));
     let reranked = after.map_or_else(String::new, |place| format!(", number {place} after reranking,"));
-    let legs = match (lexical, dense) {
-        (Some(lexical), Some(dense)) => {
-            format!("it is number {} by words and {} by meaning", lexical.rank, dense.rank)
-        }
-        (Some(lexical), None) => format!("it is number {} by words", lexical.rank),
-        (None, Some(dense)) => {
-            format!("it is number {} by meaning, and holds no word of the query", dense.rank)
-        }
-        (None, None) => "neither words nor meaning lead to it".to_owned(),
-    };
+    let legs = places(mode, lexical, dense);
     let (stage, message) = match why.stage {
         Stage::Missing => (
             WhyNotStage::Missing,
@@ -285,9 +277,7 @@ fn why_not(
         ),
         Stage::Candidates => (
             WhyNotStage::Candidates,
-            format!(
-                "it is not among the candidates: {legs}; use words that it holds, raise `search.depth`, or ask for more by `top_k`"
-            ),
+            format!("it is not among the candidates: {legs}; {}", towards_the_candidates(mode, lexical)),
         ),
         Stage::Limit => (
             WhyNotStage::Limit,
@@ -310,4 +300,37 @@ fn why_not(
         Stage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
     };
     WhyNot { id: id.to_owned(), stage, lexical, dense, rank: why.rank, message }
+}
+
+/// Where the legs that ranked have it.
+fn places(mode: Option<Mode>, lexical: Option<LegPlace>, dense: Option<LegPlace>) -> String {
+    match (mode, lexical, dense) {
+        (None, ..) => "nothing was ranked".to_owned(),
+        (Some(Mode::Hybrid), Some(lexical), Some(dense)) => {
+            format!("it is number {} by words and {} by meaning", lexical.rank, dense.rank)
+        }
+        (Some(Mode::Hybrid), None, Some(dense)) => {
+            format!("it is number {} by meaning, and holds no word of the query", dense.rank)
+        }
+        (Some(Mode::Hybrid), None, None) => "neither words nor meaning lead to it".to_owned(),
+        (Some(Mode::Hybrid | Mode::Lexical), Some(lexical), _) => {
+            format!("it is number {} by words", lexical.rank)
+        }
+        (Some(Mode::Lexical), None, _) => "no word of the query leads to it".to_owned(),
+        (Some(Mode::Dense), _, Some(dense)) => format!("it is number {} by meaning", dense.rank),
+        (Some(Mode::Dense), _, None) => "its meaning is too far from the query's".to_owned(),
+    }
+}
+
+/// What brings a document among the candidates, by the legs that ranked.
+fn towards_the_candidates(mode: Option<Mode>, lexical: Option<LegPlace>) -> &'static str {
+    match (mode, lexical) {
+        (Some(Mode::Lexical), None) => "use words that it holds",
+        // one ranking alone goes on page by page
+        (Some(Mode::Lexical), Some(_)) => "raise `top_k` or turn the pages by `cursor`",
+        (Some(Mode::Dense), _) => "raise `search.depth`, or ask for more by `top_k`",
+        (Some(Mode::Hybrid) | None, _) => {
+            "use words that it holds, raise `search.depth`, or ask for more by `top_k`"
+        }
+    }
 }

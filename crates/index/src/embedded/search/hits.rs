@@ -33,8 +33,9 @@ impl Search<'_> {
             kept.collapsed.iter().map(|&slot| Some(self.snapshot.chunk(slot)?.document.id.to_owned()));
         let lexical = rank_in(&outcome.candidates.lexical, candidate.unit);
         let dense = rank_in(&outcome.candidates.dense, candidate.unit);
-        let features = self
-            .evidence
+        // what fields put in order is not judged
+        let evidence = self.evidence.filter(|_| self.request.sort.is_empty());
+        let features = evidence
             .map(|evidence| evidence.features(lexical.map(|leg| leg.score), dense.map(|leg| leg.score)));
         Some(Hit {
             document_id: chunk.document.id.to_owned(),

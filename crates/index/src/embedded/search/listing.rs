@@ -101,8 +101,10 @@ impl Search<'_> {
             let shown = slots.filter(|&slot| selection.is_none_or(|selection| selection.contains(slot)));
             let candidates = shown.map(|slot| {
                 let unit = if request.group_by == GroupBy::Chunk { slot } else { first };
+                // the chunk that a ranking found shows it; a score would say nothing of this order
                 let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
-                known.copied().unwrap_or(Candidate { unit, slot, score: 0.0, lexical: 0.0, dense: 0.0 })
+                let slot = known.map_or(slot, |known| known.slot);
+                Candidate { unit, slot, score: 0.0, lexical: 0.0, dense: 0.0 }
             });
             match request.group_by {
                 GroupBy::Chunk => list.extend(candidates),
