@@ -194,7 +194,9 @@ impl Binding {
             return Err(refusal("the cursor belongs to another collection"));
         }
         if head[3 + 4 * 8..] != self.request.0 {
-            return Err(refusal("the cursor belongs to another request: all but `cursor` has to be the same"));
+            return Err(refusal(
+                "the cursor belongs to another request: all but `cursor` has to be the same",
+            ));
         }
         if number(head, 1) != self.generation.0 as u64 {
             let message = "the collection was embedded anew since the first page";
