@@ -86,6 +86,16 @@ fn what_was_searched_is_highlighted_and_what_was_not_is_not() {
 }
 
 #[test]
+fn a_query_of_fields_alone_is_not_judged() {
+    let gateway = library();
+    let reply = ask(&gateway, &json!({"query": "lang:de", "min_relevance": 0.9}));
+    assert_eq!((ids(&reply), &reply["left_out"]), ("c".to_owned(), &json!(0)));
+    assert_eq!(reply["results"][0]["relevance"], Value::Null);
+    let reply = ask(&gateway, &json!({"query": "lang:de weir"}));
+    assert!(reply["results"][0]["relevance"].is_f64(), "{reply}");
+}
+
+#[test]
 fn results_that_are_left_out_for_their_relevance_are_counted_beside_the_total() {
     let gateway = library();
     let search = |more: Value| {
