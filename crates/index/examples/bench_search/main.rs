@@ -11,7 +11,7 @@
 //! | `{"command":"open"}` | `{"seconds":…,"documents":…,"segments":…}` |
 //! | `{"command":"search","mode":"hybrid","below":null,"first":0,"count":100}` | `{"wall_ns":[…],"hits":[[…]…]}`: numbers of documents; `below`: only documents with `n` below it |
 //! | `{"command":"throughput","mode":"hybrid","threads":4,"seconds":1.0}` | `{"searches":…,"seconds":…}` |
-//! | `{"command":"parts","first":0,"count":100}` | `{"parts":{"lexical":[…],"dense":[…],"fuse":[…],"fetch":[…]}}`, nanoseconds of hybrid searches |
+//! | `{"command":"parts","first":0,"count":100}` | `{"parts":{"select":[…],"lexical":[…],"dense":[…],"fuse":[…],"fetch":[…]}}`, nanoseconds of hybrid searches |
 //! | `{"command":"fusion","length":1000,"count":200}` | `{"wall_ns":[…]}`: reciprocal rank of two lists of this length |
 //!
 //! What the peers' processes do, in `bench/search/worker.py`, is the same. The corpus is that of `bench/search/corpus.py`.
@@ -271,6 +271,7 @@ impl Searcher<'_> {
         for request in self.requests(Leg::Hybrid, None, first, count) {
             let timings = self.search(&request)?.timings;
             let named = [
+                ("select", timings.select),
                 ("lexical", timings.lexical),
                 ("dense", timings.dense),
                 ("fuse", timings.fuse),

@@ -215,7 +215,9 @@ impl Compiler<'_> {
 
     /// The terms of the field that are searched in place of a word that no document holds.
     fn misspelt(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
-        let stems = |words: &str| tokens(words, self.view.language);
+        let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
+            weir_text::analyse(words, self.view.language, |token| visit(token.text));
+        };
         let mut instead = Vec::new();
         for term in similar::misspelt(&self.view.words, word, stems) {
             // words are those of texts with their titles

@@ -1,6 +1,6 @@
 //! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
@@ -48,11 +48,11 @@ pub(super) fn beginning_with(
 ///
 /// Where nothing that begins as the word does is near, one edit is looked for where that search is blind: at the first letter,
 /// because terms of all letters are ten times as many to look through, and in the ending, which a mistake keeps from being
-/// taken off. `stems` takes it off the words of a text.
+/// taken off. `stems` takes it off each word of a text.
 pub(super) fn misspelt(
     segments: &BySegment<Words>,
     word: &str,
-    stems: impl Fn(&str) -> Vec<String>,
+    stems: impl Fn(&str, &mut dyn FnMut(&str)),
 ) -> Vec<String> {
     let chars: Vec<char> = word.chars().collect();
     let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars.len() >= from).count();
@@ -63,18 +63,18 @@ pub(super) fn misspelt(
     if !found.is_empty() {
         return nearest(found);
     }
-    let mut others: BTreeSet<String> = other_beginnings(word).into_iter().collect();
+    let mut found = HashMap::new();
+    let mut look_up = |other: &str| {
+        let hash = words::hash(other);
+        let chunks = segments.iter().map(|words| u64::from(words.chunks_with(other, hash))).sum();
+        if chunks > 0 {
+            found.insert(other.to_owned(), (1, chunks));
+        }
+    };
+    other_beginnings(word).split(' ').for_each(&mut look_up);
     let before: String = chars[..ending_from(&chars)].iter().collect();
     if segments.iter().any(|words| words.has_beginning(&before)) {
-        others.extend(stems(&other_endings(&chars).join(" ")));
-    }
-    let mut found = HashMap::new();
-    for other in others {
-        let hash = words::hash(&other);
-        let chunks = segments.iter().map(|words| u64::from(words.chunks_with(&other, hash))).sum();
-        if chunks > 0 {
-            found.insert(other, (1, chunks));
-        }
+        stems(&other_endings(&chars), &mut look_up);
     }
     nearest(found)
 }
@@ -131,30 +131,34 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
 }
 
 /// What `word` is when an edit made its beginning: without its first letter, with another one, with one in front, or with its
-/// first two the other way round. Letters are those from a to z.
-fn other_beginnings(word: &str) -> Vec<String> {
+/// first two the other way round; each behind a space. Letters are those from a to z.
+fn other_beginnings(word: &str) -> String {
     let mut letters = word.chars();
-    let Some(first) = letters.next() else { return Vec::new() };
+    let Some(first) = letters.next() else { return String::new() };
     let rest = letters.as_str();
-    let mut words = vec![rest.to_owned()];
+    let mut words = format!(" {rest}");
     if let Some(second) = letters.next() {
-        words.push(format!("{second}{first}{}", letters.as_str()));
+        words.extend([' ', second, first]);
+        words.push_str(letters.as_str());
     }
     for letter in 'a'..='z' {
-        words.push(format!("{letter}{rest}"));
-        words.push(format!("{letter}{word}"));
+        for behind in [rest, word] {
+            words.extend([' ', letter]);
+            words.push_str(behind);
+        }
     }
     words
 }
 
 /// What `word` is when an edit was made among its last letters: without one, with another one, with one more, or with two the
-/// other way round. Letters are those from a to z.
-fn other_endings(letters: &[char]) -> Vec<String> {
-    let mut words = Vec::new();
+/// other way round; each behind a space. Letters are those from a to z.
+fn other_endings(letters: &[char]) -> String {
+    let mut words = String::new();
     for place in ending_from(letters)..=letters.len() {
         let (before, after) = letters.split_at(place);
         let mut put = |middle: &[char], after: &[char]| {
-            words.push(before.iter().chain(middle).chain(after).collect::<String>());
+            words.push(' ');
+            words.extend(before.iter().chain(middle).chain(after));
         };
         if let [first, rest @ ..] = after {
             put(&[], rest);
