@@ -3,8 +3,8 @@
 1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
    goes alone.
 2. Embeddings, and then searches, at ten times the rate that the gateway can answer: how many are answered still in full,
-   how fast, and how fast the others are refused. Two generators share the rate; one times the answers, the other the refusals. They have a core of
-   their own, and the gateway has the others: at this rate a generator needs most of one.
+   how fast, and how fast the others are refused. Two generators share the rate; one times the answers, the other the
+   refusals. They have a core of their own, and the gateway has the others: at this rate a generator needs most of one.
 
 Every query is embedded anew (`cache-control: no-cache`). SECONDS_PER_PART is the length of each part.
 """

@@ -50,10 +50,15 @@ pub(super) enum Ranking {
 /// A term of which chunks hold it.
 pub(super) struct Searched {
     pub(super) term: QueryTerm,
-    /// Number of chunks that hold it, as far as segments know.
-    pub(super) chunks: u64,
     /// Where each segment has its postings, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
+}
+
+impl Searched {
+    /// Number of chunks that hold it, as far as segments know.
+    pub(super) fn chunks(&self) -> u64 {
+        self.postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum()
+    }
 }
 
 impl Ranking {
@@ -133,19 +138,6 @@ impl LexicalView {
     }
 }
 
-impl LexicalView {
-    /// Where the postings of a term are.
-    fn look_up(&self, field: Field, term: QueryTerm) -> tantivy::Result<Searched> {
-        let key = Term::from_field_text(field, &term.text);
-        let segments = self.searcher.segment_readers().iter();
-        let postings = segments
-            .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
-            .collect::<tantivy::Result<Vec<_>>>()?;
-        let chunks = postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum();
-        Ok(Searched { term, chunks, postings })
-    }
-}
-
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
@@ -184,8 +176,8 @@ impl Compiler<'_> {
         terms.truncate(QUERY_TERMS_MAX);
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
-            let found = self.view.look_up(field, term)?;
-            if found.chunks > 0 {
+            let found = self.look_up(field, term)?;
+            if found.chunks() > 0 {
                 searched.push(found);
                 continue;
             }
@@ -201,15 +193,23 @@ impl Compiler<'_> {
             }
             for other in &instead {
                 let other = QueryTerm { text: other.clone(), count: term.count };
-                searched.push(self.view.look_up(field, other)?);
+                searched.push(self.look_up(field, other)?);
             }
             self.corrections.push(Correction { term: term.text, instead });
         }
         self.terms.extend(searched.iter().map(|searched| searched.term.clone()));
-        let frequencies = searched
-            .iter()
-            .map(|searched| (Term::from_field_text(field, &searched.term.text), searched.chunks));
-        self.frequencies.extend(frequencies);
+        Ok(searched)
+    }
+
+    /// Where the postings of a term are. In how many chunks it is will not be looked up again.
+    fn look_up(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<Searched> {
+        let key = Term::from_field_text(field, &term.text);
+        let segments = self.view.searcher.segment_readers().iter();
+        let postings = segments
+            .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
+            .collect::<tantivy::Result<Vec<_>>>()?;
+        let searched = Searched { term, postings };
+        self.frequencies.insert(key, searched.chunks());
         Ok(searched)
     }
 

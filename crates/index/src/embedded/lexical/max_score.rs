@@ -66,7 +66,7 @@ impl<'a> MaxScore<'a> {
             }
             self.window.first = first;
             for list in added {
-                let of_others = (bounds[0] - list.bound) * ROUNDING;
+                let of_others = (bounds[0] - list.bound()) * ROUNDING;
                 list.add_to(&mut self.window, &norms, threshold - of_others);
             }
             self.window.take(|entry, score| {
@@ -86,12 +86,12 @@ impl<'a> MaxScore<'a> {
             match self.lists.get_mut(count) {
                 Some(list) => {
                     index.reset_block_postings_from_terminfo(postings, &mut list.postings)?;
-                    list.start(weight);
+                    (list.at, list.weight) = (0, weight);
                 }
                 None => {
                     let option = IndexRecordOption::WithFreqs;
                     let postings = index.read_block_postings_from_terminfo(postings, option)?;
-                    self.lists.push(List { postings, at: 0, weight, bound: weight.max_score() });
+                    self.lists.push(List { postings, at: 0, weight });
                 }
             }
             count += 1;
@@ -104,7 +104,7 @@ impl<'a> MaxScore<'a> {
 fn bounds_from(lists: &[List<'_>]) -> Vec<f32> {
     let mut bounds = vec![0.0; lists.len() + 1];
     for at in (0..lists.len()).rev() {
-        bounds[at] = (bounds[at + 1] + lists[at].bound) * ROUNDING;
+        bounds[at] = (bounds[at + 1] + lists[at].bound()) * ROUNDING;
     }
     bounds
 }
@@ -134,15 +134,12 @@ struct List<'a> {
     /// Where in the block.
     at: usize,
     weight: &'a Bm25Weight,
-    /// No entry gets as much.
-    bound: f32,
 }
 
-impl<'a> List<'a> {
-    fn start(&mut self, weight: &'a Bm25Weight) {
-        self.at = 0;
-        self.weight = weight;
-        self.bound = weight.max_score();
+impl List<'_> {
+    /// No entry gets as much.
+    fn bound(&self) -> f32 {
+        self.weight.max_score()
     }
 
     /// The entry that the list is at; `TERMINATED` behind the last.

@@ -25,8 +25,12 @@ impl Totals {
 impl Totals {
     /// What BM25 makes of a term of the field that so many chunks hold.
     pub(super) fn weight(&self, field: Field, chunks: u64) -> Bm25Weight {
-        let tokens = self.tokens.iter().find(|(of, _)| *of == field).map_or(0, |(_, tokens)| *tokens);
-        Bm25Weight::for_one_term_without_explain(chunks, self.entries, tokens as f32 / self.entries as f32)
+        let mean_length = self.tokens(field).unwrap_or_default() as f32 / self.entries as f32;
+        Bm25Weight::for_one_term_without_explain(chunks, self.entries, mean_length)
+    }
+
+    fn tokens(&self, field: Field) -> Option<u64> {
+        self.tokens.iter().find(|(of, _)| *of == field).map(|(_, tokens)| *tokens)
     }
 }
 
@@ -39,8 +43,8 @@ pub(super) struct Statistics<'a> {
 
 impl Bm25StatisticsProvider for Statistics<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        match self.totals.tokens.iter().find(|(of, _)| *of == field) {
-            Some((_, tokens)) => Ok(*tokens),
+        match self.totals.tokens(field) {
+            Some(tokens) => Ok(tokens),
             None => self.searcher.total_num_tokens(field),
         }
     }

@@ -106,9 +106,9 @@ impl LexicalView {
     fn any_of<'a>(&self, searched: &'a [Searched]) -> Ranked<'a> {
         let mut scored: Vec<Scored<'_>> = searched
             .iter()
-            .map(|Searched { term, chunks, postings }| {
-                let weight = self.totals.weight(self.fields.text, *chunks).boost_by(term.count as f32);
-                Scored { weight, postings }
+            .map(|searched| {
+                let weight = self.totals.weight(self.fields.text, searched.chunks());
+                Scored { weight: weight.boost_by(searched.term.count as f32), postings: &searched.postings }
             })
             .collect();
         scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
