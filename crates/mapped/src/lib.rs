@@ -1,13 +1,16 @@
-//! A read-only memory-mapped file whose length and checksum can be verified.
+//! A read-only memory-mapped file whose length and checksum can be verified, and memory in large pages.
 //!
 //! Together with `kernels` this is the only crate that may contain `unsafe`; it contains one call. It maps and checks
 //! bytes and never looks at what they mean.
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; everything else builds on this one call")]
 
+mod large_pages;
+
 use std::fs::File;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use memmap2::{Mmap, MmapOptions};
 
 /// A read-only view of the first bytes of a file.

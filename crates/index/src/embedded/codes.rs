@@ -2,12 +2,15 @@
 //!
 //! They follow from the int8 rows and are made again when a folder is opened, so no file holds them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSlice;
 use weir_kernels::{
     AlignedVec, CODE_ROWS, CodeQuery, Kernels, code_block_bytes, prefetch, view, write_codes,
 };
+use weir_mapped::{LARGE_PAGE_BYTES, LargePages};
 
 use super::codebook::{Codebook, Coded};
 use super::files::MappedVectors;
@@ -15,6 +18,8 @@ use super::threads;
 
 /// Rows of a segment. The last one is copied by every commit that adds to it.
 const SEGMENT_ROWS: usize = 4096;
+/// As many full segments as fit so many bytes become a slab.
+const SLAB_BYTES: usize = 2 * LARGE_PAGE_BYTES;
 /// Of fewer rows no codes are made: comparing all of them in int8 takes no longer than choosing among them.
 const ROWS_MIN: usize = 2048;
 /// So many blocks before one is compared it is asked for: a scan of many rows waits for memory.
@@ -24,22 +29,37 @@ const LEARNED_FROM: usize = 4096;
 /// It is learned again when there are so many times as many rows.
 const GROWTH: usize = 8;
 
-/// All rows, in segments that snapshots share.
+/// All rows, in slabs and segments that snapshots share.
 #[derive(Clone, Default)]
 pub(crate) struct Codes {
     rows: usize,
+    /// The first rows. A scan of many megabytes in small pages waits for page tables as long as for what it reads.
+    slabs: Vec<Arc<LargePages>>,
+    /// The rows behind those of the slabs.
     segments: Vec<Arc<Segment>>,
     /// What the codes mean, and of how many rows it was learned; `None` below [`ROWS_MIN`].
     codebook: Option<(Arc<Codebook>, usize)>,
 }
 
+/// Rows in blocks of [`CODE_ROWS`]: their codes, then for each [`Coded::factor`], NaN where there is no row yet.
 #[derive(Clone)]
 struct Segment {
     rows: usize,
-    /// Blocks of [`CODE_ROWS`] rows.
     blocks: AlignedVec<u8>,
-    /// For each row of the blocks [`Coded::factor`], NaN where there is none yet.
-    factors: Vec<f32>,
+}
+
+/// Which rows are scanned.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    /// The one with this number of so many equal parts.
+    Run(usize, usize),
+    /// One of so many blocks, everywhere.
+    Sample(usize),
+}
+
+/// Bytes of a block of a segment.
+fn block_bytes(codebook: &Codebook) -> usize {
+    code_block_bytes(codebook.groups()) + CODE_ROWS * size_of::<f32>()
 }
 
 /// The int8 rows of `vectors`.
@@ -89,17 +109,39 @@ impl Codes {
             }
         };
         if let Some(last) = self.segments.last_mut().filter(|last| last.rows < SEGMENT_ROWS) {
-            let first = self.rows - last.rows;
-            Arc::make_mut(last).extend(&codebook, rows, self.rows..count.min(first + SEGMENT_ROWS));
+            let added = self.rows..count.min(self.rows - last.rows + SEGMENT_ROWS);
+            self.rows = added.end;
+            Arc::make_mut(last).extend(&codebook, rows, added);
         }
-        let made = (self.segments.len()..count.div_ceil(SEGMENT_ROWS)).into_par_iter().map(|segment| {
-            let first = segment * SEGMENT_ROWS;
-            let mut made = Segment { rows: 0, blocks: AlignedVec::zeroed(0), factors: Vec::new() };
+        let firsts = (self.rows..count).into_par_iter().step_by(SEGMENT_ROWS);
+        let made = firsts.map(|first| {
+            let mut made = Segment { rows: 0, blocks: AlignedVec::zeroed(0) };
             made.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
             Arc::new(made)
         });
         self.segments.extend(made.collect::<Vec<_>>());
         self.rows = count;
+        let segment_bytes = SEGMENT_ROWS / CODE_ROWS * block_bytes(&codebook);
+        self.settle(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
+    }
+
+    /// Makes slabs of so many full segments each, while there are enough of them.
+    fn settle(&mut self, segment_bytes: usize, of_slab: usize) {
+        let full = self.segments.iter().filter(|segment| segment.rows == SEGMENT_ROWS).count();
+        let settled = full / of_slab * of_slab;
+        let slabs = self.segments[..settled].par_chunks(of_slab).map(|segments| {
+            let mut slab = LargePages::zeroed(of_slab * segment_bytes)?;
+            for (bytes, segment) in slab.chunks_exact_mut(segment_bytes).zip(segments) {
+                bytes.copy_from_slice(&segment.blocks);
+            }
+            Ok(Arc::new(slab))
+        });
+        // if the system has no memory for them, segments do as well
+        let slabs: std::io::Result<Vec<_>> = slabs.collect();
+        if let Ok(slabs) = slabs {
+            self.slabs.extend(slabs);
+            self.segments.drain(..settled);
+        }
     }
 
     /// Number of rows.
@@ -112,59 +154,143 @@ impl Codes {
         self.codebook.as_ref().map(|(codebook, _)| codebook.query(kernels, query))
     }
 
-    /// Estimates the product of the query with every row of one of so many equal parts, in order, and hands those above the
-    /// threshold to `found`, which returns the threshold for the next. What is estimated is the product but for a factor that is the
-    /// same for all rows.
+    /// Estimates the product of the query with every row of a part, in order, and hands those above the threshold to `found`. What is
+    /// estimated is the product but for a factor that is the same for all rows.
     pub(crate) fn scan(
         &self,
         kernels: &Kernels,
         query: &CodeQuery,
-        (part, parts): (usize, usize),
-        mut threshold: f32,
-        mut found: impl FnMut(u32, f32) -> f32,
+        part: Part,
+        threshold: f32,
+        mut found: impl FnMut(u32, f32),
     ) {
         let Some((codebook, _)) = &self.codebook else { return };
-        let block_bytes = code_block_bytes(codebook.groups());
+        let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
+        let count = self.rows.div_ceil(CODE_ROWS);
+        let (wanted, step) = match part {
+            Part::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
+            Part::Sample(step) => (0..count, step),
+        };
         let mut scores = [0.0; CODE_ROWS];
-        let border = |part: usize| part * self.segments.len() / parts;
-        let segments = border(part)..border(part + 1);
-        let first_slots = (segments.start as u32 * SEGMENT_ROWS as u32..).step_by(SEGMENT_ROWS);
-        for (segment, first) in self.segments[segments].iter().zip(first_slots) {
-            let blocks = segment.blocks.chunks_exact(block_bytes);
-            let factors = segment.factors.as_chunks().0;
-            for (number, (block, factors)) in blocks.zip(factors).enumerate() {
-                let later = (number + BLOCKS_AHEAD) * block_bytes;
-                if let Some(later) = segment.blocks.get(later..later + block_bytes) {
+        for (first, blocks) in self.runs(wanted, block_bytes) {
+            let numbered = (first..).zip(blocks.chunks_exact(block_bytes));
+            for (number, block) in numbered.step_by(step) {
+                let later = (number - first + BLOCKS_AHEAD * step) * block_bytes;
+                if let Some(later) = blocks.get(later..later + block_bytes) {
                     prefetch(later);
                 }
-                let first = first + (number * CODE_ROWS) as u32;
-                let mut above = query.scan(kernels, block, factors, threshold, &mut scores);
+                let (codes, factors) = block.split_at(code_bytes);
+                let Some(factors) = view::as_f32(factors).first_chunk() else { continue };
+                let mut above = query.scan(kernels, codes, factors, threshold, &mut scores);
                 while above != 0 {
                     let row = above.trailing_zeros();
                     above &= above - 1;
-                    threshold = found(first + row, scores[row as usize]);
+                    found((number * CODE_ROWS) as u32 + row, scores[row as usize]);
                 }
             }
         }
+    }
+
+    /// A range of blocks: the number of the first, and it and the next ones, as they lie in memory.
+    fn runs(&self, wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let slabs = self.slabs.iter().map(|slab| &slab[..]);
+        let segments = self.segments.iter().map(|segment| &segment.blocks[..]);
+        let mut next = 0;
+        slabs.chain(segments).filter_map(move |blocks| {
+            let first = next;
+            next += blocks.len() / block_bytes;
+            let (from, to) = (wanted.start.max(first), wanted.end.min(next));
+            (from < to).then(|| (from, &blocks[(from - first) * block_bytes..(to - first) * block_bytes]))
+        })
     }
 }
 
 impl Segment {
     /// Adds the rows of a range, which follow those that are here.
-    fn extend(&mut self, codebook: &Codebook, rows: Rows<'_>, range: std::ops::Range<usize>) {
+    fn extend(&mut self, codebook: &Codebook, rows: Rows<'_>, range: Range<usize>) {
         let kernels = Kernels::current();
-        let block_bytes = code_block_bytes(codebook.groups());
-        let blocks = (self.rows + range.len()).div_ceil(CODE_ROWS);
-        self.blocks.grow(blocks * block_bytes);
-        self.factors.resize(blocks * CODE_ROWS, f32::NAN);
+        let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
+        let present = self.blocks.len();
+        self.blocks.grow((self.rows + range.len()).div_ceil(CODE_ROWS) * block_bytes);
+        for block in self.blocks[present..].chunks_exact_mut(block_bytes) {
+            block[code_bytes..].as_chunks_mut().0.fill(f32::NAN.to_le_bytes());
+        }
         let mut coder = codebook.coder();
         for row in range {
             let (values, scale) = rows.get(row);
             let Coded { codes, factor } = coder.code(kernels, values, scale);
-            let start = self.rows / CODE_ROWS * block_bytes;
-            write_codes(&mut self.blocks[start..start + block_bytes], self.rows % CODE_ROWS, codes);
-            self.factors[self.rows] = factor;
+            let block = &mut self.blocks[self.rows / CODE_ROWS * block_bytes..][..block_bytes];
+            let (of_codes, of_factors) = block.split_at_mut(code_bytes);
+            write_codes(of_codes, self.rows % CODE_ROWS, codes);
+            of_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
             self.rows += 1;
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const DIMENSION: usize = 8;
+
+    /// Codes of rows of eight values, added in batches that reach so many rows.
+    pub(crate) fn codes_of(values: &[i8], batches: &[usize]) -> Codes {
+        let scales = vec![1.0 / 127.0; values.len() / DIMENSION];
+        let mut codes = Codes::default();
+        for &count in batches {
+            let rows =
+                Rows { values: &values[..count * DIMENSION], scales: &scales[..count], dimension: DIMENSION };
+            codes.add(rows, count);
+        }
+        codes
+    }
+
+    /// So many rows, all unlike.
+    pub(crate) fn made_up(rows: usize) -> Vec<i8> {
+        (0..rows * DIMENSION)
+            .map(|i| ((i * 7919 + i / 5 * 31) % 251) as u8 as i8)
+            .map(|x| x.max(-127))
+            .collect()
+    }
+
+    fn scanned(codes: &Codes, part: Part) -> Vec<(u32, f32)> {
+        let kernels = Kernels::current();
+        let query = codes.query(kernels, &[90, -80, 70, -60, 50, -40, 30, -20]).unwrap();
+        let mut found = Vec::new();
+        codes.scan(kernels, &query, part, f32::NEG_INFINITY, |slot, score| found.push((slot, score)));
+        found
+    }
+
+    #[test]
+    fn every_row_is_scanned_once_and_in_order_whether_it_is_in_a_slab_or_not() {
+        let rows = 3 * SEGMENT_ROWS + 1000;
+        let mut codes = codes_of(&made_up(rows), &[2 * SEGMENT_ROWS - 5, rows - 7, rows]);
+        let before = scanned(&codes, Part::Run(0, 1));
+        assert_eq!(
+            before.iter().map(|found| found.0).collect::<Vec<_>>(),
+            (0..rows as u32).collect::<Vec<_>>()
+        );
+        assert_eq!((codes.slabs.len(), codes.segments.len()), (0, 4));
+
+        let segment_bytes = codes.segments[0].blocks.len();
+        codes.settle(segment_bytes, 2);
+        assert_eq!((codes.slabs.len(), codes.segments.len()), (1, 2), "the last is not full");
+        assert_eq!(scanned(&codes, Part::Run(0, 1)), before);
+        let parts = [0, 1, 2].map(|part| scanned(&codes, Part::Run(part, 3)));
+        assert_eq!(parts.concat(), before, "of any part");
+        assert!(parts.iter().all(|part| part.len().abs_diff(rows / 3) < 2 * CODE_ROWS));
+    }
+
+    #[test]
+    fn a_sample_has_one_of_so_many_blocks_wherever_they_are() {
+        let rows = 2 * SEGMENT_ROWS + 100;
+        let mut codes = codes_of(&made_up(rows), &[rows]);
+        codes.settle(codes.segments[0].blocks.len(), 1);
+        let sample = scanned(&codes, Part::Sample(10));
+        assert!(sample.len().abs_diff(rows / 10) <= 3 * CODE_ROWS, "{}", sample.len());
+        let all = scanned(&codes, Part::Run(0, 1));
+        assert!(sample.iter().all(|found| all[found.0 as usize] == *found));
+        assert!(sample.iter().any(|found| found.0 as usize >= 2 * SEGMENT_ROWS));
     }
 }

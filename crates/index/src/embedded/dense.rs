@@ -10,9 +10,9 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
-use super::codes::Codes;
+use super::codes::{Codes, Part};
 use super::files::{AppendVectors, MappedVectors};
-use super::ranking::{ScoredSlot, Threshold};
+use super::ranking::ScoredSlot;
 use super::selection::Visible;
 use super::threads;
 use crate::IndexError;
@@ -29,6 +29,11 @@ const RESCORED_MIN: usize = 40;
 const SELECTED_SHARE: usize = 20;
 /// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
 const ROWS_PER_PART: usize = 50_000;
+/// About so many rows, from everywhere, are scanned first, to learn which scores are among the best.
+const SAMPLED_ROWS: usize = 2048;
+/// Twice as many rows as are wanted get above the score that is taken, and as many more as this many of the sample stand for: hardly ever
+/// too few do.
+const SAMPLED_MIN: usize = 10;
 /// So many candidates are compared by one thread at a time.
 const COMPARED_PER_PART: usize = 128;
 /// So many candidates before a row is read it is asked for.
@@ -141,30 +146,40 @@ fn scan(
     count: usize,
 ) -> Vec<ScoredSlot> {
     let Some(query) = codes.query(kernels, query) else { return Vec::new() };
-    let parts = if threads::share(codes.rows()) { codes.rows() / ROWS_PER_PART } else { 1 };
-    // of equal scores the lower slot is better, which may be in another part
-    let too_low = Threshold::new(f32::NEG_INFINITY);
-    let share = |threshold: f32| too_low.raise(threshold.next_down());
-    let scan_part = |part| {
-        let mut best = TopSlots::new(count);
-        best.threshold = share(f32::NEG_INFINITY);
-        codes.scan(kernels, &query, (part, parts), best.threshold, |slot, score| {
-            if score > best.threshold && visible.holds(slot) && best.push(ScoredSlot { slot, score }) {
-                best.threshold = best.threshold.max(share(best.threshold));
+    let scan_part = |part: Part, threshold: f32| {
+        let mut found = Vec::new();
+        codes.scan(kernels, &query, part, threshold, |slot, score| {
+            if visible.holds(slot) {
+                found.push(ScoredSlot { slot, score });
             }
-            best.threshold
         });
-        best.cut();
-        share(best.threshold);
-        best.kept
+        found
     };
-    if parts == 1 {
-        return scan_part(0);
+    let scan_all = |threshold: f32| match codes.rows() / ROWS_PER_PART {
+        parts if parts > 1 && threads::share(codes.rows()) => {
+            let parts = (0..parts).into_par_iter().map(|part| scan_part(Part::Run(part, parts), threshold));
+            parts.collect::<Vec<Vec<_>>>().concat()
+        }
+        _ => scan_part(Part::Run(0, 1), threshold),
+    };
+    // most rows need not be looked at: a sample tells about which scores are among the best
+    let one_of = (codes.rows() / SAMPLED_ROWS).max(1);
+    let mut sample = scan_part(Part::Sample(one_of), f32::NEG_INFINITY);
+    let rank = 2 * count / one_of + SAMPLED_MIN;
+    let threshold = match sample.len() > rank {
+        true => sample.select_nth_unstable_by(rank, ScoredSlot::by_rank).1.score,
+        false => f32::NEG_INFINITY,
+    };
+    let mut found = scan_all(threshold);
+    if found.len() < count && threshold > f32::NEG_INFINITY {
+        // the sample was not like the rest
+        found = scan_all(f32::NEG_INFINITY);
     }
-    let kept: Vec<Vec<ScoredSlot>> = (0..parts).into_par_iter().map(scan_part).collect();
-    let mut best = TopSlots { kept: kept.concat(), capacity: count, threshold: f32::NEG_INFINITY };
-    best.cut();
-    best.kept
+    if found.len() > count {
+        found.select_nth_unstable_by(count - 1, ScoredSlot::by_rank);
+        found.truncate(count);
+    }
+    found
 }
 
 /// Scores the candidates in int8, by several threads when the index is large, and keeps the best `count`, which are fewer.
@@ -213,46 +228,14 @@ pub(super) fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
     (values.iter().map(|value| (value / scale).round().clamp(-127.0, 127.0) as i8).collect(), scale)
 }
 
-/// The best of many, collected in twice the room and cut by selection: constant time per row.
-pub(super) struct TopSlots {
-    kept: Vec<ScoredSlot>,
-    capacity: usize,
-    /// Rows at or below it cannot be among the best any more, if they come in the order of their slots.
-    pub(super) threshold: f32,
-}
-
-impl TopSlots {
-    pub(super) fn new(capacity: usize) -> TopSlots {
-        TopSlots { kept: Vec::new(), capacity, threshold: f32::NEG_INFINITY }
-    }
-
-    /// Says whether the threshold has changed.
-    pub(super) fn push(&mut self, scored: ScoredSlot) -> bool {
-        self.kept.push(scored);
-        let is_full = self.kept.len() >= self.capacity.saturating_mul(2);
-        if is_full {
-            self.cut();
-        }
-        is_full
-    }
-
-    fn cut(&mut self) {
-        if self.kept.len() > self.capacity {
-            let (_, last, _) = self.kept.select_nth_unstable_by(self.capacity - 1, ScoredSlot::by_rank);
-            self.threshold = last.score;
-            self.kept.truncate(self.capacity);
-        }
-    }
-
-    pub(super) fn into_kept(mut self) -> Vec<ScoredSlot> {
-        self.cut();
-        self.kept
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use weir_kernels::CODE_ROWS;
+
     use super::*;
+    use crate::embedded::best::BestSlots;
+    use crate::embedded::codes::tests::{codes_of, made_up};
+    use crate::embedded::tombstones::Tombstones;
 
     #[test]
     fn quantising_keeps_the_largest_value_and_the_sign() {
@@ -271,15 +254,40 @@ mod tests {
     }
 
     #[test]
-    fn the_best_are_kept_and_of_equal_ones_the_first() {
-        let mut top = TopSlots::new(3);
-        for (slot, score) in [1.0, 5.0, 2.0, 5.0, 4.0, 4.0, 9.0, 4.0].into_iter().enumerate() {
-            if score > top.threshold {
-                top.push(ScoredSlot { slot: slot as u32, score });
+    fn the_best_by_codes_are_found_also_where_the_sample_is_unlike_the_rest() {
+        let (rows, count) = (40 * SAMPLED_ROWS, 300);
+        let query = [90, -80, 70, -60, 50, -40, 30, -20];
+        let one_of = rows / SAMPLED_ROWS;
+        let is_sampled = |row: usize| row / CODE_ROWS % one_of == 0;
+        let mut misleading = made_up(rows);
+        for (row, values) in misleading.chunks_exact_mut(query.len()).enumerate() {
+            if is_sampled(row) && row % 2 == 0 {
+                values.copy_from_slice(&query);
+                values[row % 8] -= (row % 64) as i8;
             }
         }
-        let mut kept = top.into_kept();
-        kept.sort_by(ScoredSlot::by_rank);
-        assert_eq!(kept.iter().map(|kept| kept.slot).collect::<Vec<_>>(), [6, 1, 3]);
+        for (values, wanted) in [(made_up(rows), count), (misleading, 1900)] {
+            let codes = codes_of(&values, &[rows]);
+            let mut tombstones = Tombstones::default();
+            tombstones.grow(rows as u32);
+            tombstones.kill(0, 1000);
+            let visible = Visible { tombstones: &tombstones, selection: None };
+            let kernels = Kernels::current();
+            let mut best = BestSlots::new(wanted);
+            codes.scan(
+                kernels,
+                &codes.query(kernels, &query).unwrap(),
+                Part::Run(0, 1),
+                f32::MIN,
+                |slot, score| {
+                    if visible.holds(slot) {
+                        best.push(ScoredSlot { slot, score });
+                    }
+                },
+            );
+            let mut found = scan(kernels, &codes, &query, visible, wanted);
+            found.sort_unstable_by(ScoredSlot::by_rank);
+            assert_eq!(found, best.into_sorted());
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! there, whatever the other files hold.**
 
 mod batch;
+mod best;
 mod codebook;
 mod codes;
 mod dense;

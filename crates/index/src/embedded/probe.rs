@@ -4,7 +4,8 @@ use weir_kernels::{AlignedVec, Kernels, view};
 use weir_policy::Caller;
 
 use super::Embedded;
-use super::dense::{self, TopSlots};
+use super::best::BestSlots;
+use super::dense;
 use super::ranking::ScoredSlot;
 use super::search::Search;
 use crate::{IndexError, Recall, SearchRequest};
@@ -28,7 +29,7 @@ impl Embedded {
 
         let kernels = Kernels::current();
         let slots = snapshot.tombstones.slots();
-        let mut best = TopSlots::new(request.limit.max(1));
+        let mut best = BestSlots::new(request.limit.max(1));
         let mut rows: AlignedVec<u8> = AlignedVec::zeroed(ROWS_AT_ONCE * 2 * query.len());
         for first in (0..slots).step_by(ROWS_AT_ONCE) {
             let count = ROWS_AT_ONCE.min((slots - first) as usize);
@@ -36,12 +37,12 @@ impl Embedded {
             vectors.f16.read_into(u64::from(first) * 2 * query.len() as u64, bytes).ok_or_else(damaged)?;
             for (slot, row) in (first..).zip(view::as_u16(bytes).chunks_exact(query.len())) {
                 let score = (kernels.dot_f16)(query, row);
-                if score > best.threshold && visible.holds(slot) {
+                if score > best.threshold() && visible.holds(slot) {
                     best.push(ScoredSlot { slot, score });
                 }
             }
         }
-        let exact = best.into_kept();
+        let exact = best.into_sorted();
         let is_found =
             |one: &&ScoredSlot| found.iter().take(request.limit).any(|other| other.slot == one.slot);
         let live = snapshot.chunks().max(1);

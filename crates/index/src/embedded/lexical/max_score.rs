@@ -226,7 +226,7 @@ mod tests {
     use tantivy::{Index, Searcher, Term, doc};
 
     use super::*;
-    use crate::embedded::lexical::best::BestSlots;
+    use crate::embedded::best::BestSlots;
     use crate::embedded::ranking::ScoredSlot;
 
     /// Several windows, and blocks that end anywhere in them.

@@ -2,7 +2,6 @@
 //!
 //! Here it is written; [`LexicalView`] is one commit for searching.
 
-mod best;
 mod by_segment;
 mod compile;
 mod explain;

@@ -10,7 +10,6 @@ use tantivy::schema::Field;
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
-use super::best::BestSlots;
 use super::by_segment::BySegment;
 use super::compile::{Condition, Ranking, Searched};
 use super::max_score::{MaxScore, Scored};
@@ -19,6 +18,7 @@ use super::statistics::{Frequencies, Statistics, Totals};
 use super::words::Words;
 use super::{Fields, LexicalQuery};
 use crate::IndexError;
+use crate::embedded::best::BestSlots;
 use crate::embedded::ranking::{ScoredSlot, Threshold};
 use crate::embedded::selection::{Selection, Visible, set_bits};
 use crate::embedded::threads;

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::embedded::ranking::ScoredSlot;
+use super::ranking::ScoredSlot;
 
 /// The best slots so far, with an exact threshold at every moment.
-pub(super) struct BestSlots {
+pub(crate) struct BestSlots {
     heap: BinaryHeap<WorstFirst>,
     capacity: usize,
 }
@@ -14,25 +14,25 @@ pub(super) struct BestSlots {
 struct WorstFirst(ScoredSlot);
 
 impl BestSlots {
-    pub(super) fn new(capacity: usize) -> BestSlots {
+    pub(crate) fn new(capacity: usize) -> BestSlots {
         BestSlots { heap: BinaryHeap::new(), capacity }
     }
 
     /// Another for as many.
-    pub(super) fn empty(&self) -> BestSlots {
+    pub(crate) fn empty(&self) -> BestSlots {
         BestSlots::new(self.capacity)
     }
 
     /// Only higher scores can still matter. Just below the worst that is kept, so that of equal scores the lower slot
     /// wins wherever its segment comes.
-    pub(super) fn threshold(&self) -> f32 {
+    pub(crate) fn threshold(&self) -> f32 {
         match self.heap.peek() {
             Some(worst) if self.heap.len() >= self.capacity => worst.0.score.next_down(),
             _ => f32::MIN,
         }
     }
 
-    pub(super) fn push(&mut self, scored: ScoredSlot) {
+    pub(crate) fn push(&mut self, scored: ScoredSlot) {
         if self.heap.len() < self.capacity {
             self.heap.push(WorstFirst(scored));
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -42,7 +42,7 @@ impl BestSlots {
         }
     }
 
-    pub(super) fn into_sorted(self) -> Vec<ScoredSlot> {
+    pub(crate) fn into_sorted(self) -> Vec<ScoredSlot> {
         self.heap.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
     }
 }
@@ -66,3 +66,24 @@ impl PartialEq for WorstFirst {
 }
 
 impl Eq for WorstFirst {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_are_kept_and_of_equal_ones_the_first() {
+        let scores = [4.0, 1.0, 4.0, 9.0, 4.0];
+        let best = |slots: &mut dyn Iterator<Item = usize>| {
+            let mut best = BestSlots::new(2);
+            for slot in slots {
+                if scores[slot] > best.threshold() {
+                    best.push(ScoredSlot { slot: slot as u32, score: scores[slot] });
+                }
+            }
+            best.into_sorted().iter().map(|kept| kept.slot).collect::<Vec<_>>()
+        };
+        assert_eq!(best(&mut (0..scores.len())), [3, 0]);
+        assert_eq!(best(&mut (0..scores.len()).rev()), [3, 0]);
+    }
+}
