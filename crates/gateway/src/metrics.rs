@@ -177,6 +177,8 @@ table! {
     pending: Family<InCollection, Gauge> = Family::default(), "weir_pending_operations", Gauge, ["collection"];
     /// Bytes of the index on disk.
     index_bytes: Family<InCollection, Gauge> = Family::default(), "weir_index_bytes", Gauge, ["collection"];
+    /// Segments of the lexical index that a search goes through. Small ones are merged when nothing has come for two seconds.
+    index_segments: Family<InCollection, Gauge> = Family::default(), "weir_index_segments", Gauge, ["collection"];
     /// Queries for the query log: written, failed (the store refused) or dropped (too many waited).
     logged: Family<Outcome, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
     /// Judgments that were taken up for the relevance of hits: weighed, or no_hit where a search of the query finds the document nowhere.
@@ -212,6 +214,8 @@ pub struct CollectionGauges {
     pub pending: u64,
     /// Bytes on disk.
     pub index_bytes: u64,
+    /// Segments of the lexical index.
+    pub index_segments: usize,
 }
 
 /// 50 microseconds to 52 seconds, each bucket twice the one before.
@@ -380,7 +384,8 @@ impl Metrics {
         self.queue_tokens.set(to_i64(queued_tokens as u64));
         self.cache_bytes.set(to_i64(cache_bytes as u64));
         self.collections.set(to_i64(collections.len() as u64));
-        for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes] {
+        for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes, &self.index_segments]
+        {
             family.clear(); // what was deleted must not stay
         }
         for collection in collections {
@@ -389,6 +394,7 @@ impl Metrics {
             self.chunks.get_or_create(&labels).set(to_i64(collection.chunks));
             self.pending.get_or_create(&labels).set(to_i64(collection.pending));
             self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
+            self.index_segments.get_or_create(&labels).set(to_i64(collection.index_segments as u64));
         }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {

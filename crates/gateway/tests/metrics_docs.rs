@@ -56,8 +56,14 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
     let _connection = metrics.connection();
-    let gauges =
-        CollectionGauges { name: "c".to_owned(), documents: 1, chunks: 2, pending: 3, index_bytes: 4 };
+    let gauges = CollectionGauges {
+        name: "c".to_owned(),
+        documents: 1,
+        chunks: 2,
+        pending: 3,
+        index_bytes: 4,
+        index_segments: 5,
+    };
     let text = metrics.render(5, 0, &[gauges]);
     for row in TABLE {
         let sample =

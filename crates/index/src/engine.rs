@@ -59,6 +59,8 @@ pub struct Counts {
     pub chunks: u64,
     /// Chunks of removed and replaced documents that still take room.
     pub dead_chunks: u64,
+    /// Segments of the lexical leg that a search goes through.
+    pub segments: usize,
 }
 
 impl Engine {
@@ -227,8 +229,8 @@ impl Engine {
         }
     }
 
-    /// Waits for work in the background (merging of segments) and shows its result. Call it after bulk ingest; every
-    /// applied batch is on disk without it.
+    /// Waits for segments that are being merged, merges the small ones that are left, and shows the result. Call it when nothing
+    /// more is to be applied for now: searches are faster then. Batches are applied meanwhile; every one is on disk without it.
     ///
     /// # Errors
     /// What the background work met.

@@ -52,6 +52,7 @@ pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
             documents: counts.documents,
             chunks: counts.chunks,
             pending: collection.pending_operations(),
+            index_segments: counts.segments,
             index_bytes: collection.engine.disk_bytes().await.unwrap_or(0),
         });
     }

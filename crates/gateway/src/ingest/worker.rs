@@ -28,11 +28,15 @@ const TRIED_WHOLE: u32 = 3;
 /// What is beyond the bounds of what is kept is removed so often.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
+/// When nothing has come for so long, what was written in small parts is put together.
+const SETTLE_AFTER: Duration = Duration::from_secs(2);
+
 /// Applies operations until the collection is closed.
 pub async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
     let mut prune_at = Instant::now();
+    let mut is_settled = false;
     loop {
         let idle = collection.work_came.notified();
         let step = tokio::select! {
@@ -40,10 +44,11 @@ pub async fn run(collection: Arc<OpenCollection>) {
             step = step(&collection, failures >= TRIED_WHOLE, &mut prune_at) => step,
         };
         match step {
-            Ok(true) => (wait, failures) = (RETRY_AFTER.0, 0),
+            Ok(true) => (wait, failures, is_settled) = (RETRY_AFTER.0, 0, false),
             Ok(false) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
+                () = settle(&collection), if !is_settled => is_settled = true,
             },
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it will be tried again");
@@ -56,6 +61,17 @@ pub async fn run(collection: Arc<OpenCollection>) {
                 wait = (wait * 2).min(RETRY_AFTER.1);
             }
         }
+    }
+}
+
+/// Waits for a while and merges small segments. What comes meanwhile is applied beside that.
+async fn settle(collection: &OpenCollection) {
+    tokio::time::sleep(SETTLE_AFTER).await;
+    let started = Instant::now();
+    match collection.engine.flush().await {
+        Ok(()) => tracing::debug!(collection = collection.name, took = ?started.elapsed(), "index settled"),
+        // searches go on with the segments that there are
+        Err(error) => tracing::warn!(collection = collection.name, %error, "small segments were not merged"),
     }
 }
 

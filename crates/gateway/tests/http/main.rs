@@ -16,6 +16,7 @@ mod refusals;
 mod relevance;
 mod reply_shapes;
 mod sample;
+mod settling;
 mod startup;
 mod stop;
 #[path = "../support/mod.rs"]

@@ -24,7 +24,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
     let documents = engine.counts().documents;
     println!(
         "opened {documents} documents in {seconds:.2} s with every checksum verified; {} lexical segments, kernels {:?}",
-        engine.lexical_segments(),
+        engine.counts().segments,
         weir_kernels::Kernels::current().isa
     );
     let opened = Memory::now()?;

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use weir_index::filter::{Comparison, Filter, Number, Test, Value};
 use weir_index::fusion::{self, Scored, Weighted};
 use weir_index::query;
-use weir_index::{Change, Embedded, EngineSettings, Mode, RebuildReason, SearchReply, SearchRequest};
+use weir_index::{Change, Counts, Embedded, EngineSettings, Mode, RebuildReason, SearchReply, SearchRequest};
 use weir_policy::Caller;
 use weir_text::Language;
 
@@ -170,7 +170,7 @@ fn serve(options: &Options) -> Outcome<()> {
                     return Err(format!("the index cannot be used: {reason:?}").into());
                 }
                 let seconds = start.elapsed().as_secs_f64();
-                let (documents, segments) = (engine.counts().documents, engine.lexical_segments());
+                let Counts { documents, segments, .. } = engine.counts();
                 searcher = Some(Searcher { engine, queries: &queries });
                 Reply::Opened { seconds, documents, segments }
             }

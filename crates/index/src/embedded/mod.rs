@@ -47,7 +47,7 @@ use batch::Batch;
 use codes::Codes;
 use files::MappedFiles;
 use held::Held;
-use lexical::LexicalView;
+use lexical::{LexicalView, Merge};
 use relevance::Learned;
 use snapshot::Snapshot;
 use table::DocumentTable;
@@ -169,6 +169,7 @@ impl Embedded {
             documents: snapshot.documents.into(),
             chunks: snapshot.chunks().into(),
             dead_chunks: snapshot.tombstones.dead().into(),
+            segments: snapshot.lexical.segments(),
         }
     }
 
@@ -189,15 +190,19 @@ impl Embedded {
         lock(&self.inner.live).table.heap_bytes()
     }
 
-    /// Segments of the lexical leg that a search goes through.
-    pub fn lexical_segments(&self) -> usize {
-        self.inner.snapshot.load().lexical.segments()
-    }
-
     /// See [`crate::Engine::flush`].
     pub fn flush(&self) -> Result<(), IndexError> {
+        let merge = match lock(&self.inner.writer).as_mut() {
+            Some(Writer { lexical, .. }) => {
+                lexical.settle()?;
+                lexical.merge_small()?
+            }
+            None => return Ok(()),
+        };
+        // without the lock, so that batches are applied meanwhile
+        merge.map_or(Ok(()), Merge::wait)?;
         match lock(&self.inner.writer).as_mut() {
-            Some(writer) => self.settle(writer),
+            Some(writer) => self.show_merged(writer),
             None => Ok(()),
         }
     }
@@ -205,7 +210,10 @@ impl Embedded {
     /// See [`crate::Engine::close`].
     pub fn close(&self) -> Result<(), IndexError> {
         match lock(&self.inner.writer).take() {
-            Some(mut writer) => self.settle(&mut writer),
+            Some(mut writer) => {
+                writer.lexical.settle()?;
+                self.show_merged(&mut writer)
+            }
             None => Ok(()),
         }
     }
@@ -333,9 +341,8 @@ impl Embedded {
         Ok(())
     }
 
-    /// Waits for merges and shows the merged segments.
-    fn settle(&self, writer: &mut Writer) -> Result<(), IndexError> {
-        writer.lexical.settle()?;
+    /// Lets searches see what was merged.
+    fn show_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let view = Arc::new(writer.lexical.view()?);
         let _live = lock(&self.inner.live);
         let snapshot = self.snapshot();

@@ -61,7 +61,7 @@ fn among_equals_the_first_win_though_threads_share_the_segments_of_a_large_index
         let puts = numbers.map(|number| put_text(&number.to_string(), 1, text(number)));
         index.apply(puts.collect(), batch as u64 + 1);
     }
-    assert!(index.engine.lexical_segments() > 1);
+    assert!(index.engine.counts().segments > 1);
     for _ in 0..20 {
         let found = |words: &str| {
             let hits = index.search(&lexical(words)).hits;

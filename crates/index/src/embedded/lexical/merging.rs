@@ -1,6 +1,6 @@
 //! Which segments are written anew as one.
 
-use tantivy::index::SegmentMeta;
+use tantivy::index::{SegmentId, SegmentMeta};
 use tantivy::indexer::{LogMergePolicy, MergeCandidate, MergePolicy};
 
 /// So many segments of about one size are merged into one.
@@ -9,6 +9,31 @@ const SEGMENTS_MIN: usize = 6;
 const ENTRIES_MAX: u32 = 40_000;
 /// A segment with a larger share of deleted entries is rewritten, however large it is.
 const DELETED_SHARE_MAX: f32 = 0.3;
+
+/// Segments that are merged because there is nothing else to do become no larger, which takes about a second.
+const SETTLED_ENTRIES_MAX: u64 = 128_000;
+/// A segment is merged with smaller ones only when these have one of so many of its entries together, so that an entry is not
+/// written again for every few that come.
+const SMALLER_SHARE: u64 = 4;
+
+/// The small segments that are worth merging when nothing is being written: each one more is a look-up more for every term of every
+/// search.
+pub(super) fn to_settle(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
+    let mut by_size: Vec<(u64, SegmentId)> =
+        segments.iter().map(|segment| (segment.num_docs().into(), segment.id())).collect();
+    by_size.sort_unstable_by_key(|(entries, _)| *entries);
+    let (mut sum, mut merged) = (0, 0);
+    for (place, (entries, _)) in by_size.iter().enumerate() {
+        if sum + entries > SETTLED_ENTRIES_MAX {
+            break;
+        }
+        if sum * SMALLER_SHARE >= *entries {
+            merged = place + 1;
+        }
+        sum += entries;
+    }
+    (merged > 1).then(|| by_size[..merged].iter().map(|(_, id)| *id).collect())
+}
 
 /// Merges segments of about one size, and rewrites those of which much is deleted.
 #[derive(Debug)]
@@ -44,6 +69,36 @@ mod tests {
     use tantivy::{Index, Term, doc};
 
     use super::*;
+
+    #[test]
+    fn small_segments_are_settled_as_long_as_a_large_one_is_not_written_again_for_a_few_entries() {
+        let settled = |sizes: &[u64]| {
+            let mut schema = Schema::builder();
+            let group = schema.add_u64_field("group", INDEXED);
+            let index = Index::create_in_ram(schema.build());
+            let mut writer = index.writer_with_num_threads(1, 50_000_000).unwrap();
+            writer.set_merge_policy(Box::new(NoMergePolicy));
+            for &entries in sizes {
+                for entry in 0..entries {
+                    writer.add_document(doc!(group => entry)).unwrap();
+                }
+                writer.commit().unwrap();
+            }
+            let segments = index.searchable_segment_metas().unwrap();
+            let settled = to_settle(&segments).unwrap_or_default();
+            let is_settled = |segment: &&SegmentMeta| settled.contains(&segment.id());
+            let mut sizes: Vec<u32> = segments.iter().filter(is_settled).map(SegmentMeta::num_docs).collect();
+            sizes.sort_unstable();
+            sizes
+        };
+        assert!(settled(&[]).is_empty());
+        assert!(settled(&[7]).is_empty());
+        assert_eq!(settled(&[100, 10, 15]), [10, 15, 100]);
+        assert_eq!(settled(&[101, 10, 15]), [10, 15]);
+        assert_eq!(settled(&[30, 4, 5, 1000]), [4, 5, 30]);
+        assert!(settled(&[3000, 2, 700]).is_empty());
+        assert_eq!(settled(&[60_000, 60_001, 20_000]), [20_000, 60_000]);
+    }
 
     #[test]
     fn a_large_segment_is_rewritten_when_much_of_it_is_deleted_and_merged_with_no_other() {

@@ -18,11 +18,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tantivy::directory::MmapDirectory;
+use tantivy::index::SegmentMeta;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::query::RangeQuery;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
-use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term};
+use tantivy::{
+    FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term,
+};
 use weir_text::Language;
 
 use super::tokens::{self, TOKENIZER};
@@ -55,6 +58,17 @@ pub(crate) struct Lexical {
     /// What the latest view keeps in memory of its segments.
     slots: Slots,
     words: BySegment<Words>,
+}
+
+/// Segments that are being merged.
+pub(crate) struct Merge(FutureResult<Option<SegmentMeta>>);
+
+impl Merge {
+    /// Waits until it is done.
+    pub(crate) fn wait(self) -> Result<(), IndexError> {
+        self.0.wait().map_err(IndexError::lexical("merge segments"))?;
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -196,6 +210,15 @@ impl Lexical {
         // The next writer starts from the last commit. What the old one says does not matter: its threads may have
         // ended because of what broke the commit off.
         drop(self.settle());
+    }
+
+    /// Begins to merge the small segments, if that is worth it; entries may be written meanwhile.
+    pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>, IndexError> {
+        let segments = self.index.searchable_segment_metas().map_err(IndexError::lexical("be read"))?;
+        match merging::to_settle(&segments) {
+            Some(small) => Ok(Some(Merge(self.writer()?.merge(&small)))),
+            None => Ok(None),
+        }
     }
 
     /// Waits until segments are merged.
