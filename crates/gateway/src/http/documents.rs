@@ -20,7 +20,7 @@ use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unkno
 use super::collections;
 use super::cursor::{Binding, Cursor, RequestHash};
 use super::error::ApiError;
-use super::search::{read_filter, sort_keys};
+use super::search::{read_filter, sort_keys, unknown_in_filter};
 use crate::collections::OpenCollection;
 
 /// Documents on a page when the caller doesn't say, and at most.
@@ -64,7 +64,7 @@ pub(super) async fn list(
         ..SearchRequest::new(Mode::Lexical, None, None, wanted.limit)
     };
     let _room = gateway.room_for_search()?;
-    let refused = |error| refusal(error, &wanted.sort);
+    let refused = |error| refusal(error, &wanted.filter_text, &wanted.sort);
     let found = collection.engine.search(&caller, search.clone()).await.map_err(refused)?;
     let mut documents = read_documents(&gateway, &collection, &found).await?;
     let mut end = offset + wanted.limit as u64;
@@ -122,7 +122,9 @@ pub(super) async fn delete(
     let limit = gateway.config.limits.delete_documents_max;
     let search = SearchRequest { filter, ..SearchRequest::new(Mode::Lexical, None, None, limit) };
     let room = gateway.room_for_search()?;
-    let found = collection.engine.search(&caller, search).await.map_err(|error| refusal(error, &[]))?;
+    let filter_text = request.filter.as_ref().map_or("", RawJson::text);
+    let refused = |error| refusal(error, filter_text, &[]);
+    let found = collection.engine.search(&caller, search).await.map_err(refused)?;
     drop(room);
     let matched = count(found.total);
     if request.dry_run == Some(true) {
@@ -259,11 +261,14 @@ fn searchable(gateway: &Gateway, caller: &Caller, name: &str) -> Result<Arc<Open
 }
 
 /// What the index refuses of a list.
-fn refusal(error: IndexError, sort: &[Sort]) -> ApiError {
+fn refusal(error: IndexError, filter_text: &str, sort: &[Sort]) -> ApiError {
     if let IndexError::UnknownField { field, .. } = &error {
-        let is_sort = sort.iter().any(|sort| sort.field == *field);
-        let param = if is_sort { "sort" } else { "filter" };
-        return Invalid::at(Code::UnknownField, &[param], error.to_string()).into();
+        let message = error.to_string();
+        if let Some(pointer) = Filter::place_of(field, filter_text) {
+            return unknown_in_filter(&pointer, &message).into();
+        }
+        let param = if sort.iter().any(|sort| sort.field == *field) { "sort" } else { "filter" };
+        return Invalid::at(Code::UnknownField, &[param], message).into();
     }
     super::search::refusal(error, &weir_api::SearchRequest::default())
 }

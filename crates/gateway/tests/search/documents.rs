@@ -121,7 +121,10 @@ fn a_list_that_makes_no_sense_is_refused() {
     let deep = check_error(&deep, "invalid_filter", "1,000 deep");
     let detail = deep["detail"].as_str().unwrap();
     assert!(detail.contains("nested deeper than 64 levels: write it flatter"), "{deep}");
-    check(&format!("filter={}", encoded(r#"{"a":1}"#)), "unknown_field");
+    let unknown = encoded(r#"{"or":[{"lang":"en"},{"langg":"en"}]}"#);
+    let unknown = gateway.send("GET", &format!("{DOCUMENTS}?sort=year&filter={unknown}"), None);
+    let unknown = check_error(&unknown, "unknown_field", "langg");
+    assert_eq!(unknown["errors"][0]["pointer"], "#/filter/or/1/langg");
     check("sort=nothing", "unknown_field");
     check("sort=year&limit=0", "invalid_parameter");
     check("sort=year&limit=1001", "invalid_parameter");
@@ -199,7 +202,9 @@ fn a_deletion_that_makes_no_sense_deletes_nothing() {
         check_error(&delete(&gateway, &body), code, &body.to_string());
         assert_eq!(gateway.document_count(), 6, "{body}");
     };
-    check(json!({"filter": {"langg": "en"}}), "unknown_field");
+    let unknown = json!({"filter": {"lang": "en", "not": {"langg": {"gt": 1}}}});
+    check(unknown.clone(), "unknown_field");
+    assert_eq!(delete(&gateway, &unknown).json()["errors"][0]["pointer"], "#/filter/not/langg");
     check(json!({"filter": {"lang": {"is": "en"}}}), "invalid_filter");
     check(json!({"filter": "lang"}), "invalid_filter");
     check(json!({"filters": {"lang": "en"}}), "unknown_field");

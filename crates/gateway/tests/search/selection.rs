@@ -115,10 +115,31 @@ fn a_field_that_no_document_has_is_an_error_wherever_it_is_named() {
             "no document has the field `langg`; use one of: author.name, lang, tags, year",
         );
     };
-    check(json!({"filter": {"and": [{"year": 2020}, {"langg": "en"}]}}), "filter");
+    check(json!({"filter": {"langg": "en"}}), "filter");
     check(json!({"facets": ["lang", "langg"]}), "facets[1]");
     check(json!({"sort": ["-langg"]}), "sort[0]");
     check(json!({"group_by": {"field": "langg"}}), "group_by");
+}
+
+#[test]
+fn an_unknown_field_of_a_filter_is_pointed_to() {
+    let gateway = library();
+    let check = |filter: Value, pointer: &str| {
+        let alone = json!({"query": "weir", "filter": filter});
+        let problem = refused(&gateway, &alone, "unknown_field", "filter", "no document has the field `a/b`");
+        assert_eq!(problem["errors"][0]["pointer"], format!("#/filter{pointer}"), "{filter}");
+        let batch = ask(&gateway, &json!({"queries": [{"query": "weir"}, alone]}));
+        let problem = &batch["replies"][1];
+        assert_eq!(problem["errors"][0]["pointer"], format!("#/queries/1/filter{pointer}"), "{filter}");
+        assert_eq!(problem["error"]["param"], "queries[1].filter", "{filter}");
+    };
+    check(json!({"a/b": "en"}), "/a~1b");
+    check(json!({"and": [{"year": 2020}, {"a/b": {"in": ["en"]}}]}), "/and/1/a~1b");
+    check(json!({"not": {"or": [{"lang": "en"}, {"lang": "de", "a/b": null}]}}), "/not/or/1/a~1b");
+    check(
+        json!({"type": "and", "filters": [{"year": 2020}, {"type": "eq", "key": "a/b", "value": 1}]}),
+        "/filters/1/key",
+    );
 }
 
 #[test]

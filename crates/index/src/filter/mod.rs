@@ -118,6 +118,12 @@ impl Filter {
         Filter::parse(&json)
     }
 
+    /// JSON pointer (RFC 6901) to the first place in a filter, JSON as text, that names `path`: the key before a condition, or the
+    /// value of `key` in OpenAI's form. `None` when no place does, or when the filter can't be read.
+    pub fn place_of(path: &str, text: &str) -> Option<String> {
+        parse::place_of(&serde_json::from_str(text).ok()?, path)
+    }
+
     /// The paths that it asks for, each once, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let mut paths = BTreeSet::new();

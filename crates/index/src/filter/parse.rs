@@ -62,10 +62,21 @@ fn operator(name: &str) -> Option<(&'static str, Operator)> {
 }
 
 pub(super) fn parse(json: &Json) -> Result<Filter, FilterError> {
-    Reader { place: Vec::new(), depth: 0, conditions: 0 }.filter(json)
+    Reader::looking_for(None).filter(json)
+}
+
+/// Where a filter that can be read first names `path`.
+pub(super) fn place_of(json: &Json, path: &str) -> Option<String> {
+    let mut reader = Reader::looking_for(Some(path));
+    reader.filter(json).ok()?;
+    reader.found
 }
 
 struct Reader<'j> {
+    /// A path whose place is asked for.
+    wanted: Option<&'j str>,
+    /// Its first place.
+    found: Option<String>,
     /// Where in the filter we are.
     place: Vec<Step<'j>>,
     /// Filters that we are in.
@@ -81,6 +92,10 @@ enum Step<'j> {
 }
 
 impl<'j> Reader<'j> {
+    fn looking_for(wanted: Option<&'j str>) -> Reader<'j> {
+        Reader { wanted, found: None, place: Vec::new(), depth: 0, conditions: 0 }
+    }
+
     fn filter(&mut self, json: &'j Json) -> Result<Filter, FilterError> {
         let Json::Object(object) = json else {
             return Err(self.error(FilterProblem::NotAnObject { found: kind(json) }));
@@ -102,7 +117,10 @@ impl<'j> Reader<'j> {
                 "or" => reader.list("or", json).map(Filter::Or),
                 "not" if !json.is_object() => Err(reader.error(FilterProblem::NotAFilter)),
                 "not" => Ok(Filter::Not(Box::new(reader.filter(json)?))),
-                path => reader.conditions(path, json),
+                path => {
+                    reader.names(path);
+                    reader.conditions(path, json)
+                }
             })
         };
         object.iter().map(read).collect::<Result<Vec<_>, _>>().map(all_of)
@@ -126,6 +144,10 @@ impl<'j> Reader<'j> {
                     let otherwise = "`type` is an operator, or `and` or `or` beside `filters`";
                     return self.at(Step::Key("type"), |reader| Err(reader.unknown(name, otherwise)));
                 }
+                self.at(Step::Key("key"), |reader| {
+                    reader.names(path);
+                    Ok(())
+                })?;
                 self.at(Step::Key("value"), |reader| reader.condition(path, name, json))
             }
             _ => wrong(self),
@@ -226,12 +248,23 @@ impl<'j> Reader<'j> {
         result
     }
 
-    fn error(&self, problem: FilterProblem) -> FilterError {
+    /// The place where we are names `path`.
+    fn names(&mut self, path: &str) {
+        if self.found.is_none() && self.wanted == Some(path) {
+            self.found = Some(self.pointer());
+        }
+    }
+
+    fn pointer(&self) -> String {
         let step = |step: &Step<'_>| match step {
             Step::Key(key) => format!("/{}", echo(key).replace('~', "~0").replace('/', "~1")),
             Step::Index(index) => format!("/{index}"),
         };
-        FilterError { pointer: self.place.iter().map(step).collect(), problem }
+        self.place.iter().map(step).collect()
+    }
+
+    fn error(&self, problem: FilterProblem) -> FilterError {
+        FilterError { pointer: self.pointer(), problem }
     }
 
     fn value(&self, operator: &'static str, expected: &'static str, json: &Json) -> FilterError {

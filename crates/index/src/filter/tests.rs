@@ -314,6 +314,24 @@ fn messages_name_the_place_and_the_remedy() {
 }
 
 #[test]
+fn a_path_is_found_where_a_filter_first_names_it() {
+    let check = |json: &str, expected: Option<&str>| {
+        assert_eq!(Filter::place_of("a/b", json).as_deref(), expected, "{json}");
+    };
+    check(r#"{"a/b": 1}"#, Some("/a~1b"));
+    check(r#"{"c": {"gt": 1}, "a/b": {"gt": 1, "lt": 3}}"#, Some("/a~1b"));
+    check(r#"{"and": [{"c": 1}, {"not": {"a/b": null}}, {"a/b": 1}]}"#, Some("/and/1/not/a~1b"));
+    check(r#"{"type": "eq", "key": "a/b", "value": 1}"#, Some("/key"));
+    check(
+        r#"{"type": "or", "filters": [{"c": 1}, {"type": "in", "key": "a/b", "value": [1]}]}"#,
+        Some("/filters/1/key"),
+    );
+    check(r#"{"c": "a/b"}"#, None);
+    check(r#"{"a/b": {"$gt": 1}}"#, None);
+    check("{", None);
+}
+
+#[test]
 fn limits_hold() {
     let nested = |levels: usize| (1..levels).fold(json!({"a": 1}), |inner, _| json!({"not": inner}));
     assert!(Filter::parse(&nested(64)).is_ok());

@@ -29,7 +29,7 @@ use weir_policy::Caller;
 
 pub(super) use plan::{read_filter, sort_keys};
 pub(super) use probes::Probes;
-pub(super) use refusal::refusal;
+pub(super) use refusal::{refusal, unknown_in_filter};
 
 use super::Gateway;
 use super::body::{self, CallerOf, Json};

@@ -2,9 +2,9 @@
 
 use weir_api::{Code, GroupBy, Invalid, SearchRequest};
 use weir_index::IndexError;
+use weir_index::filter::Filter;
 
 use super::super::error::ApiError;
-use super::plan::read_filter;
 
 /// The reply to what the index said about a search.
 pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> ApiError {
@@ -14,6 +14,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
         IndexError::Closed => ApiError::new(Code::Overloaded, "the collection is closing"),
         IndexError::SnapshotGone { .. } => refuse(Code::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
+            Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),
             Place::At(path) => refuse(Code::UnknownField, path),
             Place::In(list, index) => Invalid::whole(Code::UnknownField, message).in_item(list, index).into(),
         },
@@ -35,16 +36,22 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
     }
 }
 
+/// The refusal of a field that a filter names at `pointer`, a JSON pointer from there.
+pub(in super::super) fn unknown_in_filter(pointer: &str, message: &str) -> Invalid {
+    Invalid::at_pointer(Code::UnknownField, "filter", pointer, message)
+}
+
 enum Place {
+    InFilter(String),
     At(&'static str),
     In(&'static str, usize),
 }
 
 /// Where the request names the field, in the order in which the index looks.
 fn place_of(field: &str, request: &SearchRequest) -> Place {
-    let filter = request.filter.as_ref().and_then(|filter| read_filter(filter).ok());
-    if filter.is_some_and(|filter| filter.paths().any(|path| path == field)) {
-        return Place::At("filter");
+    let in_filter = request.filter.as_ref().and_then(|filter| Filter::place_of(field, filter.text()));
+    if let Some(pointer) = in_filter {
+        return Place::InFilter(pointer);
     }
     let facets = request.facets.as_deref().unwrap_or_default();
     if let Some(index) = facets.iter().position(|facet| facet.field == field) {
