@@ -414,7 +414,10 @@ mod tests {
     fn found(engine: &Embedded) -> Vec<u32> {
         let snapshot = engine.snapshot();
         let query = crate::query::Query::Words("apple".to_owned());
-        let query = snapshot.lexical.compile(&query, crate::Mode::Lexical, 10, |_| unreachable!()).unwrap();
+        let query = snapshot
+            .lexical
+            .compile(&query, crate::Mode::Lexical, &snapshot.tombstones, |_| unreachable!())
+            .unwrap();
         let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
         let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
         found.iter().map(|one| one.slot).collect()

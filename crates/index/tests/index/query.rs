@@ -110,6 +110,32 @@ fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
 }
 
 #[test]
+fn a_correction_names_no_word_that_only_removed_documents_hold() {
+    let index = Index::new(settings());
+    index.apply(
+        vec![
+            put("a", 1, "yellow roofs", 0),
+            put("b", 1, "yellot dams", 0),
+            put("c", 1, "yellom dams", 0),
+            put("d", 1, "dams", 0),
+        ],
+        1,
+    );
+    let instead = || {
+        let reply = index.search(&lexical("yellov"));
+        let instead = reply.corrections.into_iter().flat_map(|correction| correction.instead);
+        (instead.collect::<Vec<_>>().join(" "), names(&reply.hits))
+    };
+    assert_eq!(instead(), ("yellom yellot yellow".to_owned(), "a.0 b.0 c.0".to_owned()));
+    index.apply(vec![remove("b")], 2);
+    assert_eq!(instead(), ("yellom yellow".to_owned(), "a.0 c.0".to_owned()));
+    assert!(index.engine.remove_now("c", 3).unwrap());
+    assert_eq!(instead(), ("yellow".to_owned(), "a.0".to_owned()));
+    index.apply(vec![put("a", 2, "green roofs", 0)], 4);
+    assert_eq!(instead(), (String::new(), String::new()));
+}
+
+#[test]
 fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "zephyr", 0)], 1);

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use tantivy::Term;
 use tantivy::postings::TermInfo;
 use tantivy::query::{
     AllQuery, BooleanQuery, BoostQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery,
 };
 use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::statistics::Frequencies;
 use super::{LexicalView, TITLE, similar};
 use crate::Mode;
 use crate::embedded::selection::Selection;
+use crate::embedded::tombstones::Tombstones;
 use crate::filter::{Filter, Test, Value};
 use crate::query::Query;
 use crate::search::Correction;
@@ -102,20 +103,20 @@ impl Condition {
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known, for a snapshot with so many slots. `select` gives the slots of the documents that pass a filter. Where the
+    /// Compiles a query of which every field is known, for a snapshot with these slots. `select` gives the slots of the documents that pass a filter. Where the
     /// dense leg alone ranks, only words that are needed are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
         mode: Mode,
-        slots: u32,
+        tombstones: &Tombstones,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
         let corrections_max = if mode == Mode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
             select: &select,
-            slots,
+            tombstones,
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
@@ -141,7 +142,7 @@ impl LexicalView {
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
-    slots: u32,
+    tombstones: &'a Tombstones,
     corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<Correction>,
@@ -213,16 +214,15 @@ impl Compiler<'_> {
         Ok(searched)
     }
 
-    /// The terms of the field that are searched in place of a word that no document holds.
+    /// The terms of the field that are searched in place of a word that no document holds: such as a document holds.
     fn misspelt(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
         let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
             weir_text::analyse(words, self.view.language, |token| visit(token.text));
         };
         let mut instead = Vec::new();
         for term in similar::misspelt(&self.view.words, word, stems) {
-            // words are those of texts with their titles
-            if field == self.view.fields.text || similar::chunks_with(&self.view.searcher, field, &term)? > 0
-            {
+            // words are those of texts with their titles, and of removed documents too
+            if self.is_held(field, &term)? {
                 instead.push(term);
             }
             if instead.len() == INSTEAD_MAX {
@@ -230,6 +230,24 @@ impl Compiler<'_> {
             }
         }
         Ok(instead)
+    }
+
+    /// Whether a chunk that is there holds the term. Postings are read up to the first such chunk.
+    fn is_held(&self, field: Field, term: &str) -> tantivy::Result<bool> {
+        let term = Term::from_field_text(field, term);
+        for segment in self.view.searcher.segment_readers() {
+            let slots = self.view.slots.get(segment).unwrap_or_default();
+            let index = segment.inverted_index(field)?;
+            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
+            while postings.doc() != TERMINATED {
+                let entry = postings.doc();
+                if !segment.is_deleted(entry) && self.tombstones.is_live(slots[entry as usize]) {
+                    return Ok(true);
+                }
+                postings.advance();
+            }
+        }
+        Ok(false)
     }
 
     fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {
@@ -312,7 +330,7 @@ impl Compiler<'_> {
             return Ok(Some(Box::new(excluded)));
         }
         // Tantivy asks what is excluded for entries behind the one that it stands at, which phrases don't allow
-        let slots = self.view.matching(&excluded, self.slots)?;
+        let slots = self.view.matching(&excluded, self.tombstones.slots())?;
         Ok(Some(Box::new(self.view.slots_query(Arc::new(slots)))))
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use tantivy::Searcher;
 use tantivy::schema::Field;
-use tantivy::{Searcher, Term};
 
 use super::by_segment::BySegment;
 use super::words::{self, Words};
@@ -179,11 +179,6 @@ fn other_endings(letters: &[char]) -> String {
 /// Where the last letters begin, among which endings are looked for.
 fn ending_from(letters: &[char]) -> usize {
     letters.len().saturating_sub(ENDING_CHARS).max(1)
-}
-
-/// Chunks that hold the term, as far as segments know: those of removed documents count until they are merged away.
-pub(super) fn chunks_with(searcher: &Searcher, field: Field, term: &str) -> tantivy::Result<u64> {
-    searcher.doc_freq(&Term::from_field_text(field, term))
 }
 
 /// The terms, the nearest first and of those as near the ones that most chunks hold.

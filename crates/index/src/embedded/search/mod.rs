@@ -276,7 +276,7 @@ impl Snapshot {
     /// Compiles a query; fields of metadata become the slots of the documents that have the value.
     fn compile(&self, query: &Query, mode: Mode) -> Result<LexicalQuery, IndexError> {
         let compiled =
-            self.lexical.compile(query, mode, self.tombstones.slots(), |filter| self.fields.select(filter));
+            self.lexical.compile(query, mode, &self.tombstones, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
     }
 
