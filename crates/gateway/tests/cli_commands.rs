@@ -37,6 +37,24 @@ fn config_check_reports_every_problem_with_its_remedy() {
 }
 
 #[test]
+fn config_check_reports_in_one_round_what_serving_needs_too() {
+    let text = "[server]\nlisten = \"0.0.0.0:8000\"\n[limits]\ntop_k_max = 0\n[search]\nrerank = \"ce\"\n";
+    let folder = folder_with(&[("weir.toml", text)]);
+    let check = |arguments: &[&str]| Weir::new().in_folder(&folder).run(arguments).err;
+    let seen = check(&["config", "check", "--config", "weir.toml", "--model", "pseudo"]);
+    let problems: Vec<&str> = seen.lines().filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(
+        problems,
+        [
+            "  weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0",
+            "  listening on 0.0.0.0:8000 would let anybody who reaches it read and change everything",
+            "  `search.rerank` is `ce`, which is no model that reranks; those in `[[models]]` that do: none",
+        ],
+        "{seen}"
+    );
+}
+
+#[test]
 fn a_good_configuration_is_called_good() {
     let folder = folder_with(&[]);
     let seen = Weir::new().in_folder(&folder).run(&["config", "check", "--model", "pseudo"]);

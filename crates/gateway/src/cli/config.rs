@@ -8,7 +8,7 @@ use serde_json::json;
 use super::arguments::{ConfigArguments, ConfigCommand};
 use super::failure::Failure;
 use crate::config::table::SECTIONS;
-use crate::config::{Environment, Loaded, ModelConfig, SETTINGS, Scalar, load};
+use crate::config::{Environment, Loaded, ModelConfig, SETTINGS, Scalar, load, load_for_serving};
 
 /// Runs `weir config …`.
 ///
@@ -27,8 +27,7 @@ pub fn run(
             out.write_all(shown.as_bytes())?;
         }
         ConfigCommand::Check { serve } => {
-            let loaded = load(&serve.flags(file), environment)?;
-            loaded.config.check_for_serving()?;
+            let loaded = load_for_serving(&serve.flags(file), environment)?;
             writeln!(
                 out,
                 "the configuration is good: `weir serve` would listen on {}",

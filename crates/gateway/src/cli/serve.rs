@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::arguments::ServeArguments;
 use super::failure::Failure;
-use crate::config::{Environment, load};
+use crate::config::{Environment, load_for_serving};
 
 /// Runs the gateway until it is told to stop.
 ///
@@ -15,7 +15,6 @@ pub fn run(
     file: Option<PathBuf>,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let loaded = load(&arguments.flags(file), environment)?;
-    loaded.config.check_for_serving()?;
+    let loaded = load_for_serving(&arguments.flags(file), environment)?;
     Ok(crate::serve::run(loaded.config)?)
 }

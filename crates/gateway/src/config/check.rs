@@ -3,26 +3,54 @@
 use std::collections::BTreeSet;
 
 use super::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
-use super::problem::{Place, Problem, Problems};
+use super::problem::{Place, Problem};
 use super::secret::ApiKey;
 use super::table::Config;
 use crate::inference::ModelError;
 
+/// What can't be judged yet, because what was typed for it has a problem of its own.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    /// Settings without a value that is sure.
+    pub(super) settings: BTreeSet<&'static str>,
+    /// The id and every alias of models that are not well-formed.
+    pub(super) models: Vec<Vec<String>>,
+    /// Whether there may be models that nothing is known of.
+    pub(super) unread_models: bool,
+}
+
+impl Doubts {
+    /// Whether these settings are beyond doubt.
+    fn spare(&self, settings: &[&str]) -> bool {
+        !settings.iter().any(|setting| self.settings.contains(setting))
+    }
+
+    /// Whether all models are known.
+    fn spare_models(&self) -> bool {
+        self.models.is_empty() && !self.unread_models
+    }
+}
+
 /// What is wrong between settings that are each right.
-pub(super) fn check_together(config: &Config) -> Vec<Problem> {
+pub(super) fn check_together(config: &Config, doubts: &Doubts) -> Vec<Problem> {
     let mut problems = Vec::new();
     let chunking = &config.chunking;
-    if chunking.overlap_tokens >= chunking.max_tokens {
+    if chunking.overlap_tokens >= chunking.max_tokens
+        && doubts.spare(&["chunking.overlap_tokens", "chunking.max_tokens"])
+    {
         let (overlap, max) = (chunking.overlap_tokens, chunking.max_tokens);
         let message = format!("chunking.overlap_tokens is {overlap} and chunking.max_tokens is {max}");
         problems.push(Problem::new(Place::Nowhere, message).hint("the overlap must be below the maximum"));
     }
-    if config.search.weight_lexical + config.search.weight_dense == 0.0 {
+    if config.search.weight_lexical + config.search.weight_dense == 0.0
+        && doubts.spare(&["search.weight_lexical", "search.weight_dense"])
+    {
         let message = "search.weight_lexical and search.weight_dense are both 0";
         problems.push(Problem::new(Place::Nowhere, message).hint("at least one must be above 0"));
     }
     let mut names = BTreeSet::new();
-    for name in config.models.iter().flat_map(ModelConfig::names) {
+    let spoilt = doubts.models.iter().flatten().map(String::as_str);
+    for name in config.models.iter().flat_map(ModelConfig::names).chain(spoilt) {
         if !names.insert(name) {
             let message = format!("two models are called `{name}`");
             problems.push(Problem::new(Place::Nowhere, message).hint("ids and aliases must differ"));
@@ -31,26 +59,29 @@ pub(super) fn check_together(config: &Config) -> Vec<Problem> {
     problems
 }
 
-impl Config {
-    /// Checks what `weir serve` needs beyond well-formed settings: a model, its files, an address that is safe.
-    ///
-    /// # Errors
-    /// Every problem at once, each with a remedy.
-    pub fn check_for_serving(&self) -> Result<(), Problems> {
-        let mut problems = Vec::new();
-        problems.extend(self.check_address());
-        if self.models.is_empty() {
-            let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
-            problems.push(Problem::new(Place::Nowhere, message).hint(
-                "`make setup` gets the default model; `--model DIR` names another, `--model pseudo` needs none",
-            ));
-        }
-        problems.extend(self.models.iter().filter_map(check_model));
-        problems.extend(self.check_library());
-        problems.extend(self.check_rerank());
-        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+/// What `weir serve` lacks beyond well-formed settings: a model, its files, an address that is safe.
+pub(super) fn check_for_serving(config: &Config, doubts: &Doubts) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if doubts.spare(&["server.listen", "server.insecure_no_auth"]) {
+        problems.extend(config.check_address());
     }
+    if config.models.is_empty() && doubts.spare_models() {
+        let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
+        problems.push(Problem::new(Place::Nowhere, message).hint(
+            "`make setup` gets the default model; `--model DIR` names another, `--model pseudo` needs none",
+        ));
+    }
+    problems.extend(config.models.iter().filter_map(check_model));
+    if doubts.spare(&["onnx.library"]) {
+        problems.extend(config.check_library());
+    }
+    if doubts.spare(&["search.rerank"]) && doubts.spare_models() {
+        problems.extend(config.check_rerank());
+    }
+    problems
+}
 
+impl Config {
     fn check_library(&self) -> Option<Problem> {
         let is_onnx = |model: &ModelConfig| matches!(model.kind, ModelKind::Onnx { .. });
         let model =

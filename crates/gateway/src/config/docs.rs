@@ -18,7 +18,8 @@ The gateway runs without any configuration. What you set is put together in this
 4. flags of the command line.
 
 A name that doesn't exist is an error, in the file and in the environment, and so is a value of the wrong type; all problems are
-reported at once, by line; what only two values together make wrong is reported when each by itself is right.
+reported at once, by line. What only several values together make wrong is among them when each is right by itself and none is a default
+that a misspelt name may have been meant for.
 `weir config check` tells whether the values are good (not whether the address is free or the folder writable), and
 `weir config show` prints every value in force with where it came from, as a file that can be used.
 Relative paths start at the folder in which `weir` is started.

@@ -19,6 +19,10 @@ pub(super) struct FileSettings {
     pub(super) values: Vec<(&'static Setting, Scalar, usize)>,
     /// The `[[models]]` tables that are well-formed, with their lines.
     pub(super) models: Vec<(ModelConfig, usize)>,
+    /// The id and every alias of the others.
+    pub(super) spoilt_models: Vec<Vec<String>>,
+    /// Whether something may have been meant for a setting or a list of models, and could not be read so.
+    pub(super) is_unclear: bool,
     /// Everything else.
     pub(super) problems: Vec<Problem>,
 }
@@ -36,6 +40,8 @@ pub(super) fn read(path: &Path, text: &str) -> FileSettings {
     }
     if reader.found.problems.is_empty() {
         reader.read_root(root.get_ref());
+    } else {
+        reader.found.is_unclear = true;
     }
     reader.found.values.sort_by_key(|(_, _, line)| *line);
     reader.found.problems.sort_by_key(|problem| match problem.place {
@@ -84,6 +90,7 @@ impl Reader<'_> {
                     .map(|(section, _)| (*section).to_owned())
                     .chain(["models".to_owned()])
                     .collect();
+                self.found.is_unclear = true;
                 self.complain_unknown(key, "section", &accepted);
             }
         }
@@ -93,6 +100,7 @@ impl Reader<'_> {
         let DeValue::Table(table) = value.get_ref() else {
             let message =
                 format!("`{section}` must be a section: write `[{section}]` and its settings below");
+            self.found.is_unclear = true;
             return self.complain(&value.span(), message);
         };
         let names =
@@ -100,6 +108,7 @@ impl Reader<'_> {
         for (key, value) in table {
             let Some(setting) = Setting::named(&format!("{section}.{}", key.get_ref())) else {
                 let accepted: Vec<String> = names().map(str::to_owned).collect();
+                self.found.is_unclear = true;
                 self.complain_unknown(key, &format!("setting in `[{section}]`"), &accepted);
                 continue;
             };
@@ -108,13 +117,17 @@ impl Reader<'_> {
                     let line = self.line(&value.span());
                     self.found.values.push((setting, scalar, line));
                 }
-                None => self.complain(&value.span(), format!("`{}` must be a single value", setting.name)),
+                None => {
+                    self.found.is_unclear = true;
+                    self.complain(&value.span(), format!("`{}` must be a single value", setting.name));
+                }
             }
         }
     }
 
     fn read_models(&mut self, value: &Value<'_>) {
         let DeValue::Array(models) = value.get_ref() else {
+            self.found.is_unclear = true;
             return self
                 .complain(&value.span(), "`models` must be a list: write `[[models]]` above each model");
         };
@@ -122,6 +135,7 @@ impl Reader<'_> {
             if let DeValue::Table(table) = model.get_ref() {
                 self.read_model(table, &model.span());
             } else {
+                self.found.is_unclear = true;
                 self.complain(&model.span(), "a model must be a table");
             }
         }
@@ -155,8 +169,9 @@ impl Reader<'_> {
                 _ => self.complain_unknown(key, "field of a model", &field_names("")),
             }
         }
+        let names: Vec<String> = typed.id.iter().chain(&typed.alias).cloned().collect();
         if self.found.problems.len() > problems_before {
-            return;
+            return self.found.spoilt_models.push(names);
         }
         match typed.resolve() {
             Ok(model) => {
@@ -164,6 +179,7 @@ impl Reader<'_> {
                 self.found.models.push((model, line));
             }
             Err(wrong) => {
+                self.found.spoilt_models.push(names);
                 for (field, message) in wrong {
                     let at = table.iter().find(|(key, _)| key.get_ref() == field).map(|(key, _)| key.span());
                     self.complain(&at.unwrap_or_else(|| span.clone()), format!("`models.{field}` {message}"));

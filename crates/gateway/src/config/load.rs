@@ -1,11 +1,11 @@
 //! Putting the layers together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::check::check_together;
+use super::check::{Doubts, check_for_serving, check_together};
 use super::environment::Environment;
 use super::file;
 use super::models::{DEFAULT_FOLDER, ModelConfig};
@@ -92,15 +92,15 @@ const OTHER_VARIABLES: [&str; 3] = ["WEIR_CONFIG", "WEIR_MODEL", "WEIR_ISA"];
 /// # Errors
 /// Every problem of every layer at once.
 pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems> {
-    let mut layers = Layers::default();
-    let file = flags.config.clone().or_else(|| environment.get("WEIR_CONFIG").map(PathBuf::from));
-    if let Some(path) = file {
-        layers.add_file(&path);
-    }
-    layers.add_environment(environment);
-    layers.add_flags(flags);
-    layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
-    layers.finish()
+    Layers::read(flags, environment).finish(|_, _| Vec::new())
+}
+
+/// The same for `weir serve`, which needs a model, its files, and an address that is safe.
+///
+/// # Errors
+/// As [`load`], with what is missing.
+pub fn load_for_serving(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems> {
+    Layers::read(flags, environment).finish(check_for_serving)
 }
 
 #[derive(Default)]
@@ -108,16 +108,38 @@ struct Layers {
     config: Config,
     sources: BTreeMap<&'static str, Source>,
     model_sources: Vec<Source>,
+    /// Settings whose value was refused.
+    refused: BTreeSet<&'static str>,
+    /// The names of models that are not well-formed.
+    spoilt_models: Vec<Vec<String>>,
+    /// Whether something that could not be read may have been meant for any setting that nothing else sets.
+    is_unclear: bool,
     problems: Vec<Problem>,
 }
 
 impl Layers {
+    fn read(flags: &Flags, environment: &Environment) -> Layers {
+        let mut layers = Layers::default();
+        let file = flags.config.clone().or_else(|| environment.get("WEIR_CONFIG").map(PathBuf::from));
+        if let Some(path) = file {
+            layers.add_file(&path);
+        }
+        layers.add_environment(environment);
+        layers.add_flags(flags);
+        layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
+        layers
+    }
+
     fn set(&mut self, setting: &'static Setting, scalar: &Scalar, place: Place) {
         match (setting.set)(&mut self.config, scalar, &setting.range) {
             Ok(()) => {
+                self.refused.remove(setting.name);
                 self.sources.insert(setting.name, Source::Set(place));
             }
-            Err(message) => self.problems.push(Problem::new(place, format!("`{}` {message}", setting.name))),
+            Err(message) => {
+                self.refused.insert(setting.name);
+                self.problems.push(Problem::new(place, format!("`{}` {message}", setting.name)));
+            }
         }
     }
 
@@ -126,11 +148,14 @@ impl Layers {
             Ok(text) => text,
             Err(error) => {
                 let message = format!("the configuration file {} can't be read: {error}", path.display());
+                self.is_unclear = true;
                 return self.problems.push(Problem::new(Place::Nowhere, message));
             }
         };
         let found = file::read(path, &text);
         self.problems.extend(found.problems);
+        self.is_unclear |= found.is_unclear;
+        self.spoilt_models.extend(found.spoilt_models);
         for (setting, scalar, line) in found.values {
             self.set(setting, &scalar, Place::File { path: path.to_owned(), line });
         }
@@ -146,7 +171,10 @@ impl Layers {
             match setting_of_variable(name) {
                 Some(setting) => self.set_from_variable(setting, value, place),
                 None if OTHER_VARIABLES.contains(&name) || is_from_kubernetes(name) || self.is_key(name) => {}
-                None => self.problems.push(Problem::unknown(place, "variable", name, &variables())),
+                None => {
+                    self.is_unclear = true;
+                    self.problems.push(Problem::unknown(place, "variable", name, &variables()));
+                }
             }
         }
         if let Some(model) = environment.get("WEIR_MODEL") {
@@ -163,7 +191,10 @@ impl Layers {
     fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, place: Place) {
         match value.to_str() {
             Some(text) => self.set(setting, &Scalar::Untyped(text.to_owned()), place),
-            None => self.problems.push(Problem::new(place, "the value is not valid UTF-8")),
+            None => {
+                self.refused.insert(setting.name);
+                self.problems.push(Problem::new(place, "the value is not valid UTF-8"));
+            }
         }
     }
 
@@ -192,23 +223,35 @@ impl Layers {
             self.config.models.remove(index);
             self.model_sources.remove(index);
         }
+        self.spoilt_models.retain(|names| names.first() != Some(&model.id));
         self.config.models.insert(0, model);
         self.model_sources.insert(0, Source::Set(place));
     }
 
-    fn finish(mut self) -> Result<Loaded, Problems> {
-        if self.problems.is_empty() {
-            self.problems = check_together(&self.config);
-        }
-        if !self.problems.is_empty() {
-            self.problems.sort_by_key(|problem| problem.place.line());
-            return Err(Problems(self.problems));
-        }
+    /// The configuration, unless something is wrong alone, together, or by what `check` says of what is beyond doubt.
+    fn finish(mut self, check: fn(&Config, &Doubts) -> Vec<Problem>) -> Result<Loaded, Problems> {
+        let doubts = self.doubts();
+        self.problems.extend(check_together(&self.config, &doubts));
         if self.config.models.iter().all(ModelConfig::is_reranking) && Path::new(DEFAULT_FOLDER).is_dir() {
             self.config.models.insert(0, ModelConfig::from_argument(DEFAULT_FOLDER));
             self.model_sources.insert(0, Source::Default);
         }
+        self.problems.extend(check(&self.config, &doubts));
+        if !self.problems.is_empty() {
+            self.problems.sort_by_key(|problem| problem.place.line());
+            return Err(Problems(self.problems));
+        }
         Ok(Loaded { config: self.config, sources: self.sources, model_sources: self.model_sources })
+    }
+
+    fn doubts(&mut self) -> Doubts {
+        let names = SETTINGS.iter().map(|setting| setting.name);
+        let unclear = names.filter(|name| self.is_unclear && !self.sources.contains_key(name));
+        Doubts {
+            settings: self.refused.iter().copied().chain(unclear).collect(),
+            models: std::mem::take(&mut self.spoilt_models),
+            unread_models: self.is_unclear,
+        }
     }
 }
 
@@ -310,6 +353,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_only_together_is_shown_beside_what_is_wrong_alone() {
+        let overlap = "chunking.overlap_tokens is 32 and chunking.max_tokens is 30 | the overlap must be below the maximum";
+        check(
+            "[limits]\ntop_k_max = 0\n[chunking]\nmax_tokens = 30\n",
+            &["2: `limits.top_k_max` must be a whole number of 1 or more, not 0", overlap],
+        );
+        check(
+            "[[models]]\nid = \"a\"\nkind = \"pseudo\"\n[[models]]\nid = \"a\"\nkind = \"pseudo\"\ndimension = 0\n",
+            &[
+                "7: `models.dimension` must be a whole number from 1 to 16384, not 0",
+                "two models are called `a` | ids and aliases must differ",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_setting_that_is_wrong_alone_is_not_held_against_others() {
+        let refused = "`chunking.overlap_tokens` must be a whole number of 0 or more, not -1";
+        check("[chunking]\nmax_tokens = 30\noverlap_tokens = -1\n", &[&format!("3: {refused}")]);
+        check(
+            "[search]\nweight_lexical = 0\nweight_dense = -1\n",
+            &["3: `search.weight_dense` must be a number from 0 to 1000000, not -1"],
+        );
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_to_go_by_is_not_judged_by_the_defaults() {
+        let overlap = [("WEIR_CHUNKING_OVERLAP_TOKENS", "300")];
+        for text in
+            ["[chunking]\nmax_tokens = 400 tokens\n", "[chunking]\nmax_token = 400\n", "chunking = 400\n"]
+        {
+            let problems = in_file(text, &overlap, Flags::default()).unwrap_err();
+            assert_eq!(problems.0.len(), 1, "{problems}");
+        }
+        let flags = Flags { config: Some("no/such.toml".into()), ..Flags::default() };
+        assert_eq!(load(&flags, &Environment::of(&overlap)).unwrap_err().0.len(), 1);
+    }
+
+    #[test]
     fn what_is_not_toml_is_placed() {
         let problems = in_file("[server]\nlisten = \n", &[], Flags::default()).unwrap_err();
         assert!(matches!(problems.0[0].place, Place::File { line: 2, .. }), "{problems}");
@@ -370,7 +452,7 @@ mod tests {
         assert_eq!((b.timeout_ms, b.texts_per_request_max, b.concurrent_requests_max), (10_000, 32, 8));
         let unset = in_file(file, &[], Flags::default()).unwrap().config; // only serving needs the key
         assert_eq!(
-            unset.check_for_serving().unwrap_err().0[0].to_string(),
+            check_for_serving(&unset, &Doubts::default())[0].to_string(),
             "the model `a` has no `api_key`: the variable WEIR_TEST_KEY is not set"
         );
     }
@@ -431,11 +513,14 @@ mod tests {
 
     #[test]
     fn serving_needs_a_model_and_a_safe_address() {
+        let lacks = |config: &Config| {
+            let problems = check_for_serving(config, &Doubts::default()).into_iter();
+            problems.map(|problem| problem.to_string()).collect::<Vec<_>>()
+        };
         let mut config = Config::default();
         config.server.listen = "0.0.0.0:8000".parse().unwrap();
-        let problems = config.check_for_serving().unwrap_err();
         assert_eq!(
-            problems.0.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>(),
+            lacks(&config),
             [
                 "listening on 0.0.0.0:8000 would let anybody who reaches it read and change everything",
                 "no model is configured, and there is no folder models/all-MiniLM-L6-v2",
@@ -443,12 +528,9 @@ mod tests {
         );
         config.server.insecure_no_auth = true;
         config.models.push(ModelConfig::from_argument("pseudo"));
-        assert_eq!(config.check_for_serving(), Ok(()));
+        assert_eq!(lacks(&config), [""; 0]);
         config.models.push(ModelConfig::from_argument("no/such/folder"));
-        assert_eq!(
-            config.check_for_serving().unwrap_err().to_string(),
-            "the model `folder` can't be loaded: no/such/folder is not a folder"
-        );
+        assert_eq!(lacks(&config), ["the model `folder` can't be loaded: no/such/folder is not a folder"]);
     }
 
     #[test]

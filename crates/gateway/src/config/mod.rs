@@ -19,7 +19,7 @@ mod value;
 pub mod table;
 
 pub use environment::Environment;
-pub use load::{Flags, Loaded, Source, load};
+pub use load::{Flags, Loaded, Source, load, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts};
 pub use problem::{Place, Problem, Problems};
 pub use secret::{ApiKey, Secret};
