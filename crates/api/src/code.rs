@@ -116,7 +116,7 @@ const fn failed(
 #[rustfmt::skip]
 pub const TABLE: [Row; 30] = [
     refused(Code::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
-        "Send one JSON object; the message gives the line and column where reading stopped."),
+        "Send one JSON object; the message gives the line and column where reading stopped, or the reply names the item of a list."),
     refused(Code::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
         "Encode the text as UTF-8; the message gives the offset of the first bad byte."),
     refused(Code::InvalidParameter, "invalid_parameter", 400, "A parameter has a wrong type or value",

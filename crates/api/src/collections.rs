@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Code, Invalid};
+use crate::{Code, Count, Invalid};
 
 /// Characters in a collection's name, at most.
 const NAME_LENGTH_MAX: usize = 128;
@@ -45,10 +45,12 @@ pub enum EmbeddingChoice {
 pub struct Chunking {
     /// Tokens in a chunk, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
+    #[schemars(with = "Option<u32>")]
+    pub max_tokens: Option<Count>,
     /// Tokens that neighbouring chunks share, about; less than `max_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap_tokens: Option<u32>,
+    #[schemars(with = "Option<u32>")]
+    pub overlap_tokens: Option<Count>,
 }
 
 /// A collection.
@@ -109,20 +111,11 @@ impl CollectionSettings {
             return Err(Invalid::at(Code::InvalidParameter, &["embedding"], message));
         }
         let chunking = self.chunking.unwrap_or_default();
-        let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens);
-        if !(1..=CHUNK_TOKENS_MAX).contains(&max_tokens) {
-            let message =
-                format!("chunking.max_tokens is {max_tokens}; it must be from 1 to {CHUNK_TOKENS_MAX}");
-            return Err(Invalid::at(Code::InvalidParameter, &["chunking", "max_tokens"], message));
-        }
-        let overlap_tokens = chunking.overlap_tokens.unwrap_or(default_overlap_tokens);
-        if overlap_tokens >= max_tokens {
-            let message = format!(
-                "chunking.overlap_tokens is {overlap_tokens}; it must be below max_tokens ({max_tokens})"
-            );
-            return Err(Invalid::at(Code::InvalidParameter, &["chunking", "overlap_tokens"], message));
-        }
-        Ok(())
+        let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens.into());
+        max_tokens.check(&["chunking", "max_tokens"], 1..=CHUNK_TOKENS_MAX.into(), "")?;
+        let overlap_tokens = chunking.overlap_tokens.unwrap_or(default_overlap_tokens.into());
+        let most = max_tokens.get() - 1;
+        overlap_tokens.check(&["chunking", "overlap_tokens"], 0..=most, ", below chunking.max_tokens")
     }
 }
 
@@ -152,6 +145,22 @@ mod tests {
             Err(invalid) => invalid.param.unwrap_or_default(),
         };
         assert_eq!(seen, expected, "{body}");
+    }
+
+    #[test]
+    fn the_tokens_of_a_chunk_hear_of_their_range_however_far_out_they_are() {
+        let check = |chunking: &str, expected: &str| {
+            let body = format!("{{\"chunking\":{{{chunking}}}}}");
+            let read = crate::parse::<CollectionSettings>(body.as_bytes());
+            let refused = read.and_then(|settings| settings.check(200, 32)).unwrap_err();
+            assert_eq!(refused.message, expected);
+        };
+        check(r#""max_tokens":0"#, "chunking.max_tokens is 0; it must be from 1 to 8192");
+        check(r#""max_tokens":-1"#, "chunking.max_tokens is -1; it must be from 1 to 8192");
+        check(r#""max_tokens":4294967296"#, "chunking.max_tokens is 4294967296; it must be from 1 to 8192");
+        let below = "it must be from 0 to 199, below chunking.max_tokens";
+        check(r#""overlap_tokens":200"#, &format!("chunking.overlap_tokens is 200; {below}"));
+        check(r#""overlap_tokens":-1"#, &format!("chunking.overlap_tokens is -1; {below}"));
     }
 
     #[test]

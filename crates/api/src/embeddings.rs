@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Invalid, Limits, Texts};
+use crate::{Code, Count, Invalid, Limits, Texts};
 
 /// Texts to embed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -17,7 +17,7 @@ pub struct EmbeddingsRequest {
     pub encoding_format: Option<EncodingFormat>,
     /// Floats of an embedding, for models that were trained to be cut; the model's own when absent.
     #[serde(default)]
-    pub dimensions: Option<u64>,
+    pub dimensions: Option<Count>,
     /// What happens to texts that are longer than the model reads; `end` when absent.
     #[serde(default)]
     pub truncate: Option<Truncate>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
-use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits};
+use crate::{Code, Count, DEFAULT_COLLECTION, Invalid, Limits};
 
 /// The highest grade of a document.
 pub const GRADE_MAX: u32 = 100;
@@ -26,7 +26,8 @@ pub struct FeedbackRequest {
     pub relevant: Option<bool>,
     /// How well it does, from 0 (not at all) to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grade: Option<u32>,
+    #[schemars(with = "Option<u32>")]
+    pub grade: Option<Count>,
     /// The number of the chunk that was shown: a citation's `chunk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u64>,
@@ -121,10 +122,9 @@ impl FeedbackRequest {
         check_collection_name(self.collection())?;
         match (self.relevant, self.grade) {
             (Some(is_relevant), None) => Ok(u32::from(is_relevant)),
-            (None, Some(grade)) if grade <= GRADE_MAX => Ok(grade),
             (None, Some(grade)) => {
-                let message = format!("grade is {grade}; it must be from 0 to {GRADE_MAX}");
-                Err(Invalid::at(Code::InvalidParameter, &["grade"], message))
+                grade.check(&["grade"], 0..=GRADE_MAX.into(), "")?;
+                Ok(grade.get_u32())
             }
             (None, None) | (Some(_), Some(_)) => {
                 let message = "send one of `relevant` (true or false) and `grade` (0 to 100)";
@@ -157,6 +157,16 @@ mod tests {
         check(r#"{"query":"a","document_id":"d","grade":101}"#, "invalid_parameter grade");
         check(r#"{"query":"a","document_id":"d"}"#, "invalid_parameter relevant");
         check(r#"{"query":"a","document_id":"d","grade":1,"relevant":true}"#, "invalid_parameter relevant");
+    }
+
+    #[test]
+    fn a_grade_hears_of_its_range_however_far_out_it_is() {
+        for grade in ["-1", "101", "4294967296"] {
+            let body = format!("{{\"query\":\"a\",\"document_id\":\"d\",\"grade\":{grade}}}");
+            let read = crate::parse::<FeedbackRequest>(body.as_bytes());
+            let refused = read.and_then(|request| request.check(&Limits::default())).unwrap_err();
+            assert_eq!(refused.message, format!("grade is {grade}; it must be from 0 to 100"));
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::collections::check_collection_name;
+use crate::invalid::without_place;
 use crate::limits::check_bytes;
-use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits, parse};
+use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits, parse_item};
 
 /// Objects and arrays within each other that the parser of JSON follows.
 const METADATA_DEPTH_MAX: usize = 127;
@@ -102,7 +103,7 @@ impl Metadata {
         let path = &["metadata"];
         check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
         let map = self.to_map().map_err(|error| {
-            let message = match error.to_string() {
+            let message = match without_place(&error) {
                 // serde_json tells it in no other way
                 said if said.starts_with("recursion limit exceeded") => {
                     format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels: write it flatter")
@@ -169,7 +170,7 @@ impl Document {
     /// # Errors
     /// What is wrong with this document; [`Invalid::in_document`] places it in the request.
     pub fn parse(json: &RawValue, limits: &Limits) -> Result<Document, Invalid> {
-        let document: Document = parse(json.get().as_bytes())?;
+        let document: Document = parse_item(json.get(), "document")?;
         document.check(limits)?;
         Ok(document)
     }
@@ -217,6 +218,7 @@ pub fn document_id_of(json: &RawValue) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse;
 
     const LIMITS: Limits = Limits {
         documents_per_request_max: 2,

@@ -121,6 +121,51 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
             format!("the body is not valid UTF-8: byte {offset} is the first bad one"),
         )
     })?;
+    read(text, Extent::Body)
+}
+
+/// Reads a JSON object that is an item of a list in a body, `name` by name, into a `T`. Line and column, which would count from the item,
+/// are not told: [`Invalid::in_item`] says which item it is.
+///
+/// # Errors
+/// As [`parse`], but for `invalid_utf8`.
+pub fn parse_item<'a, T: Deserialize<'a>>(item: &'a str, name: &'static str) -> Result<T, Invalid> {
+    read(item, Extent::Item(name))
+}
+
+/// What a text is of a body.
+#[derive(Clone, Copy)]
+enum Extent {
+    Body,
+    /// One of a list, with what it is called.
+    Item(&'static str),
+}
+
+impl Extent {
+    fn name(self) -> &'static str {
+        match self {
+            Extent::Body => "body",
+            Extent::Item(name) => name,
+        }
+    }
+
+    /// What serde_json says, with the place where that is one in the body.
+    fn message_of(self, error: &serde_json::Error) -> String {
+        match self {
+            Extent::Body => in_words(error.to_string()),
+            Extent::Item(_) => in_words(without_place(error)),
+        }
+    }
+}
+
+/// What serde_json says, without line and column.
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    said.strip_suffix(&place).unwrap_or(&said).to_owned()
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str, extent: Extent) -> Result<T, Invalid> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let steps = steps_of(error.path());
@@ -131,16 +176,16 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
             Category::Syntax if is_json() => {
                 let message = format!(
                     "a value of another type is expected here: {}",
-                    shortened(&in_words(error.inner().to_string()))
+                    shortened(&extent.message_of(error.inner()))
                 );
                 Invalid::at_steps(Code::InvalidParameter, &steps, message)
             }
             Category::Syntax | Category::Data | Category::Eof | Category::Io => {
-                invalid_from(error.inner(), steps)
+                invalid_from(error.inner(), steps, extent)
             }
         }
     })?;
-    reader.end().map_err(|error| invalid_from(&error, Vec::new()))?;
+    reader.end().map_err(|error| invalid_from(&error, Vec::new(), extent))?;
     Ok(value)
 }
 
@@ -170,12 +215,13 @@ fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
-fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>) -> Invalid {
-    let whole = in_words(error.to_string());
+fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent) -> Invalid {
+    let whole = extent.message_of(error);
     let message = shortened(&whole);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
-            Invalid::whole(Code::InvalidJson, format!("the body is not valid JSON: {message}"))
+            let message = format!("the {} is not valid JSON: {message}", extent.name());
+            Invalid::whole(Code::InvalidJson, message)
         }
         Category::Data => match named_after(&whole, "unknown field `") {
             Some(field) => {
@@ -242,7 +288,6 @@ mod tests {
         check(b"[\"a\"]", "invalid_parameter - -");
         check(b"{\"query\":\"a\",\"fusion\":[\"rrf\"]}", "invalid_parameter fusion #/fusion");
         check(b"{\"query\":1}", "invalid_parameter query #/query");
-        check(b"{\"query\":\"a\",\"top_k\":-1}", "invalid_parameter top_k #/top_k");
         check(b"{\"query\":\"a\",\"top_k\":\"5\"}", "invalid_parameter top_k #/top_k");
         check(b"{\"query\":\"a\",\"mode\":\"fast\"}", "invalid_parameter mode #/mode");
         check(b"{\"query\":\"a\",\"topk\":5}", "unknown_field topk #/topk");
@@ -270,8 +315,8 @@ mod tests {
             assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected);
         };
         check(
-            r#"{"top_k":-1}"#,
-            "invalid value: integer `-1`, expected a whole number of 0 or more at line 1 column 11",
+            r#"{"top_k":5.5}"#,
+            "invalid type: floating point `5.5`, expected a whole number of 0 or more at line 1 column 12",
         );
         check(
             r#"{"top_k":"5, expected u64"}"#,
@@ -282,6 +327,22 @@ mod tests {
         check(r#"{"facets":7}"#, "invalid type: integer `7`, expected a list at line 1 column 11");
         check(r#"{"query":7}"#, "invalid type: integer `7`, expected a string at line 1 column 10");
         check(r#"{"fusion":7}"#, "invalid type: integer `7`, expected a JSON object at line 1 column 11");
+    }
+
+    #[test]
+    fn an_item_is_not_counted_into_by_lines_and_columns() {
+        let check = |item: &str, expected: &str| {
+            let invalid = parse_item::<SearchRequest>(item, "query").unwrap_err();
+            assert_eq!(invalid.message, expected);
+        };
+        check(r#"{"query":7}"#, "invalid type: integer `7`, expected a string");
+        check(
+            r#"{"strict":" at line 1 column 2"}"#,
+            "invalid type: string \" at line 1 column 2\", expected true or false",
+        );
+        check(r#"{"strict":none}"#, "the query is not valid JSON: expected ident");
+        check(r#"{"query":"\ud800"}"#, "the query is not valid JSON: unexpected end of hex escape");
+        check("7", "invalid type: integer `7`, expected a JSON object");
     }
 
     #[test]

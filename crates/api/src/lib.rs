@@ -7,6 +7,7 @@
 
 mod code;
 mod collections;
+mod count;
 mod documents;
 mod embeddings;
 mod feedback;
@@ -27,6 +28,7 @@ pub use code::{Code, Row, TABLE};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
 };
+pub use count::Count;
 pub use documents::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest};
 pub use embeddings::{
     EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding, EncodingFormat,
@@ -35,7 +37,7 @@ pub use embeddings::{
 pub use feedback::{FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
-pub use invalid::{Invalid, parse};
+pub use invalid::{Invalid, parse, parse_item};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use limits::Limits;
 pub use list::List;

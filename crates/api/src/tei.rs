@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Invalid, Limits, TextRole, Texts, Truncate};
+use crate::{Code, Count, Invalid, Limits, TextRole, Texts, Truncate};
 
 /// Texts to embed with the default model. Fields that Weir doesn't know are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub struct EmbedRequest {
     pub normalize: Option<bool>,
     /// Floats of an embedding, for models that were trained to be cut; the model's own when absent.
     #[serde(default)]
-    pub dimensions: Option<u64>,
+    pub dimensions: Option<Count>,
 }
 
 /// What happens to long texts: TEI's way to say it, or ours.

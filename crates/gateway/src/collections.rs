@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice};
+use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, Count, EmbeddingChoice};
 use weir_index::query::{self, Query};
 use weir_index::{Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
@@ -357,8 +357,10 @@ impl Collections {
             embedding: settings.embedding,
             language: Some(language_of(settings, config).name().to_owned()),
             chunking: Some(Chunking {
-                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens)),
-                overlap_tokens: Some(chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens)),
+                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens.into())),
+                overlap_tokens: Some(
+                    chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
+                ),
             }),
         }
     }
@@ -434,9 +436,8 @@ impl Collections {
                 fingerprint,
                 generation: stored.generation.id,
                 chunking: weir_text::Chunking {
-                    max_tokens: chunking.max_tokens.unwrap_or(self.0.config.chunking.max_tokens) as usize,
-                    overlap_tokens: chunking.overlap_tokens.unwrap_or(self.0.config.chunking.overlap_tokens)
-                        as usize,
+                    max_tokens: tokens(chunking.max_tokens, self.0.config.chunking.max_tokens),
+                    overlap_tokens: tokens(chunking.overlap_tokens, self.0.config.chunking.overlap_tokens),
                     ..weir_text::Chunking::default()
                 },
             },
@@ -524,6 +525,11 @@ async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Resul
             engine.remove_now(&operation.document_id, operation.number).await.map_err(HideError::Index)?;
         }
     }
+}
+
+/// What was asked for, or the setting.
+fn tokens(asked: Option<Count>, setting: u32) -> usize {
+    asked.map_or(setting, Count::get_u32) as usize
 }
 
 /// The language that the settings name, by whichever of its names.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
 use crate::object::optional;
-use crate::{Code, DEFAULT_COLLECTION, DEFAULT_TOP_K, Invalid, Limits};
+use crate::{Code, Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, Invalid, Limits};
 use parts::at_most;
 
 /// Values of a facet when the request doesn't say.
@@ -56,10 +56,10 @@ pub struct SearchRequest {
     pub vector: Option<Vec<f32>>,
     /// How many results at most; 5 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u64>,
+    pub top_k: Option<Count>,
     /// Results to pass over; 0 when absent. With `cursor` it is that of the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
+    pub offset: Option<Count>,
     /// Where the page begins: `next_cursor` of the page before it, whose request is repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -111,7 +111,7 @@ pub struct SearchRequest {
     pub collapse: Option<bool>,
     /// Chunks before and after each result that come with it; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<u64>,
+    pub context: Option<Count>,
     /// Whether results say where the query's words stand in their texts, and come with a snippet; false when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highlight: Option<bool>,
@@ -128,7 +128,7 @@ pub struct SearchRequest {
     /// How long the search may take, in milliseconds; at most, and when absent, the gateway's own deadline. A hybrid search
     /// whose embedding is not ready in time answers by words alone, and one whose reranker is late in the fused order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_ms: Option<u64>,
+    pub deadline_ms: Option<Count>,
     /// Several searches in one call, each a request like this one; then nothing else may be there.
     #[serde(
         default,
@@ -147,7 +147,17 @@ impl SearchRequest {
 
     /// How many results are asked for.
     pub fn top_k(&self) -> u64 {
-        self.top_k.unwrap_or(DEFAULT_TOP_K)
+        self.top_k.map_or(DEFAULT_TOP_K, Count::get)
+    }
+
+    /// Results to pass over.
+    pub fn offset(&self) -> u64 {
+        self.offset.map_or(0, Count::get)
+    }
+
+    /// Chunks before and after each result.
+    pub fn context(&self) -> u64 {
+        self.context.map_or(0, Count::get)
     }
 
     /// Which legs rank.
@@ -190,8 +200,10 @@ impl SearchRequest {
         }
         self.check_what(limits)?;
         self.check_vector()?;
-        check_top_k(self.top_k(), limits.top_k_max)?;
-        self.check_depth(self.offset.unwrap_or(0), limits, "offset")?;
+        if let Some(top_k) = self.top_k {
+            top_k.check(&["top_k"], 1..=limits.top_k_max, " (the limit `limits.top_k_max`)")?;
+        }
+        self.check_offset(limits)?;
         check_collection_name(self.collection())?;
         check_min_relevance(self.min_relevance)?;
         self.fusion.as_ref().map_or(Ok(()), Fusion::check)?;
@@ -199,6 +211,14 @@ impl SearchRequest {
         self.late_interaction.as_ref().map_or(Ok(()), LateInteraction::check)?;
         self.check_lists(limits)?;
         self.check_extras(limits)
+    }
+
+    fn check_offset(&self, limits: &Limits) -> Result<(), Invalid> {
+        // what lies too far down hears what else to do
+        self.check_depth(self.offset(), limits, "offset")?;
+        let Some(offset) = self.offset else { return Ok(()) };
+        let most = limits.page_depth_max.saturating_sub(self.top_k());
+        offset.check(&["offset"], 0..=most, " (the limit `limits.page_depth_max` less `top_k`)")
     }
 
     /// Refuses a page that begins at `offset`, which came by the parameter `param`, when it ends too far down.
@@ -266,14 +286,11 @@ impl SearchRequest {
         check_names("sort", sorts.iter().map(|sort| &sort.field), limits)?;
         check_names("group_by", group.into_iter(), limits)?;
         for (index, facet) in facets.iter().enumerate() {
-            let (values, most) = (facet.limit.unwrap_or(DEFAULT_FACET_VALUES), limits.facet_values_max);
-            if !(1..=most).contains(&values) {
-                let message = format!(
-                    "limit is {values}; it must be from 1 to {most} (the limit `limits.facet_values_max`)"
-                );
-                let invalid = Invalid::at(Code::InvalidParameter, &["limit"], message);
-                return Err(invalid.in_item("facets", index));
-            }
+            let (values, most) =
+                (facet.limit.unwrap_or(DEFAULT_FACET_VALUES.into()), limits.facet_values_max);
+            values
+                .check(&["limit"], 1..=most, " (the limit `limits.facet_values_max`)")
+                .map_err(|invalid| invalid.in_item("facets", index))?;
             if facets[..index].iter().any(|before| before.field == facet.field) {
                 let message = format!("the field `{}` stands there twice", facet.field.escape_debug());
                 return Err(Invalid::at_item(Code::InvalidParameter, "facets", index, message));
@@ -289,32 +306,17 @@ impl SearchRequest {
             let message = format!("diversity is {diversity}; it must be from 0 to 1");
             return Err(Invalid::at(Code::InvalidParameter, &["diversity"], message));
         }
-        let (context, most) = (self.context.unwrap_or(0), limits.context_chunks_max);
-        if context > most {
-            let message = format!(
-                "context is {context}; it must be from 0 to {most} (the limit `limits.context_chunks_max`)"
-            );
-            return Err(Invalid::at(Code::InvalidParameter, &["context"], message));
+        if let Some(context) = self.context {
+            let most = limits.context_chunks_max;
+            context.check(&["context"], 0..=most, " (the limit `limits.context_chunks_max`)")?;
         }
-        let (deadline, most) = (self.deadline_ms.unwrap_or(1), limits.request_deadline_ms);
-        if !(1..=most).contains(&deadline) {
-            let message = format!(
-                "deadline_ms is {deadline}; it must be from 1 to {most} (the setting `server.request_deadline_ms`)"
-            );
-            return Err(Invalid::at(Code::InvalidParameter, &["deadline_ms"], message));
+        if let Some(deadline) = self.deadline_ms {
+            let most = limits.request_deadline_ms;
+            deadline.check(&["deadline_ms"], 1..=most, " (the setting `server.request_deadline_ms`)")?;
         }
         let id_bytes = self.why_not.as_ref().map_or(0, String::len);
         check_bytes(&["why_not"], "the id", id_bytes, limits.document_id_bytes_max, "document_id_bytes_max")
     }
-}
-
-fn check_top_k(top_k: u64, top_k_max: u64) -> Result<(), Invalid> {
-    if (1..=top_k_max).contains(&top_k) {
-        return Ok(());
-    }
-    let message =
-        format!("top_k is {top_k}; it must be from 1 to {top_k_max} (the limit `limits.top_k_max`)");
-    Err(Invalid::at(Code::InvalidParameter, &["top_k"], message))
 }
 
 fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
@@ -443,6 +445,44 @@ mod tests {
     }
 
     #[test]
+    fn a_number_hears_of_its_range_however_far_out_it_is() {
+        let check = |part: &str, expected: &str| {
+            let body = format!("{{\"query\":\"a\",{part}}}");
+            let read = crate::parse::<SearchRequest>(body.as_bytes());
+            let refused = read.and_then(|request| request.check(&Limits::default())).unwrap_err();
+            let place = format!("{}: {}", refused.pointer.unwrap_or_default(), refused.message);
+            assert_eq!((refused.code, place.as_str()), (Code::InvalidParameter, expected), "{body}");
+        };
+        let top_k = "it must be from 1 to 1000 (the limit `limits.top_k_max`)";
+        check(r#""top_k":0"#, &format!("#/top_k: top_k is 0; {top_k}"));
+        check(r#""top_k":-1"#, &format!("#/top_k: top_k is -1; {top_k}"));
+        check(r#""top_k":1001"#, &format!("#/top_k: top_k is 1001; {top_k}"));
+        check(r#""top_k":18446744073709551616"#, &format!("#/top_k: top_k is 18446744073709551616; {top_k}"));
+        check(r#""top_k":-9223372036854775809"#, &format!("#/top_k: top_k is -9223372036854775808; {top_k}"));
+        check(
+            r#""context":-1"#,
+            "#/context: context is -1; it must be from 0 to 10 (the limit `limits.context_chunks_max`)",
+        );
+        check(
+            r#""deadline_ms":-1"#,
+            "#/deadline_ms: deadline_ms is -1; it must be from 1 to 30000 (the setting `server.request_deadline_ms`)",
+        );
+        check(
+            r#""facets":["b",{"field":"a","limit":-1}]"#,
+            "#/facets/1/limit: limit is -1; it must be from 1 to 1000 (the limit `limits.facet_values_max`)",
+        );
+        check(r#""rerank":{"top_n":-1}"#, "#/rerank/top_n: rerank.top_n is -1; it must be from 1 to 100");
+        check(
+            r#""late_interaction":{"weight":0.1,"top_n":-1}"#,
+            "#/late_interaction/top_n: late_interaction.top_n is -1; it must be from 1 to 100",
+        );
+        check(
+            r#""offset":-1"#,
+            "#/offset: offset is -1; it must be from 0 to 9995 (the limit `limits.page_depth_max` less `top_k`)",
+        );
+    }
+
+    #[test]
     fn a_batch_has_some_queries_and_nothing_else() {
         let check = |body: &str, expected: &str| {
             let mut request: SearchRequest = crate::parse(body.as_bytes()).unwrap();
@@ -457,13 +497,5 @@ mod tests {
         check(r#"{"queries":[]}"#, "invalid_parameter");
         check(r#"{"queries":[{}],"top_k":3}"#, "invalid_parameter");
         check(&format!(r#"{{"queries":[{}]}}"#, vec!["{}"; 33].join(",")), "batch_too_large");
-    }
-
-    #[test]
-    fn a_refused_top_k_names_the_limit_and_the_value() {
-        assert_eq!(
-            check_top_k(0, 1000).unwrap_err().message,
-            "top_k is 0; it must be from 1 to 1000 (the limit `limits.top_k_max`)"
-        );
     }
 }

@@ -10,6 +10,8 @@ use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::Count;
+
 /// What counts as one hit: `"document"`, `"chunk"` or `{"field": "lang"}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +32,7 @@ pub struct Facet {
     pub field: String,
     /// Values to return at most, those of most documents; 10 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
+    pub limit: Option<Count>,
 }
 
 /// One step of an order: `"year"`, `"-year"` or `{"field": "year", "order": "desc"}`.
@@ -95,7 +97,7 @@ struct FacetObject {
     field: String,
     /// Values to return at most, those of most documents; 10 when absent.
     #[serde(default)]
-    limit: Option<u64>,
+    limit: Option<Count>,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Code, Invalid};
+use crate::{Code, Count, Invalid};
 
 /// Results that one search has scored once more, at most: by a reranker, or by late interaction.
 pub const RERANK_TOP_N_MAX: u64 = 100;
@@ -35,7 +35,7 @@ pub struct RerankBy {
     pub model: Option<String>,
     /// How many of the first results it orders, 1 to 100; the gateway's setting when absent. The others follow as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_n: Option<u64>,
+    pub top_n: Option<Count>,
 }
 
 /// How much the likeness of single tokens counts in the order of the first results.
@@ -46,7 +46,7 @@ pub struct LateInteraction {
     pub weight: f32,
     /// How many of the first results it scores, 1 to 100; 50 when absent. The others follow as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_n: Option<u64>,
+    pub top_n: Option<Count>,
 }
 
 impl Rerank {
@@ -61,7 +61,7 @@ impl Rerank {
 impl LateInteraction {
     /// How many of the first results it scores.
     pub fn top_n(&self) -> u64 {
-        self.top_n.unwrap_or(DEFAULT_LATE_INTERACTION_TOP_N)
+        self.top_n.map_or(DEFAULT_LATE_INTERACTION_TOP_N, Count::get)
     }
 
     /// Checks weight and number.
@@ -80,14 +80,8 @@ impl LateInteraction {
     }
 }
 
-fn check_top_n(field: &str, top_n: Option<u64>) -> Result<(), Invalid> {
-    match top_n {
-        Some(top_n) if !(1..=RERANK_TOP_N_MAX).contains(&top_n) => {
-            let message = format!("{field}.top_n is {top_n}; it must be from 1 to {RERANK_TOP_N_MAX}");
-            Err(Invalid::at(Code::InvalidParameter, &[field, "top_n"], message))
-        }
-        Some(_) | None => Ok(()),
-    }
+fn check_top_n(field: &str, top_n: Option<Count>) -> Result<(), Invalid> {
+    top_n.map_or(Ok(()), |top_n| top_n.check(&[field, "top_n"], 1..=RERANK_TOP_N_MAX, ""))
 }
 
 /// What stands for no reranker.

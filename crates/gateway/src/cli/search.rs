@@ -48,7 +48,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
     let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
     Ok(SearchRequest {
         query: arguments.query.clone(),
-        top_k: Some(arguments.top_k),
+        top_k: Some(arguments.top_k.into()),
         collection: Some(arguments.collection.clone()),
         mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
         rerank: arguments.rerank.as_deref().map(Rerank::from),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use weir_api::{Code, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usage};
+use weir_api::{Code, Count, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usage};
 
 use super::Gateway;
 use super::body;
@@ -42,7 +42,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         model,
         caching,
         until,
-        dimensions: request.dimensions,
+        dimensions: request.dimensions.map(Count::get),
         place,
     };
     let Made { embeddings, usage, truncated, split, place, .. } = embed(&gateway, wanted).await?;
@@ -113,10 +113,10 @@ pub(super) struct Made {
 }
 
 /// Refuses a number of floats that the model was not trained for.
-pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<u64>) -> Result<(), ApiError> {
+pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>) -> Result<(), ApiError> {
     let Some(count) = wanted else { return Ok(()) };
     model.learn_dimension().await?;
-    if model.dimensions_allowed(count) {
+    if model.dimensions_allowed(count.get()) {
         return Ok(());
     }
     let message = format!(

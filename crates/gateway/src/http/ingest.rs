@@ -99,9 +99,7 @@ type Refused = Vec<(String, Invalid)>;
 fn sort_out(raw: &[&RawValue], limits: &Limits) -> (Vec<NewDocument>, Refused) {
     let (mut documents, mut refused) = (Vec::with_capacity(raw.len()), Vec::new());
     for (index, raw) in raw.iter().enumerate() {
-        let parsed = weir_api::parse::<Document>(raw.get().as_bytes())
-            .and_then(|document| document.check(limits).map(|()| document));
-        match parsed {
+        match Document::parse(raw, limits) {
             Ok(document) => documents.push(to_new(document)),
             Err(invalid) => {
                 let id = weir_api::document_id_of(raw).unwrap_or_else(|| format!("documents[{index}]"));

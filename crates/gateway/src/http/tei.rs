@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use weir_api::{
-    Code, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
+    Code, Count, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
 };
 
 use super::Gateway;
@@ -39,7 +39,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         model: model.clone(),
         caching,
         until,
-        dimensions: request.dimensions,
+        dimensions: request.dimensions.map(Count::get),
         place,
     };
     let mut made = embed_texts(&gateway, wanted).await?;

@@ -162,6 +162,34 @@ fn ingests_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn what_is_wrong_in_a_document_has_a_pointer_and_no_column_of_its_own() {
+    let gateway = Gateway::start();
+    let check = |document: &str, expected: &str| {
+        let body = format!("{{\"documents\":[{{\"id\":\"a\"}},\n{document}]}}");
+        let reply = gateway.send("POST", "/v1/ingest", Some(body.as_bytes()));
+        let error = &check_error(&reply, "invalid_parameter", document)["errors"][1];
+        let seen = format!("{} {}", error["pointer"].as_str().unwrap(), error["detail"].as_str().unwrap());
+        assert_eq!(seen, expected);
+    };
+    check(r#"{"text":7}"#, "#/documents/1/text invalid type: integer `7`, expected a string");
+    check(r#"{"text":"a","id":7}"#, "#/documents/1/id invalid type: integer `7`, expected a string");
+    check(r#"{"title":"a"}"#, "#/documents/1/text missing field `text`");
+    check(
+        r#"{"text":"a","body":"b"}"#,
+        "#/documents/1/body unknown field `body`, expected one of `id`, `title`, `text`, `metadata`",
+    );
+    check("7", "#/documents/1 invalid type: integer `7`, expected a JSON object");
+    check(
+        r#"{"text":"\ud800"}"#,
+        "#/documents/1 the document is not valid JSON: unexpected end of hex escape",
+    );
+    check(
+        r#"{"text":"a","metadata":{"b":"\ud800"}}"#,
+        "#/documents/1/metadata metadata can't be read: unexpected end of hex escape",
+    );
+}
+
+#[test]
 fn paths_and_parameters_that_lead_nowhere_are_refused() {
     let kept = document_path("kept");
     let absent = document_path("absent");

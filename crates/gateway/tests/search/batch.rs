@@ -71,6 +71,27 @@ fn a_bad_query_fails_alone_and_at_its_place() {
 }
 
 #[test]
+fn what_is_wrong_in_a_query_has_a_pointer_and_no_column_of_its_own() {
+    let gateway = library();
+    let batch = ask(
+        &gateway,
+        &json!({"queries": [{"query": "weir"}, {"query": 7}, {"query": "a", "mode": "fast"}, 7]}),
+    );
+    let seen = [1, 2, 3].map(|index| {
+        let error = &batch["replies"][index]["errors"][0];
+        format!("{} {}", error["pointer"].as_str().unwrap(), error["detail"].as_str().unwrap())
+    });
+    assert_eq!(
+        seen,
+        [
+            "#/queries/1/query invalid type: integer `7`, expected a string",
+            "#/queries/2/mode unknown variant `fast`, expected one of `hybrid`, `lexical`, `dense`",
+            "#/queries/3 invalid type: integer `7`, expected a JSON object",
+        ]
+    );
+}
+
+#[test]
 fn a_batch_that_makes_no_sense_is_refused_as_a_whole() {
     let gateway = library_with(&[("WEIR_LIMITS_QUERIES_PER_REQUEST_MAX", "3")]);
     let check = |body: Value, code: &str, words: &str| refused(&gateway, &body, code, "queries", words);

@@ -158,7 +158,7 @@ fn numbers_that_are_none_or_out_of_range_are_refused() {
         &json!({"query": "a", "context": -1}),
         "invalid_parameter",
         "context",
-        "expected a whole number of 0 or more",
+        "context is -1; it must be from 0 to 10 (the limit `limits.context_chunks_max`)",
     );
     refused(
         &gateway,

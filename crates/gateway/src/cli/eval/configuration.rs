@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use weir_api::{Fusion, FusionMethod, FusionWeights, LateInteraction, Mode, Rerank, RerankBy, SearchRequest};
+use weir_api::{
+    Count, Fusion, FusionMethod, FusionWeights, LateInteraction, Mode, Rerank, RerankBy, SearchRequest,
+};
 
 /// One way to search. The gateway's settings decide what it doesn't say.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +50,7 @@ impl Configuration {
     pub(super) fn request(&self, query: &str, collection: &str, top_k: u64) -> SearchRequest {
         SearchRequest {
             query: Some(query.to_owned()),
-            top_k: Some(top_k),
+            top_k: Some(top_k.into()),
             collection: Some(collection.to_owned()),
             mode: Some(self.mode),
             fusion: self.fusion,
@@ -104,8 +106,9 @@ impl FromStr for RerankArgument {
 
     fn from_str(text: &str) -> Result<RerankArgument, String> {
         // a model's name may have colons of its own
-        let numbered = text.rsplit_once(':').and_then(|(model, top_n)| Some((model, top_n.parse().ok()?)));
-        let (model, top_n) = numbered.map_or((text, None), |(model, top_n)| (model, Some(top_n)));
+        let numbered =
+            text.rsplit_once(':').and_then(|(model, top_n)| Some((model, top_n.parse::<u64>().ok()?)));
+        let (model, top_n) = numbered.map_or((text, None), |(model, top_n)| (model, Some(top_n.into())));
         Ok(RerankArgument { text: text.to_owned(), by: RerankBy { model: Some(model.to_owned()), top_n } })
     }
 }
@@ -126,8 +129,9 @@ impl FromStr for LateInteractionArgument {
             None => (text, None),
         };
         let weight = weight.parse().map_err(|_| format!("`{weight}` is no number"))?;
-        let top_n = top_n.map(|top_n| top_n.parse().map_err(|_| format!("`{top_n}` is no whole number")));
-        let late_interaction = LateInteraction { weight, top_n: top_n.transpose()? };
+        let top_n =
+            top_n.map(|top_n| top_n.parse::<u64>().map_err(|_| format!("`{top_n}` is no whole number")));
+        let late_interaction = LateInteraction { weight, top_n: top_n.transpose()?.map(Count::from) };
         late_interaction.check().map_err(|invalid| invalid.message)?;
         Ok(LateInteractionArgument { text: text.to_owned(), late_interaction })
     }

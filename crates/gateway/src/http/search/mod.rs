@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use weir_api::{
-    BatchItem, BatchReply, Code, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
+    BatchItem, BatchReply, Code, Count, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
     SearchRequest, Timings,
 };
 use weir_index::IndexError;
@@ -83,7 +83,7 @@ async fn all(call: Arc<Call>, queries: Vec<RawJson>, id: Option<String>) -> Vec<
         let answer = async move {
             let _place = places.acquire().await;
             let started = Instant::now();
-            let answer = match weir_api::parse(query.text().as_bytes()) {
+            let answer = match weir_api::parse_item(query.text(), "query") {
                 Ok(request) => call.one(request, started).await,
                 Err(invalid) => Err(invalid.into()),
             };
@@ -117,7 +117,8 @@ impl Call {
         let _room = gateway.room_for_search()?;
         let parsed = started.elapsed();
 
-        let time = plan.request.deadline_ms.map_or(gateway.deadline(), Duration::from_millis);
+        let asked = plan.request.deadline_ms.map(Count::get);
+        let time = asked.map_or(gateway.deadline(), Duration::from_millis);
         let deadline = self.started + time.mul_f64(EMBEDDING_SHARE);
         let embedding = embed::embed(gateway, &mut plan, self.caching, deadline).await?;
         let embedded = started.elapsed();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_api::{
-    Code, DEFAULT_FACET_VALUES, FusionMethod, GroupBy, Invalid, Json, Mode, Order, SearchRequest,
+    Code, Count, DEFAULT_FACET_VALUES, FusionMethod, GroupBy, Invalid, Json, Mode, Order, SearchRequest,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
@@ -74,7 +74,7 @@ impl Plan {
         if let Some(page) = &page {
             request.check_depth(page.offset, &gateway.config.request_limits(), "cursor")?;
         }
-        let offset = size(page.as_ref().map_or(request.offset.unwrap_or(0), |page| page.offset));
+        let offset = size(page.as_ref().map_or(request.offset(), |page| page.offset));
         let limit = size(request.top_k());
         let head = rescoring.head();
         let search = weir_index::SearchRequest {
@@ -96,7 +96,7 @@ impl Plan {
             count: request.count.unwrap_or(true),
             diversity: request.diversity.unwrap_or(0.0),
             collapse: request.collapse == Some(true),
-            context: u32::try_from(request.context.unwrap_or(0)).unwrap_or(u32::MAX),
+            context: u32::try_from(request.context()).unwrap_or(u32::MAX),
             explain: request.explain == Some(true),
             why_not: request.why_not.clone(),
             // the same on every page, for the window of candidates depends on it
@@ -151,7 +151,7 @@ pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
 fn facets(facets: &[weir_api::Facet]) -> Vec<Facet> {
     let facet = |facet: &weir_api::Facet| Facet {
         field: facet.field.clone(),
-        limit: size(facet.limit.unwrap_or(DEFAULT_FACET_VALUES)),
+        limit: size(facet.limit.map_or(DEFAULT_FACET_VALUES, Count::get)),
     };
     facets.iter().map(facet).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_api::{Code, Invalid, Rerank, RerankBy, SearchRequest};
+use weir_api::{Code, Count, Invalid, Rerank, RerankBy, SearchRequest};
 
 use super::super::Gateway;
 use super::super::error::{ApiError, no_reranker};
@@ -94,7 +94,7 @@ fn reranking(
     }
     let model = gateway.models.reranker(name);
     let model = model.ok_or_else(|| no_reranker(&gateway.models, name, "rerank"))?.clone();
-    Ok(Some(Reranking { model, top_n: size(by.top_n.unwrap_or(settings.rerank_top_n)) }))
+    Ok(Some(Reranking { model, top_n: size(by.top_n.map_or(settings.rerank_top_n, Count::get)) }))
 }
 
 fn likeness(
