@@ -132,6 +132,12 @@ fn settings_that_make_no_sense_are_refused() {
             "`dimensions` is 0; the embeddings of model `pseudo` have 384 and can't be cut",
         ),
         (
+            r#"{"model":"pseudo","input":"a","dimensions":-1}"#,
+            "invalid_parameter",
+            "dimensions",
+            "`dimensions` is -1; the embeddings of model `pseudo` have 384 and can't be cut",
+        ),
+        (
             r#"{"model":"pseudo","input":"a","input_type":"query","task":"retrieval.passage"}"#,
             "invalid_parameter",
             "task",
