@@ -258,7 +258,7 @@ mod tests {
         let (rows, count) = (40 * SAMPLED_ROWS, 300);
         let query = [90, -80, 70, -60, 50, -40, 30, -20];
         let one_of = rows / SAMPLED_ROWS;
-        let is_sampled = |row: usize| row / CODE_ROWS % one_of == 0;
+        let is_sampled = |row: usize| (row / CODE_ROWS).is_multiple_of(one_of);
         let mut misleading = made_up(rows);
         for (row, values) in misleading.chunks_exact_mut(query.len()).enumerate() {
             if is_sampled(row) && row % 2 == 0 {
