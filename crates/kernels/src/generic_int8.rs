@@ -3,6 +3,7 @@
 use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, gelu_polynomial};
 use crate::layout::{Epilogue, Packing};
+use crate::prefetch::{LINE, prefetch_line};
 
 /// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
 pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
@@ -137,6 +138,18 @@ struct Side {
     bias: *const f32,
 }
 
+impl Side {
+    /// Asks for one unit of the panel behind this one, which is needed next: few rows are done with a panel before the processor sees by itself
+    /// that another follows.
+    #[inline(always)]
+    fn fetch_next<V: Int8Lanes, const C: usize>(&self, unit: usize) {
+        let unit_bytes = C * V::WIDTH * V::UNIT;
+        for byte in (0..unit_bytes).step_by(LINE) {
+            prefetch_line(self.panel.wrapping_add((self.units + unit) * unit_bytes + byte));
+        }
+    }
+}
+
 /// All rows of one panel, in blocks of as many rows as a tile has, of nearly equal height.
 #[inline(always)]
 unsafe fn column<V: Int8Lanes, const C: usize>(
@@ -192,6 +205,7 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
         let mut of_zeros = [V::no_sum(); C];
         for unit in 0..side.units {
             let at = side.panel.add(unit * C * V::WIDTH * V::UNIT);
+            side.fetch_next::<V, C>(unit);
             let mut weights = [V::load_weights(at); C];
             for (c, weight) in weights.iter_mut().enumerate().skip(1) {
                 *weight = V::load_weights(at.add(c * V::WIDTH * V::UNIT));
@@ -227,6 +241,8 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
         for unit in 0..half {
+            side.fetch_next::<V, C>(unit);
+            side.fetch_next::<V, C>(unit + half);
             for (r, sums) in sums.iter_mut().enumerate() {
                 let codes_of =
                     |unit| V::load_codes(codes.add(r * row_bytes + unit * V::UNIT * V::CODE_BYTES));

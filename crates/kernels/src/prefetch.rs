@@ -3,12 +3,22 @@
 /// Asks the processor to fetch `bytes` into its caches, where it can be asked; it need not obey.
 #[inline]
 pub fn prefetch<T>(data: &[T]) {
+    for byte in (0..size_of_val(data)).step_by(LINE) {
+        prefetch_line(data.as_ptr().cast::<i8>().wrapping_add(byte));
+    }
+}
+
+/// Bytes that are fetched at a time.
+pub(crate) const LINE: usize = 64;
+
+/// Asks for the line of an address, which may be any: nothing is fetched where there is nothing.
+#[inline(always)]
+pub(crate) fn prefetch_line(at: *const i8) {
     #[cfg(target_arch = "x86_64")]
-    for byte in (0..size_of_val(data)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the address lies inside the slice, and a prefetch reads nothing that a program could see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().cast::<i8>().add(byte)) };
+    // SAFETY: every x86-64 processor has the instruction, which takes any address and reads nothing that a program could see.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = data;
+    let _ = at;
 }
