@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS_MAX = 60.0
+# It writes all of a large index before it stops.
+STOP_SECONDS_MAX = 600
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "shared_buffers": "2GB",
@@ -75,7 +77,7 @@ class Server:
         """A smart shutdown: everything is on disk."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(timeout=START_SECONDS_MAX)
+            self._process.wait(timeout=STOP_SECONDS_MAX)
             self._process = None
 
     def _start(self) -> None:
