@@ -379,7 +379,9 @@ class Postgres(Peer):
         )
         with connection.cursor().copy("COPY documents (id, title, body, n) FROM STDIN") as copy:
             for document in documents:
-                copy.write_row((number(document), document["title"], document["text"], document["n"]))
+                # it takes no NUL, which a few docstrings have
+                text = document["text"].replace("\0", " ")
+                copy.write_row((number(document), document["title"], text, document["n"]))
         connection.execute("CREATE INDEX ON documents USING gin (words) WITH (fastupdate = off)")
         connection.execute("CREATE INDEX ON documents (n)")
         connection.execute("VACUUM ANALYZE documents")
