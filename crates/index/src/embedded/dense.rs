@@ -165,7 +165,7 @@ fn scan(
     // most rows need not be looked at: a sample tells about which scores are among the best
     let one_of = (codes.rows() / SAMPLED_ROWS).max(1);
     let mut sample = scan_part(Part::Sample(one_of), f32::NEG_INFINITY);
-    let rank = 2 * count / one_of + SAMPLED_MIN;
+    let rank = (count / one_of).saturating_mul(2).saturating_add(SAMPLED_MIN);
     let threshold = match sample.len() > rank {
         true => sample.select_nth_unstable_by(rank, ScoredSlot::by_rank).1.score,
         false => f32::NEG_INFINITY,
