@@ -26,5 +26,6 @@ METHOD = """## How it was measured
 - Build times include everything until the indexes are complete, on four cores. An index of an earlier run with the
   same program, settings and corpus is used again, with the build time of then.
 - PostgreSQL and bm25s are here for words. Chroma has no ranking by words, so it has no hybrid search.
-- At 1,000,000 Chroma and Qdrant Edge are left out: building their indexes takes half an hour and more.
+- Chroma and Qdrant Edge are left out above 200,000 documents, because building their indexes takes too long, and all
+  peers at sizes that the command names by `--alone`.
 """

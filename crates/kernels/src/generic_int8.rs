@@ -2,8 +2,8 @@
 
 use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, gelu_polynomial};
-use crate::layout::{Epilogue, Packing};
-use crate::prefetch::{LINE, prefetch_line};
+use crate::layout::{Epilogue, LINE, Packing};
+use crate::prefetch::prefetch_line;
 
 /// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
 pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {

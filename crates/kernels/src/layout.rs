@@ -15,7 +15,8 @@ pub struct AlignedVec<T> {
 #[repr(C, align(64))]
 struct Line([u8; LINE]);
 
-const LINE: usize = 64;
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
 
 /// Numbers for which all bit patterns are valid and zero bytes mean zero.
 pub trait Plain: Copy + private::Sealed {}

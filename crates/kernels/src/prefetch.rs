@@ -1,5 +1,7 @@
 //! Memory that is about to be read.
 
+use crate::layout::LINE;
+
 /// Asks the processor to fetch `bytes` into its caches, where it can be asked; it need not obey.
 #[inline]
 pub fn prefetch<T>(data: &[T]) {
@@ -7,9 +9,6 @@ pub fn prefetch<T>(data: &[T]) {
         prefetch_line(data.as_ptr().cast::<i8>().wrapping_add(byte));
     }
 }
-
-/// Bytes that are fetched at a time.
-pub(crate) const LINE: usize = 64;
 
 /// Asks for the line of an address, which may be any: nothing is fetched where there is nothing.
 #[inline(always)]

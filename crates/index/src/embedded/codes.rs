@@ -33,7 +33,7 @@ const GROWTH: usize = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Codes {
     rows: usize,
-    /// The first rows. A scan of many megabytes in small pages waits for page tables as long as for what it reads.
+    /// The first rows: a scan of many megabytes in small pages waits for page tables too.
     slabs: Vec<Arc<LargePages>>,
     /// The rows behind those of the slabs.
     segments: Vec<Arc<Segment>>,
