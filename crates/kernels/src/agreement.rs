@@ -62,8 +62,8 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
     unsafe fn round(self) -> Self {
         Emulated(self.0.map(f32::round_ties_even))
     }
-    unsafe fn pow2(self) -> Self {
-        Emulated(self.0.map(f32::exp2))
+    unsafe fn times_pow2(self, power: Self) -> Self {
+        self.zip(power, |x, power| x * power.exp2())
     }
     unsafe fn sum(self) -> f32 {
         self.0.iter().sum()
@@ -137,7 +137,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         },
         matmul_int8: |args| unsafe { crate::generic_int8::matmul::<Emulated<W, R>, C>(args) },
         attention: |shape, qkv, scratch, out| unsafe {
-            crate::generic::attention::<Emulated<W, R>, C>(shape, qkv, scratch, out)
+            crate::attention::attention::<Emulated<W, R>, C>(shape, qkv, scratch, out)
         },
         layer_norm: |rows, stride, gamma, beta, epsilon| unsafe {
             crate::generic::layer_norm::<Emulated<W, R>>(rows, stride, gamma, beta, epsilon)

@@ -75,17 +75,24 @@ impl Lanes for F32x8 {
         unsafe { F32x8(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
     }
     #[inline(always)]
-    unsafe fn pow2(self) -> Self {
+    unsafe fn times_pow2(self, power: Self) -> Self {
         unsafe {
-            let biased = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
-            F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
+            let power = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(power.0)); // added to the exponent
+            F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), power)))
         }
     }
     /// Pairs, then pairs of pairs, then the halves of the registers.
     #[inline(always)]
-    unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+    unsafe fn transpose(
+        from: *const f32,
+        stride: usize,
+        rows: usize,
+        to: *mut f32,
+        to_stride: usize,
+        to_rows: usize,
+    ) {
         unsafe {
-            let row = |i: usize| _mm256_loadu_ps(from.add(i * stride));
+            let row = |i: usize| _mm256_loadu_ps(from.add(i.min(rows - 1) * stride));
             let pairs = |i: usize| {
                 let (a, b) = (row(i), row(i + 1));
                 (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
@@ -102,8 +109,11 @@ impl Lanes for F32x8 {
             for (i, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
                 let low = _mm256_permute2f128_ps::<0x20>(first, second);
                 let high = _mm256_permute2f128_ps::<0x31>(first, second);
-                _mm256_storeu_ps(to.add(i * to_stride), low);
-                _mm256_storeu_ps(to.add((i + 4) * to_stride), high);
+                for (i, row) in [(i, low), (i + 4, high)] {
+                    if i < to_rows {
+                        _mm256_storeu_ps(to.add(i * to_stride), row);
+                    }
+                }
             }
         }
     }

@@ -79,8 +79,49 @@ impl Lanes for F32x16 {
         unsafe { F32x16(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(self.0)) }
     }
     #[inline(always)]
-    unsafe fn pow2(self) -> Self {
-        unsafe { F32x16(_mm512_scalef_ps(_mm512_set1_ps(1.0), self.0)) }
+    unsafe fn times_pow2(self, power: Self) -> Self {
+        unsafe { F32x16(_mm512_scalef_ps(self.0, power.0)) }
+    }
+    #[inline(always)]
+    unsafe fn transpose(
+        from: *const f32,
+        stride: usize,
+        rows: usize,
+        to: *mut f32,
+        to_stride: usize,
+        to_rows: usize,
+    ) {
+        unsafe {
+            let row = |i: usize| _mm512_loadu_ps(from.add(i.min(rows - 1) * stride));
+            let pairs = |i: usize| {
+                let (a, b) = (row(i), row(i + 1));
+                (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+            };
+            // of four rows: in each quarter of register `c` the values of one column, `c` of that quarter
+            let fours = |i: usize| {
+                let ((a, b), (c, d)) = (pairs(i), pairs(i + 2));
+                [
+                    _mm512_shuffle_ps::<0b01_00_01_00>(a, c),
+                    _mm512_shuffle_ps::<0b11_10_11_10>(a, c),
+                    _mm512_shuffle_ps::<0b01_00_01_00>(b, d),
+                    _mm512_shuffle_ps::<0b11_10_11_10>(b, d),
+                ]
+            };
+            let (first, second, third, fourth) = (fours(0), fours(4), fours(8), fours(12));
+            for c in 0..4 {
+                let even = |a, b| _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+                let odd = |a, b| _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
+                let (a, b) = (even(first[c], second[c]), even(third[c], fourth[c]));
+                let (x, y) = (odd(first[c], second[c]), odd(third[c], fourth[c]));
+                for (i, row) in
+                    [(c, even(a, b)), (c + 4, even(x, y)), (c + 8, odd(a, b)), (c + 12, odd(x, y))]
+                {
+                    if i < to_rows {
+                        _mm512_storeu_ps(to.add(i * to_stride), row);
+                    }
+                }
+            }
+        }
     }
     #[inline(always)]
     unsafe fn sum(self) -> f32 {

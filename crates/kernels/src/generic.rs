@@ -7,8 +7,8 @@
 //!
 //! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
 
-use crate::lanes::{Lanes, Weight, exp, gelu};
-use crate::layout::{ATTENTION_ROWS, AttentionShape, Epilogue, Matmul, span};
+use crate::lanes::{Lanes, Weight, gelu};
+use crate::layout::{Epilogue, Matmul};
 
 /// See [`crate::Kernels::matmul`].
 #[inline(always)]
@@ -24,25 +24,34 @@ pub(crate) unsafe fn matmul<V: Lanes, T: Weight, const C: usize>(args: Matmul<'_
                 depth: b.depth,
                 bias: Some(bias.as_ptr().add(p * panel)),
             };
-            let out = out.as_mut_ptr().add(p * panel);
-            column::<V, _, C>(rows, a.as_ptr(), a_stride, &side, epilogue, out, out_stride);
+            let left = Left { at: a.as_ptr(), row: a_stride, step: 1 };
+            column::<V, _, C>(rows, left, &side, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
         }
     }
 }
 
+/// The left-hand side of a product.
+#[derive(Clone, Copy)]
+pub(crate) struct Left {
+    pub(crate) at: *const f32,
+    /// Floats from one row to the next.
+    pub(crate) row: usize,
+    /// Floats from one place of the depth to the next.
+    pub(crate) step: usize,
+}
+
 /// The right-hand side of one column of tiles: one panel and its bias.
-struct Side<T> {
-    panel: *const T,
-    depth: usize,
-    bias: Option<*const f32>,
+pub(crate) struct Side<T> {
+    pub(crate) panel: *const T,
+    pub(crate) depth: usize,
+    pub(crate) bias: Option<*const f32>,
 }
 
 /// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
 #[inline(always)]
-unsafe fn column<V: Lanes, T: Weight, const C: usize>(
+pub(crate) unsafe fn column<V: Lanes, T: Weight, const C: usize>(
     rows: usize,
-    a: *const f32,
-    a_stride: usize,
+    a: Left,
     side: &Side<T>,
     epilogue: Epilogue,
     out: *mut f32,
@@ -54,13 +63,13 @@ unsafe fn column<V: Lanes, T: Weight, const C: usize>(
         let end = rows * (block + 1) / blocks;
         // SAFETY: rows start..end are among the caller's rows.
         unsafe {
-            let a = a.add(start * a_stride);
+            let a = Left { at: a.at.add(start * a.row), ..a };
             let out = out.add(start * out_stride);
             macro_rules! by_height {
                 ($($height:literal)*) => {
                     match end - start {
                         $($height if $height <= V::ROWS => {
-                            tile::<V, T, $height, C>(a, a_stride, side, epilogue, out, out_stride)
+                            tile::<V, T, $height, C>(a, side, epilogue, out, out_stride)
                         })*
                         height => unreachable!("a block of {height} rows"),
                     }
@@ -72,10 +81,25 @@ unsafe fn column<V: Lanes, T: Weight, const C: usize>(
     }
 }
 
+/// A loop over the rows of a tile, written out: a loop that the compiler doesn't unroll reads the sums from memory, where it has to put all of
+/// them first.
+macro_rules! for_rows {
+    ($row:ident in 0..$rows:ident $body:block) => {
+        crate::generic::for_rows!($row in 0..$rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
+    ($row:ident in 0..$rows:ident $body:block $($number:literal)*) => {
+        {$(
+            if $number < $rows {
+                let $row = $number;
+                $body
+            }
+        )*}
+    };
+}
+
 #[inline(always)]
 unsafe fn tile<V: Lanes, T: Weight, const R: usize, const C: usize>(
-    a: *const f32,
-    a_stride: usize,
+    a: Left,
     side: &Side<T>,
     epilogue: Epilogue,
     out: *mut f32,
@@ -91,159 +115,31 @@ unsafe fn tile<V: Lanes, T: Weight, const R: usize, const C: usize>(
                 *weight = T::load(row.add(c * V::WIDTH));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let x = V::splat(*a.add(r * a_stride + k));
+                let x = V::splat(*a.at.add(r * a.row + k * a.step));
                 for (sum, weight) in sums.iter_mut().zip(weights) {
                     *sum = x.mul_add(weight, *sum);
                 }
             }
             row = row.add(C * V::WIDTH);
         }
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (c, sum) in sums.into_iter().enumerate() {
-                let target = out.add(r * out_stride + c * V::WIDTH);
-                let value = match side.bias {
-                    Some(bias) => sum.add(V::load(bias.add(c * V::WIDTH))),
-                    None => sum,
-                };
-                let value = match epilogue {
-                    Epilogue::Store => value,
-                    Epilogue::Gelu => gelu(value),
-                    Epilogue::Add => value.add(V::load(target)),
-                };
-                value.store(target);
-            }
+        let biased = |sum: V, c: usize| match side.bias {
+            Some(bias) => sum.add(V::load(bias.add(c * V::WIDTH))),
+            None => sum,
+        };
+        macro_rules! finish {
+            ($value:expr) => {
+                for_rows!(r in 0..R {
+                    for (c, sum) in sums[r].into_iter().enumerate() {
+                        let target = out.add(r * out_stride + c * V::WIDTH);
+                        $value(biased(sum, c), target).store(target);
+                    }
+                })
+            };
         }
-    }
-}
-
-/// See [`crate::Kernels::attention`].
-///
-/// Keys and values of a head are packed into panels; then, for blocks of query rows, the scores are one product, the
-/// softmax runs over rows that are still in the first-level cache, and the context is a second product.
-#[inline(always)]
-pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
-    shape: &AttentionShape,
-    qkv: &[f32],
-    scratch: &mut [f32],
-    out: &mut [f32],
-) {
-    shape.check(qkv, scratch, out);
-    let panel = V::WIDTH * C;
-    let AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride } = *shape;
-    let (keys_padded, dim_padded) = (tokens.next_multiple_of(panel), head_dim.next_multiple_of(panel));
-    let (keys, rest) = scratch.split_at_mut(keys_padded * head_dim);
-    let (values, rest) = rest.split_at_mut(tokens * dim_padded);
-    let (scores, context) = rest.split_at_mut(ATTENTION_ROWS * keys_padded);
-    for head in 0..heads {
-        let query = head * head_dim;
-        // SAFETY: this function runs under the instruction set of V.
-        unsafe {
-            pack_keys::<V>(&qkv[(heads + head) * head_dim..], qkv_stride, tokens, head_dim, panel, keys);
-        }
-        pack_values(&qkv[(2 * heads + head) * head_dim..], qkv_stride, tokens, head_dim, panel, values);
-        for first in (0..tokens).step_by(ATTENTION_ROWS) {
-            let rows = ATTENTION_ROWS.min(tokens - first);
-            // SAFETY: `check` asserted the lengths of qkv and scratch; the parts of scratch were cut to fit.
-            unsafe {
-                let q = qkv.as_ptr().add(first * qkv_stride + query);
-                for p in 0..keys_padded / panel {
-                    let panel_start = keys.as_ptr().add(p * panel * head_dim);
-                    let side = Side { panel: panel_start, depth: head_dim, bias: None };
-                    let to = scores.as_mut_ptr().add(p * panel);
-                    column::<V, _, C>(rows, q, qkv_stride, &side, Epilogue::Store, to, keys_padded);
-                }
-                for row in scores.chunks_exact_mut(keys_padded).take(rows) {
-                    softmax::<V>(row, tokens);
-                }
-                for p in 0..dim_padded / panel {
-                    let panel_start = values.as_ptr().add(p * panel * tokens);
-                    let side = Side { panel: panel_start, depth: tokens, bias: None };
-                    let to = context.as_mut_ptr().add(p * panel);
-                    column::<V, _, C>(
-                        rows,
-                        scores.as_ptr(),
-                        keys_padded,
-                        &side,
-                        Epilogue::Store,
-                        to,
-                        dim_padded,
-                    );
-                }
-            }
-            for (row, context) in (first..first + rows).zip(context.chunks_exact(dim_padded)) {
-                out[row * out_stride + query..][..head_dim].copy_from_slice(&context[..head_dim]);
-            }
-        }
-    }
-}
-
-/// Keys `[tokens, dim]` into panels of `panel` keys, each `[dim][panel]`; missing keys are zero.
-#[inline(always)]
-unsafe fn pack_keys<V: Lanes>(
-    keys: &[f32],
-    stride: usize,
-    tokens: usize,
-    dim: usize,
-    panel: usize,
-    to: &mut [f32],
-) {
-    let whole = dim - dim % V::WIDTH;
-    for (p, to) in to.chunks_exact_mut(panel * dim).enumerate() {
-        for lane in (0..panel).step_by(V::WIDTH) {
-            let first = p * panel + lane;
-            let is_whole = first + V::WIDTH <= tokens;
-            let turned = if is_whole { whole } else { 0 };
-            for d in (0..turned).step_by(V::WIDTH) {
-                let square = &keys[first * stride + d..][..span(V::WIDTH, stride, V::WIDTH)];
-                let to = &mut to[d * panel + lane..][..span(V::WIDTH, panel, V::WIDTH)];
-                // SAFETY: both slices hold WIDTH rows of WIDTH floats.
-                unsafe { V::transpose(square.as_ptr(), stride, to.as_mut_ptr(), panel) };
-            }
-            for (key, lane) in (first..first + V::WIDTH).zip(lane..) {
-                for d in turned..dim {
-                    to[d * panel + lane] = if key < tokens { keys[key * stride + d] } else { 0.0 };
-                }
-            }
-        }
-    }
-}
-
-/// Values `[tokens, dim]` into panels of `panel` dimensions, each `[tokens][panel]`; missing dimensions are zero.
-fn pack_values(values: &[f32], stride: usize, tokens: usize, dim: usize, panel: usize, to: &mut [f32]) {
-    for (p, to) in to.chunks_exact_mut(panel * tokens).enumerate() {
-        let first = p * panel;
-        let width = panel.min(dim - first);
-        for (token, to) in to.chunks_exact_mut(panel).enumerate() {
-            to[..width].copy_from_slice(&values[token * stride + first..][..width]);
-            to[width..].fill(0.0);
-        }
-    }
-}
-
-/// Softmax of the first `len` floats of a row that is padded to whole registers.
-#[inline(always)]
-unsafe fn softmax<V: Lanes>(row: &mut [f32], len: usize) {
-    row[len..].fill(f32::NEG_INFINITY);
-    // SAFETY: the row is a multiple of WIDTH long, as panels are.
-    unsafe {
-        let registers = row.len() / V::WIDTH;
-        let start = row.as_mut_ptr();
-        let mut max = V::splat(f32::NEG_INFINITY);
-        for i in 0..registers {
-            max = max.max(V::load(start.add(i * V::WIDTH)));
-        }
-        let max = V::splat(max.largest());
-        let mut sum = V::splat(0.0);
-        for i in 0..registers {
-            let at = start.add(i * V::WIDTH);
-            let e = exp(V::load(at).sub(max));
-            e.store(at);
-            sum = sum.add(e);
-        }
-        let scale = V::splat(1.0 / sum.sum());
-        for i in 0..registers {
-            let at = start.add(i * V::WIDTH);
-            V::load(at).mul(scale).store(at);
+        match epilogue {
+            Epilogue::Store => finish!(|value: V, _| value),
+            Epilogue::Gelu => finish!(|value: V, _| gelu(value)),
+            Epilogue::Add => finish!(|value: V, target: *mut f32| value.add(V::load(target))),
         }
     }
 }
@@ -356,7 +252,7 @@ macro_rules! table {
             ) => crate::generic_int8::matmul::<$lanes, $registers>);
             crate::generic::entry!($features, attention(
                 shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-            ) => crate::generic::attention::<$lanes, $registers>);
+            ) => crate::attention::attention::<$lanes, $registers>);
             crate::generic::entry!($features, layer_norm(
                 rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32
             ) => crate::generic::layer_norm::<$lanes>);
@@ -385,4 +281,4 @@ macro_rules! entry {
     };
 }
 
-pub(crate) use {entry, table};
+pub(crate) use {entry, for_rows, table};

@@ -1,5 +1,6 @@
 //! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
 
+use crate::generic::for_rows;
 use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, gelu_polynomial};
 use crate::layout::{Epilogue, LINE, Packing};
@@ -270,21 +271,24 @@ unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
 ) {
     // SAFETY: the caller vouches for R rows of out, and for the factors of a whole panel.
     unsafe {
-        for (r, (sums, factor)) in sums.into_iter().zip(factors).enumerate() {
-            let (row_scale, row_base) = (V::splat(factor.scale), V::splat(factor.base));
-            for (c, sum) in sums.into_iter().enumerate() {
-                let column = c * V::WIDTH;
-                let scale = row_scale.mul(V::load(side.scale.add(column)));
-                let offset = row_base.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
-                let value = V::to_floats(sum).mul_add(scale, offset);
-                let target = out.add(r * out_stride + column);
-                let value = match epilogue {
-                    Epilogue::Store => value,
-                    Epilogue::Gelu => gelu_polynomial(value),
-                    Epilogue::Add => value.add(V::load(target)),
-                };
-                value.store(target);
-            }
+        macro_rules! finish {
+            ($value:expr) => {
+                for_rows!(r in 0..R {
+                    let (row_scale, row_base) = (V::splat(factors[r].scale), V::splat(factors[r].base));
+                    for (c, sum) in sums[r].into_iter().enumerate() {
+                        let column = c * V::WIDTH;
+                        let scale = row_scale.mul(V::load(side.scale.add(column)));
+                        let offset = row_base.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
+                        let target = out.add(r * out_stride + column);
+                        $value(V::to_floats(sum).mul_add(scale, offset), target).store(target);
+                    }
+                })
+            };
+        }
+        match epilogue {
+            Epilogue::Store => finish!(|value: V, _| value),
+            Epilogue::Gelu => finish!(|value: V, _| gelu_polynomial(value)),
+            Epilogue::Add => finish!(|value: V, target: *mut f32| value.add(V::load(target))),
         }
     }
 }

@@ -215,16 +215,11 @@ pub struct AttentionShape {
 /// The widest panel of any table; scratch lengths are computed with it, so that they fit every table.
 pub(crate) const PANEL_MAX: usize = 32;
 
-/// Query rows that attention works on at a time.
-pub(crate) const ATTENTION_ROWS: usize = 48;
-
 impl AttentionShape {
     /// Floats of scratch memory that attention needs for this shape, whatever the instruction set.
     pub fn scratch_len(&self) -> usize {
-        let keys = self.tokens.next_multiple_of(PANEL_MAX);
-        let dim = self.head_dim.next_multiple_of(PANEL_MAX);
-        // keys and values in panels, scores and context of a block of rows, alignment
-        keys * self.head_dim + self.tokens * dim + ATTENTION_ROWS * (keys + dim)
+        // keys and values of a head; a panel of queries, its context, its scores
+        2 * self.tokens * self.head_dim + (2 * self.head_dim + self.tokens) * PANEL_MAX
     }
 
     /// Panics unless every slice is as long as the shape says.

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code, reason = "intrinsics need it; every block says why it is sound")]
 
+mod attention;
 mod codes;
 mod generic;
 mod generic_int8;

@@ -73,10 +73,10 @@ impl<const DOT: bool> Lanes for F32x4<DOT> {
         unsafe { F32x4(vrndnq_f32(self.0)) }
     }
     #[inline(always)]
-    unsafe fn pow2(self) -> Self {
+    unsafe fn times_pow2(self, power: Self) -> Self {
         unsafe {
-            let biased = vaddq_s32(vcvtq_s32_f32(self.0), vdupq_n_s32(127));
-            F32x4(vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased)))
+            let power = vshlq_n_s32::<23>(vcvtq_s32_f32(power.0)); // added to the exponent
+            F32x4(vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(self.0), power)))
         }
     }
     #[inline(always)]
