@@ -112,12 +112,13 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     unsafe fn to_floats(sums: [i32; W]) -> Self {
         Emulated(sums.map(|sum| sum as f32))
     }
-    unsafe fn swap_pairs(self) -> Self {
-        Emulated(std::array::from_fn(|i| self.0[i ^ 1]))
+    unsafe fn pair_sums(self, other: Self) -> Self {
+        let pair = |lanes: [f32; W], k: usize| lanes[2 * k] + lanes[2 * k + 1];
+        Emulated(std::array::from_fn(|i| if i < W / 2 { pair(self.0, i) } else { pair(other.0, i - W / 2) }))
     }
     unsafe fn store_codes(self, to: *mut u8) {
         // SAFETY: the caller vouches for W bytes.
-        unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x as u8)) }
+        unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x.round_ties_even() as u8)) }
     }
 }
 

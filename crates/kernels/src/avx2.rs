@@ -91,24 +91,30 @@ impl Lanes for F32x8 {
         to_stride: usize,
         to_rows: usize,
     ) {
-        unsafe {
-            let row = |i: usize| _mm256_loadu_ps(from.add(i.min(rows - 1) * stride));
-            let pairs = |i: usize| {
-                let (a, b) = (row(i), row(i + 1));
-                (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
-            };
-            let fours = |i: usize| {
-                let ((a, b), (c, d)) = (pairs(i), pairs(i + 2));
+        /// Of four rows: in each half of register `c` the values of one column, `c` of that half.
+        #[inline(always)]
+        unsafe fn fours(rows: [__m256; 4]) -> [__m256; 4] {
+            unsafe {
+                let (a, b) = (_mm256_unpacklo_ps(rows[0], rows[1]), _mm256_unpackhi_ps(rows[0], rows[1]));
+                let (c, d) = (_mm256_unpacklo_ps(rows[2], rows[3]), _mm256_unpackhi_ps(rows[2], rows[3]));
                 [
                     _mm256_shuffle_ps::<0b01_00_01_00>(a, c),
                     _mm256_shuffle_ps::<0b11_10_11_10>(a, c),
                     _mm256_shuffle_ps::<0b01_00_01_00>(b, d),
                     _mm256_shuffle_ps::<0b11_10_11_10>(b, d),
                 ]
-            };
-            for (i, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
-                let low = _mm256_permute2f128_ps::<0x20>(first, second);
-                let high = _mm256_permute2f128_ps::<0x31>(first, second);
+            }
+        }
+        unsafe {
+            let mut all = [_mm256_setzero_ps(); 8];
+            for (i, row) in all.iter_mut().enumerate() {
+                *row = _mm256_loadu_ps(from.add(i.min(rows - 1) * stride));
+            }
+            let [a, b, c, d, e, f, g, h] = all;
+            let (first, second) = (fours([a, b, c, d]), fours([e, f, g, h]));
+            for i in 0..4 {
+                let low = _mm256_permute2f128_ps::<0x20>(first[i], second[i]);
+                let high = _mm256_permute2f128_ps::<0x31>(first[i], second[i]);
                 for (i, row) in [(i, low), (i + 4, high)] {
                     if i < to_rows {
                         _mm256_storeu_ps(to.add(i * to_stride), row);
@@ -190,8 +196,8 @@ impl Int8Lanes for F32x8 {
         unsafe { F32x8(_mm256_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
-    unsafe fn swap_pairs(self) -> Self {
-        unsafe { F32x8(_mm256_permute_ps::<0b10_11_00_01>(self.0)) }
+    unsafe fn pair_sums(self, other: Self) -> Self {
+        unsafe { F32x8(_mm256_hadd_ps(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {

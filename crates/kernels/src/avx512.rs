@@ -91,31 +91,43 @@ impl Lanes for F32x16 {
         to_stride: usize,
         to_rows: usize,
     ) {
-        unsafe {
-            let row = |i: usize| _mm512_loadu_ps(from.add(i.min(rows - 1) * stride));
-            let pairs = |i: usize| {
-                let (a, b) = (row(i), row(i + 1));
-                (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
-            };
-            // of four rows: in each quarter of register `c` the values of one column, `c` of that quarter
-            let fours = |i: usize| {
-                let ((a, b), (c, d)) = (pairs(i), pairs(i + 2));
+        /// Of four rows: in each quarter of register `c` the values of one column, `c` of that quarter.
+        #[inline(always)]
+        unsafe fn fours(rows: [__m512; 4]) -> [__m512; 4] {
+            unsafe {
+                let (a, b) = (_mm512_unpacklo_ps(rows[0], rows[1]), _mm512_unpackhi_ps(rows[0], rows[1]));
+                let (c, d) = (_mm512_unpacklo_ps(rows[2], rows[3]), _mm512_unpackhi_ps(rows[2], rows[3]));
                 [
                     _mm512_shuffle_ps::<0b01_00_01_00>(a, c),
                     _mm512_shuffle_ps::<0b11_10_11_10>(a, c),
                     _mm512_shuffle_ps::<0b01_00_01_00>(b, d),
                     _mm512_shuffle_ps::<0b11_10_11_10>(b, d),
                 ]
-            };
-            let (first, second, third, fourth) = (fours(0), fours(4), fours(8), fours(12));
+            }
+        }
+        const EVEN: i32 = 0b10_00_10_00;
+        const ODD: i32 = 0b11_01_11_01;
+        unsafe {
+            let mut all = [_mm512_setzero_ps(); 16];
+            for (i, row) in all.iter_mut().enumerate() {
+                *row = _mm512_loadu_ps(from.add(i.min(rows - 1) * stride));
+            }
+            let (quads, _) = all.as_chunks();
+            let [first, second, third, fourth] =
+                [fours(quads[0]), fours(quads[1]), fours(quads[2]), fours(quads[3])];
             for c in 0..4 {
-                let even = |a, b| _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
-                let odd = |a, b| _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
-                let (a, b) = (even(first[c], second[c]), even(third[c], fourth[c]));
-                let (x, y) = (odd(first[c], second[c]), odd(third[c], fourth[c]));
-                for (i, row) in
-                    [(c, even(a, b)), (c + 4, even(x, y)), (c + 8, odd(a, b)), (c + 12, odd(x, y))]
-                {
+                let a = _mm512_shuffle_f32x4::<EVEN>(first[c], second[c]);
+                let b = _mm512_shuffle_f32x4::<EVEN>(third[c], fourth[c]);
+                let x = _mm512_shuffle_f32x4::<ODD>(first[c], second[c]);
+                let y = _mm512_shuffle_f32x4::<ODD>(third[c], fourth[c]);
+                let turned = [
+                    _mm512_shuffle_f32x4::<EVEN>(a, b),
+                    _mm512_shuffle_f32x4::<EVEN>(x, y),
+                    _mm512_shuffle_f32x4::<ODD>(a, b),
+                    _mm512_shuffle_f32x4::<ODD>(x, y),
+                ];
+                for (quarter, row) in turned.into_iter().enumerate() {
+                    let i = 4 * quarter + c;
                     if i < to_rows {
                         _mm512_storeu_ps(to.add(i * to_stride), row);
                     }
@@ -168,8 +180,12 @@ impl Int8Lanes for F32x16 {
         unsafe { F32x16(_mm512_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
-    unsafe fn swap_pairs(self) -> Self {
-        unsafe { F32x16(_mm512_permute_ps::<0b10_11_00_01>(self.0)) }
+    unsafe fn pair_sums(self, other: Self) -> Self {
+        unsafe {
+            let even = _mm512_shuffle_ps::<0b10_00_10_00>(self.0, other.0);
+            let odd = _mm512_shuffle_ps::<0b11_01_11_01>(self.0, other.0);
+            F32x16(_mm512_add_ps(even, odd))
+        }
     }
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {

@@ -1,8 +1,8 @@
 //! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
 
 use crate::generic::for_rows;
-use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowFactor, RowRange};
-use crate::lanes::{Int8Lanes, gelu_polynomial};
+use crate::int8::{Codes, Group, MatmulInt8, RowFactor, RowRange};
+use crate::lanes::{Int8Lanes, Lanes, gelu_polynomial};
 use crate::layout::{Epilogue, LINE, Packing};
 use crate::prefetch::prefetch_line;
 
@@ -21,89 +21,108 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     }
     let rows = rows.chunks(stride).map(|row| &row[..width]);
     for ((row, codes), factor) in rows.zip(bytes.chunks_exact_mut(row_bytes)).zip(factors) {
-        // SAFETY: a row of codes has room for `width` codes, rounded up to whole registers.
-        *factor = unsafe {
-            match group {
-                Group::Pair => quantise_pairs::<V>(row, codes),
-                Group::Quad => quantise_quads::<V>(row, codes),
+        let whole = width - width % V::WIDTH;
+        let (values, tail) = row.split_at(whole);
+        // SAFETY: loads and stores stay below `whole` floats and codes; the last register is filled up from the tail, and rows of
+        // codes are whole cache lines, so that it fits too.
+        unsafe {
+            let range = match group {
+                Group::Pair => range_of_pairs::<V>(values).and(RowRange::of(tail, group)),
+                Group::Quad => range_of_quads::<V>(values), // no tail, see `QUAD_WIDTH`
+            };
+            *factor = range.factor(group);
+            let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+            let code_of = |x: V| x.sub(base).mul(inverse);
+            for i in (0..whole).step_by(V::WIDTH) {
+                code_of(V::load(row.as_ptr().add(i))).store_codes(codes.as_mut_ptr().add(i * V::CODE_BYTES));
             }
-        };
+            if !tail.is_empty() {
+                let mut last = [factor.base; 16];
+                last[..tail.len()].copy_from_slice(tail);
+                code_of(V::load(last.as_ptr())).store_codes(codes.as_mut_ptr().add(whole * V::CODE_BYTES));
+            }
+        }
     }
 }
 
+/// The range of whole registers of values.
 #[inline(always)]
-unsafe fn quantise_pairs<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor {
-    let whole = row.len() - row.len() % V::WIDTH;
-    let tail = &row[whole..];
-    // SAFETY: loads and stores stay below `whole` floats and codes; the last register is filled up from the tail, and
-    // rows of codes are whole cache lines, so that it fits too.
-    unsafe {
-        let (mut low, mut high) = (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY));
-        let (mut pair_low, mut pair_high) = (low, high);
-        for i in (0..whole).step_by(V::WIDTH) {
-            let x = V::load(row.as_ptr().add(i));
-            (low, high) = (low.min(x), high.max(x));
-            let pair = x.add(x.swap_pairs());
-            (pair_low, pair_high) = (pair_low.min(pair), pair_high.max(pair));
+unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
+    // SAFETY: this function runs under the instruction set of V.
+    let mut range = unsafe { Range::<V>::new() };
+    for i in (0..values.len()).step_by(2 * V::WIDTH) {
+        let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // the last again, if they are odd in number
+        // SAFETY: both registers lie among the values.
+        unsafe {
+            let (x, y) = (V::load(values.as_ptr().add(i)), V::load(values.as_ptr().add(j)));
+            range.take([x, y]);
+            range.take_groups(x.pair_sums(y));
         }
-        let range = RowRange {
-            min: low.smallest(),
-            max: high.largest(),
-            group_min: pair_low.smallest(),
-            group_max: pair_high.largest(),
-        };
-        let factor = range.and(RowRange::of(tail, Group::Pair)).factor(Group::Pair);
-        let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
-        let code_of = |x: V| {
-            let code = x.sub(base).mul(inverse).round();
-            code.min(V::splat(GROUP_MAX).sub(code.swap_pairs())) // what rounding made of a pair at the limit
-        };
-        for i in (0..whole).step_by(V::WIDTH) {
-            code_of(V::load(row.as_ptr().add(i))).store_codes(codes.as_mut_ptr().add(i * V::CODE_BYTES));
-        }
-        if !tail.is_empty() {
-            let mut last = [factor.base; 16];
-            last[..tail.len()].copy_from_slice(tail);
-            code_of(V::load(last.as_ptr())).store_codes(codes.as_mut_ptr().add(whole * V::CODE_BYTES));
-        }
-        factor
     }
+    // SAFETY: as above.
+    unsafe { range.get() }
 }
 
-/// Rows of a multiple of [`QUAD_WIDTH`](crate::int8::QUAD_WIDTH) values: the halves go side by side.
+/// The range of two halves, each whole registers of values.
 #[inline(always)]
-unsafe fn quantise_quads<V: Int8Lanes>(row: &[f32], codes: &mut [u8]) -> RowFactor {
-    let half = row.len() / 2;
-    // SAFETY: each half is whole registers of floats, and there is room for as many codes.
-    unsafe {
-        let (first, second) = (row.as_ptr(), row.as_ptr().add(half));
-        let (mut low, mut high) = (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY));
-        let (mut quad_low, mut quad_high) = (low, high);
-        for i in (0..half).step_by(V::WIDTH) {
-            let (x, y) = (V::load(first.add(i)), V::load(second.add(i)));
-            (low, high) = (low.min(x.min(y)), high.max(x.max(y)));
-            let quad = x.add(x.swap_pairs()).add(y.add(y.swap_pairs()));
-            (quad_low, quad_high) = (quad_low.min(quad), quad_high.max(quad));
+unsafe fn range_of_quads<V: Int8Lanes>(values: &[f32]) -> RowRange {
+    let (first, second) = values.split_at(values.len() / 2);
+    // SAFETY: this function runs under the instruction set of V.
+    let mut range = unsafe { Range::<V>::new() };
+    for i in (0..first.len()).step_by(2 * V::WIDTH) {
+        let j = (i + V::WIDTH).min(first.len() - V::WIDTH);
+        // SAFETY: both registers lie among the values of each half.
+        unsafe {
+            let (x, y) = (V::load(first.as_ptr().add(i)), V::load(first.as_ptr().add(j)));
+            let (z, w) = (V::load(second.as_ptr().add(i)), V::load(second.as_ptr().add(j)));
+            range.take([x, y]);
+            range.take([z, w]);
+            range.take_groups(x.pair_sums(y).add(z.pair_sums(w)));
         }
-        let range = RowRange {
-            min: low.smallest(),
-            max: high.largest(),
-            group_min: quad_low.smallest(),
-            group_max: quad_high.largest(),
-        };
-        let factor = range.factor(Group::Quad);
-        let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
-        let code_of = |x: V| x.sub(base).mul(inverse).round();
-        for i in (0..half).step_by(V::WIDTH) {
-            let (x, y) = (code_of(V::load(first.add(i))), code_of(V::load(second.add(i))));
-            let quad = x.add(x.swap_pairs()).add(y.add(y.swap_pairs()));
-            // what rounding made of a quad at the limit
-            let excess = quad.sub(V::splat(GROUP_MAX)).max(V::splat(0.0));
-            let to = codes.as_mut_ptr().add(i * V::CODE_BYTES);
-            x.sub(excess).max(V::splat(0.0)).store_codes(to);
-            y.sub(excess).max(V::splat(0.0)).store_codes(to.add(half * V::CODE_BYTES));
+    }
+    // SAFETY: as above.
+    unsafe { range.get() }
+}
+
+/// A [`RowRange`] lane by lane.
+struct Range<V> {
+    low: V,
+    high: V,
+    group_low: V,
+    group_high: V,
+}
+
+impl<V: Lanes> Range<V> {
+    #[inline(always)]
+    unsafe fn new() -> Range<V> {
+        // SAFETY: as in `Lanes`, as for all of these.
+        let (low, high) = unsafe { (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY)) };
+        Range { low, high, group_low: low, group_high: high }
+    }
+
+    #[inline(always)]
+    unsafe fn take(&mut self, [x, y]: [V; 2]) {
+        // SAFETY: as above.
+        unsafe { (self.low, self.high) = (self.low.min(x.min(y)), self.high.max(x.max(y))) };
+    }
+
+    #[inline(always)]
+    unsafe fn take_groups(&mut self, sums: V) {
+        // SAFETY: as above.
+        unsafe { (self.group_low, self.group_high) = (self.group_low.min(sums), self.group_high.max(sums)) };
+    }
+
+    #[inline(always)]
+    unsafe fn get(self) -> RowRange {
+        // SAFETY: as above.
+        unsafe {
+            RowRange {
+                min: self.low.smallest(),
+                max: self.high.largest(),
+                group_min: self.group_low.smallest(),
+                group_max: self.group_high.largest(),
+            }
         }
-        factor
     }
 }
 

@@ -102,13 +102,22 @@ impl RowRange {
         }
     }
 
-    /// The finest factor that keeps codes and sums of groups within their limits, but for what rounding adds to a sum.
+    /// The finest factor that keeps codes and sums of groups within their limits.
+    ///
+    /// Rounding may add half a step to each value of a group. The codes are integers, so that those of a pair exceed their limit only from there on
+    /// (with `m + ½` and `n + ½`, where `m + n + 1` is the limit), and those of a quad from one less.
     pub(crate) fn factor(self, group: Group) -> RowFactor {
         let RowRange { min, max, group_min, group_max } = self;
         let (count, limit) = match group {
             Group::Pair => (2.0, GROUP_MAX),
-            Group::Quad => (4.0, GROUP_MAX - 1.0), // more values, more rounding
+            Group::Quad => (4.0, GROUP_MAX - 1.0),
         };
+        if min == max {
+            return RowFactor { scale: 0.0, base: min };
+        }
+        let limit = limit - 0.01; // what floats make of the codes before they are rounded
+        let inexact = count * f32::EPSILON * min.abs().max(max.abs()); // what they made of the sums
+        let (group_min, group_max) = (group_min - inexact, group_max + inexact);
         let single = (max - min) / CODE_MAX;
         let rising = (group_max - count * min) / limit;
         let falling = (count * max - group_min) / limit;

@@ -124,9 +124,9 @@ pub(crate) trait Int8Lanes: Lanes {
         unreachable!("only asked where codes are shifted")
     }
     unsafe fn to_floats(sums: Self::Sums) -> Self;
-    /// Lanes `2k` and `2k + 1` change places.
-    unsafe fn swap_pairs(self) -> Self;
-    /// Writes `WIDTH` codes; the lanes are integers of 0..=255.
+    /// The sums of lanes `2k` and `2k + 1` of both, in any order.
+    unsafe fn pair_sums(self, other: Self) -> Self;
+    /// Writes `WIDTH` codes: the nearest integers, the even one of two, which must lie in 0..=255.
     unsafe fn store_codes(self, to: *mut u8);
 }
 

@@ -81,13 +81,13 @@ impl Int8Lanes for F32x4<true> {
         unsafe { F32x4(vcvtq_f32_s32(sums)) }
     }
     #[inline(always)]
-    unsafe fn swap_pairs(self) -> Self {
-        unsafe { F32x4(vrev64q_f32(self.0)) }
+    unsafe fn pair_sums(self, other: Self) -> Self {
+        unsafe { F32x4(vpaddq_f32(self.0, other.0)) }
     }
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8) {
         unsafe {
-            let words = vmovn_u32(vcvtq_u32_f32(self.0));
+            let words = vmovn_u32(vcvtnq_u32_f32(self.0));
             let bytes = vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words)));
             to.cast::<u32>().write_unaligned(vget_lane_u32::<0>(bytes));
         }

@@ -1,7 +1,7 @@
 //! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
 
 use crate::codes::{CODE_ROWS, CODES, CodeBlock};
-use crate::int8::{Codes, GROUP_MAX, Group, MatmulInt8, RowRange};
+use crate::int8::{Codes, MatmulInt8, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
 use crate::{Isa, Kernels};
@@ -66,17 +66,8 @@ fn quantise(rows: &[f32], stride: usize, to: &mut Codes) {
         let row = &rows[i * stride..][..width];
         *factor = RowRange::of(row, group).factor(group);
         let inverse = factor.inverse();
-        let code = |k: usize| row.get(k).map_or(0.0, |x| ((x - factor.base) * inverse).round_ties_even());
-        for (k, to) in bytes[i * row_bytes..][..width].iter_mut().enumerate() {
-            let others = match group {
-                Group::Pair => code(k ^ 1),
-                Group::Quad => {
-                    let far = (k + width / 2) % width;
-                    code(k ^ 1) + code(far) + code(far ^ 1)
-                }
-            };
-            // what rounding made of a group at the limit
-            *to = code(k).min(GROUP_MAX - others).max(0.0) as u8;
+        for (x, to) in row.iter().zip(&mut bytes[i * row_bytes..]) {
+            *to = ((x - factor.base) * inverse).round_ties_even() as u8;
         }
     }
 }

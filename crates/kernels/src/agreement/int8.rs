@@ -129,7 +129,8 @@ fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
             // at worst all values of a group are far out
             let steps = if a.group() == Group::Quad { 64.0 } else { 128.5 };
             let spread = row.iter().fold(0.0f32, |max, x| max.max((x - factor.base).abs()));
-            assert!(factor.scale.abs() <= spread / steps, "{what}");
+            let inexact = 4.0 * f32::EPSILON * factor.base.abs();
+            assert!(factor.scale.abs() <= (spread + inexact) / steps, "{what}");
             for (x, code) in row.iter().zip(&codes) {
                 let error = (factor.base + factor.scale * f32::from(*code) - x).abs();
                 assert!(error <= 1.51 * factor.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
@@ -178,8 +179,8 @@ fn the_largest_sums_of_products_do_not_saturate() {
             out_stride: padded,
         });
         for (column, got) in out.iter().take(columns).enumerate() {
-            let want: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
-            assert_eq!(*got, want, "{name} {group:?} column {column}");
+            let sum: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
+            assert_eq!(*got, a.factors()[0].scale * sum, "{name} {group:?} column {column}");
         }
     }
 }
