@@ -19,8 +19,22 @@ pub struct Scratch {
     /// `[FFN_ROWS, intermediate]`
     wide: AlignedVec<f32>,
     attention: AlignedVec<f32>,
-    /// int8: the rows that a product reads.
+    rounded: Rounded,
+}
+
+/// The rows that a product reads, in the number format that it reads them in, if that isn't floats.
+#[derive(Default)]
+pub(crate) struct Rounded {
+    /// int8
     codes: Codes,
+    /// bf16, where the kernels multiply pairs: rows of the depth, rounded up to whole pairs.
+    halves: AlignedVec<u16>,
+}
+
+impl Rounded {
+    fn memory_bytes(&self) -> usize {
+        self.codes.memory_bytes() + self.halves.memory_bytes()
+    }
 }
 
 /// Rows of the feed-forward part that are worked on at a time, so that the wide rows stay in the second-level cache.
@@ -39,14 +53,14 @@ impl Scratch {
             context: empty(),
             wide: empty(),
             attention: empty(),
-            codes: Codes::new(),
+            rounded: Rounded::default(),
         }
     }
 
     /// Bytes that it takes.
     pub fn memory_bytes(&self) -> usize {
         let floats = [&self.hidden, &self.qkv, &self.context, &self.wide, &self.attention];
-        floats.map(AlignedVec::memory_bytes).iter().sum::<usize>() + self.codes.memory_bytes()
+        floats.map(AlignedVec::memory_bytes).iter().sum::<usize>() + self.rounded.memory_bytes()
     }
 
     /// The rows of the residual stream, `width` floats each: after [`run`] one for each token of the batch.
@@ -103,13 +117,18 @@ pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
         shape.scratch_len(),
     ];
     let floats = buffers.iter().map(|len| (len * size_of::<f32>()).next_multiple_of(64)).sum::<usize>();
-    if model.weights.layout.precision != Precision::Int8 {
-        return floats;
-    }
-    let code_bytes = model.kernels.code_bytes;
-    let narrow = Codes::bytes_for(tokens, config.hidden_size, code_bytes);
-    let wide = Codes::bytes_for(FFN_ROWS.min(tokens), config.intermediate_size, code_bytes);
-    floats + narrow + wide
+    let (wide_rows, kernels) = (FFN_ROWS.min(tokens), model.kernels);
+    let bytes_of = |rows, width: usize| match model.weights.layout.precision {
+        Precision::Int8 => Codes::bytes_for(rows, width, kernels.code_bytes),
+        Precision::Bf16 if kernels.pairs.is_some() => rows * pairs_stride(width) * size_of::<u16>() + 64,
+        Precision::Bf16 | Precision::F32 => 0,
+    };
+    floats + bytes_of(tokens, config.hidden_size) + bytes_of(wide_rows, config.intermediate_size)
+}
+
+/// Brain floats from one row of a depth to the next.
+fn pairs_stride(depth: usize) -> usize {
+    depth.next_multiple_of(2)
 }
 
 /// Floats from one row to the next in each buffer.
@@ -140,11 +159,11 @@ pub(crate) struct Pass<'a> {
     pub(crate) strides: Strides,
 }
 
-/// The left-hand side of a product, as rows that start every `stride` floats, and as codes where the weights are int8.
+/// The left-hand side of a product, as rows that start every `stride` floats, and rounded by [`Pass::round`].
 pub(crate) struct Rows<'a> {
     pub(crate) floats: &'a [f32],
     pub(crate) stride: usize,
-    pub(crate) codes: &'a Codes,
+    pub(crate) rounded: &'a Rounded,
 }
 
 impl<'a> Pass<'a> {
@@ -196,7 +215,7 @@ impl<'a> Pass<'a> {
             (&scratch.hidden, hidden),
             Epilogue::Store,
             (&mut scratch.qkv, qkv),
-            &mut scratch.codes,
+            &mut scratch.rounded,
         );
         let heads = self.model.config.network.num_attention_heads;
         let mut first = 0;
@@ -209,12 +228,8 @@ impl<'a> Pass<'a> {
                 out_stride: hidden,
             };
             scratch.attention.grow(shape.scratch_len());
-            (self.model.kernels.attention)(
-                &shape,
-                &scratch.qkv[first * qkv..],
-                &mut scratch.attention,
-                &mut scratch.context[first * hidden..],
-            );
+            let (qkv, out) = (&scratch.qkv[first * qkv..], &mut scratch.context[first * hidden..]);
+            self.attention()(&shape, qkv, &mut scratch.attention, out);
             first += ids.len();
         }
         let context = (&*scratch.context, hidden);
@@ -224,7 +239,7 @@ impl<'a> Pass<'a> {
             context,
             Epilogue::Add,
             (&mut scratch.hidden, hidden),
-            &mut scratch.codes,
+            &mut scratch.rounded,
         );
         self.normalise(&mut scratch.hidden, &layer.attention_norm);
     }
@@ -235,9 +250,9 @@ impl<'a> Pass<'a> {
             let rows = FFN_ROWS.min(self.tokens - first);
             let block = &mut scratch.hidden[first * hidden..][..rows * hidden];
             let middle = (&mut *scratch.wide, wide);
-            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.codes);
+            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.rounded);
             let middle = (&*scratch.wide, wide);
-            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.codes);
+            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.rounded);
         }
         self.normalise(&mut scratch.hidden, &layer.ffn_norm);
     }
@@ -249,24 +264,43 @@ impl<'a> Pass<'a> {
         (a, a_stride): (&[f32], usize),
         epilogue: Epilogue,
         (out, out_stride): (&mut [f32], usize),
-        codes: &mut Codes,
+        rounded: &mut Rounded,
     ) {
-        self.quantise(rows, linear, (a, a_stride), codes);
-        let a = Rows { floats: a, stride: a_stride, codes };
+        self.round(rows, linear, (a, a_stride), rounded);
+        let a = Rows { floats: a, stride: a_stride, rounded };
         self.columns(linear, 0..linear.columns, rows, &a, epilogue, (out, out_stride));
     }
 
-    /// Makes the codes of `rows` rows that are multiplied by `linear`, where products need them.
-    pub(crate) fn quantise(
+    /// Rounds `rows` rows that are multiplied by `linear` to the number format that products of this precision read.
+    pub(crate) fn round(
         &self,
         rows: usize,
         linear: &Linear,
         (a, stride): (&[f32], usize),
-        codes: &mut Codes,
+        rounded: &mut Rounded,
     ) {
-        if self.model.weights.layout.precision == Precision::Int8 {
-            codes.fit(rows, linear.depth, linear.group, self.model.kernels.code_bytes);
-            (self.model.kernels.quantise)(a, stride, codes);
+        let kernels = self.model.kernels;
+        match (self.model.weights.layout.precision, &kernels.pairs) {
+            (Precision::Int8, _) => {
+                rounded.codes.fit(rows, linear.depth, linear.group, kernels.code_bytes);
+                (kernels.quantise)(a, stride, &mut rounded.codes);
+            }
+            (Precision::Bf16, Some(pairs)) => {
+                let to_stride = pairs_stride(linear.depth);
+                rounded.halves.grow(rows * to_stride);
+                let a = &a[..rows * stride];
+                (pairs.round)(a, stride, linear.depth, &mut rounded.halves, to_stride);
+            }
+            (Precision::Bf16, None) | (Precision::F32, _) => {}
+        }
+    }
+
+    /// Attention in brain floats where the kernels are faster in them, unless everything is to be exact.
+    pub(crate) fn attention(&self) -> fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]) {
+        let kernels = self.model.kernels;
+        match &kernels.pairs {
+            Some(pairs) if self.model.weights.layout.precision != Precision::F32 => pairs.attention,
+            _ => kernels.attention,
         }
     }
 
@@ -282,7 +316,7 @@ impl<'a> Pass<'a> {
     ) {
         let (kernels, weights) = (self.model.kernels, &self.model.weights);
         let bias = &weights.floats(&linear.bias)[columns.start..];
-        let Rows { floats, stride: a_stride, codes } = *a;
+        let Rows { floats, stride: a_stride, rounded } = *a;
         match weights.matrix(linear) {
             Matrix::F32(b) => {
                 let b = b.columns(columns);
@@ -290,20 +324,29 @@ impl<'a> Pass<'a> {
             }
             Matrix::Bf16(b) => {
                 let b = b.columns(columns);
-                (kernels.matmul_bf16)(Matmul {
-                    rows,
-                    a: floats,
-                    a_stride,
-                    b,
-                    bias,
-                    epilogue,
-                    out,
-                    out_stride,
-                });
+                match &kernels.pairs {
+                    Some(pairs) => {
+                        let (a, a_stride) = (&*rounded.halves, pairs_stride(linear.depth));
+                        (pairs.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
+                    }
+                    None => {
+                        let a = floats;
+                        (kernels.matmul_bf16)(Matmul {
+                            rows,
+                            a,
+                            a_stride,
+                            b,
+                            bias,
+                            epilogue,
+                            out,
+                            out_stride,
+                        });
+                    }
+                }
             }
             Matrix::Int8(b) => {
                 let b = b.columns(columns);
-                (kernels.matmul_int8)(MatmulInt8 { a: codes, b, bias, epilogue, out, out_stride });
+                (kernels.matmul_int8)(MatmulInt8 { a: &rounded.codes, b, bias, epilogue, out, out_stride });
             }
         }
     }

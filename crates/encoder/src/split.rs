@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue};
+use weir_kernels::{AlignedVec, AttentionShape, Epilogue};
 
-use crate::forward::{Pass, Rows, rows_of};
+use crate::forward::{Pass, Rounded, Rows, rows_of};
 use crate::model::Model;
 use crate::output::pool_all;
 use crate::weights::{Layer, Linear};
@@ -61,7 +61,7 @@ pub struct SplitScratch {
     hidden_at: Option<u64>,
     /// Rows gathered from the cells of the phase before.
     rows: AlignedVec<f32>,
-    codes: Codes,
+    rounded: Rounded,
     /// `[tokens, 3 * head_dim]`
     head: AlignedVec<f32>,
     attention: AlignedVec<f32>,
@@ -72,7 +72,7 @@ impl SplitScratch {
     pub fn new() -> SplitScratch {
         let empty = || AlignedVec::zeroed(0);
         let (hidden, rows, head, attention) = (empty(), empty(), empty(), empty());
-        SplitScratch { hidden, hidden_at: None, rows, codes: Codes::new(), head, attention }
+        SplitScratch { hidden, hidden_at: None, rows, rounded: Rounded::default(), head, attention }
     }
 }
 
@@ -259,7 +259,7 @@ impl Member<'_> {
                 }
                 own.hidden_at = Some(phase);
                 let rows = (&*own.hidden, strides.hidden);
-                self.pass.quantise(tokens, &layer.qkv, rows, &mut own.codes);
+                self.pass.round(tokens, &layer.qkv, rows, &mut own.rounded);
             }
             ATTENTION_OUT if is_current => {
                 self.collect(&cells[HEADS], &layer.attention_out, strides.hidden, own)
@@ -268,7 +268,7 @@ impl Member<'_> {
                 cells[ATTENTION_OUT].gather(tokens, &mut own.hidden, strides.hidden);
                 self.pass.normalise(&mut own.hidden, &layer.attention_norm);
                 own.hidden_at = Some(phase);
-                self.pass.quantise(tokens, &layer.up, (&own.hidden, strides.hidden), &mut own.codes);
+                self.pass.round(tokens, &layer.up, (&own.hidden, strides.hidden), &mut own.rounded);
             }
             DOWN if is_current => self.collect(&cells[UP], &layer.down, strides.wide, own),
             _ => return false,
@@ -278,7 +278,7 @@ impl Member<'_> {
 
     fn collect(&self, cells: &Cells, linear: &Linear, stride: usize, own: &mut SplitScratch) {
         cells.gather(self.pass.tokens, &mut own.rows, stride);
-        self.pass.quantise(self.pass.tokens, linear, (&own.rows, stride), &mut own.codes);
+        self.pass.round(self.pass.tokens, linear, (&own.rows, stride), &mut own.rounded);
     }
 
     fn run(&self, phase: u64, task: usize, own: &mut SplitScratch) {
@@ -292,7 +292,7 @@ impl Member<'_> {
                 self.head(layer, columns, own, out);
             }
             UP => {
-                let a = Rows { floats: &own.hidden, stride: hidden, codes: &own.codes };
+                let a = Rows { floats: &own.hidden, stride: hidden, rounded: &own.rounded };
                 self.pass.columns(&layer.up, columns, self.pass.tokens, &a, Epilogue::Gelu, out);
             }
             kind => {
@@ -303,7 +303,7 @@ impl Member<'_> {
                 for (row, residual) in out.0.chunks_exact_mut(out.1).zip(own.hidden.chunks_exact(hidden)) {
                     row[..columns.len()].copy_from_slice(&residual[columns.clone()]);
                 }
-                let a = Rows { floats: &own.rows, stride, codes: &own.codes };
+                let a = Rows { floats: &own.rows, stride, rounded: &own.rounded };
                 self.pass.columns(linear, columns, self.pass.tokens, &a, Epilogue::Add, out);
             }
         }
@@ -320,7 +320,7 @@ impl Member<'_> {
         let Pass { tokens, strides, .. } = self.pass;
         let (head_dim, width) = (columns.len(), self.pass.width());
         own.head.grow(tokens * 3 * head_dim);
-        let a = Rows { floats: &own.hidden, stride: strides.hidden, codes: &own.codes };
+        let a = Rows { floats: &own.hidden, stride: strides.hidden, rounded: &own.rounded };
         for part in 0..3 {
             let columns = part * width + columns.start..part * width + columns.end;
             let to = (&mut own.head[part * head_dim..], 3 * head_dim);
@@ -332,7 +332,7 @@ impl Member<'_> {
             let shape = AttentionShape { tokens, heads: 1, head_dim, qkv_stride, out_stride };
             own.attention.grow(shape.scratch_len());
             let (qkv, out) = (&own.head[first * qkv_stride..], &mut out[first * out_stride..]);
-            (self.pass.model.kernels.attention)(&shape, qkv, &mut own.attention, out);
+            self.pass.attention()(&shape, qkv, &mut own.attention, out);
             first += tokens;
         }
     }

@@ -124,7 +124,7 @@ fn peaks(isa: Isa) -> (f64, f64) {
 #[cfg(target_arch = "x86_64")]
 fn loops(isa: Isa) -> (Loop, Loop) {
     match isa {
-        Isa::Avx512 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
+        Isa::Avx512 | Isa::Avx512Bf16 => ((12.0 * 16.0, x86::fma_zmm), (12.0 * 64.0, x86::dot_zmm)),
         Isa::Scalar | Isa::Avx2 | Isa::Neon | Isa::NeonDot => {
             ((12.0 * 8.0, x86::fma_ymm), (6.0 * 32.0, x86::multiply_bytes_ymm))
         }
@@ -135,7 +135,9 @@ fn loops(isa: Isa) -> (Loop, Loop) {
 fn loops(isa: Isa) -> (Loop, Loop) {
     let int8: Loop = match isa {
         Isa::NeonDot => (12.0 * 16.0, arm::dot),
-        Isa::Scalar | Isa::Avx2 | Isa::Avx512 | Isa::Neon => (12.0 * 4.0, arm::multiply_words),
+        Isa::Scalar | Isa::Avx2 | Isa::Avx512 | Isa::Avx512Bf16 | Isa::Neon => {
+            (12.0 * 4.0, arm::multiply_words)
+        }
     };
     ((12.0 * 4.0, arm::fma), int8)
 }

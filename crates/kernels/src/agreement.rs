@@ -5,9 +5,9 @@
 
 mod int8;
 
-use crate::lanes::{Int8Lanes, Lanes};
+use crate::lanes::{Int8Lanes, Lanes, Pair, PairLanes};
 use crate::layout::AlignedVec;
-use crate::{AttentionShape, Epilogue, Isa, Kernels, Matmul, Packing, Panels, Plain};
+use crate::{AttentionShape, Epilogue, Isa, Kernels, Matmul, Packing, PairKernels, Panels, Plain};
 
 /// A register of `W` floats in plain Rust, for tile shapes that this machine lacks.
 #[derive(Clone, Copy)]
@@ -122,6 +122,35 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     }
 }
 
+impl<const W: usize, const R: usize> PairLanes for Emulated<W, R> {
+    type Pairs = [[u16; 2]; W];
+
+    unsafe fn splat_pair(from: *const u16) -> [[u16; 2]; W] {
+        // SAFETY: the caller vouches for two brain floats.
+        [unsafe { from.cast::<[u16; 2]>().read() }; W]
+    }
+    unsafe fn load_pairs(from: *const u16) -> [[u16; 2]; W] {
+        // SAFETY: the caller vouches for 2 * W brain floats.
+        unsafe { from.cast::<[[u16; 2]; W]>().read() }
+    }
+    unsafe fn store_pairs(pairs: [[u16; 2]; W], to: *mut u16) {
+        // SAFETY: the caller vouches for the room.
+        unsafe { to.cast::<[[u16; 2]; W]>().write(pairs) }
+    }
+    unsafe fn pairs(first: Self, second: Self) -> [[u16; 2]; W] {
+        std::array::from_fn(|i| [first.0[i], second.0[i]].map(crate::f32_to_bf16))
+    }
+    unsafe fn store_bf16(self, to: *mut u16) {
+        // SAFETY: the caller vouches for the room.
+        unsafe { to.cast::<[u16; W]>().write(self.0.map(crate::f32_to_bf16)) }
+    }
+    unsafe fn add_products(self, a: [[u16; 2]; W], b: [[u16; 2]; W]) -> Self {
+        let float = crate::bf16_to_f32;
+        let products = |i: usize| (0..2).map(|k| float(a[i][k]) * float(b[i][k])).sum::<f32>();
+        Emulated(std::array::from_fn(|i| self.0[i] + products(i)))
+    }
+}
+
 /// A table made of the generic algorithms over emulated registers: same code, same tile shape, no intrinsics.
 const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> Kernels {
     // SAFETY of the blocks: emulated registers need no instruction set.
@@ -138,8 +167,18 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         },
         matmul_int8: |args| unsafe { crate::generic_int8::matmul::<Emulated<W, R>, C>(args) },
         attention: |shape, qkv, scratch, out| unsafe {
-            crate::attention::attention::<Emulated<W, R>, C>(shape, qkv, scratch, out)
+            crate::attention::attention::<Emulated<W, R>, f32, C>(shape, qkv, scratch, out)
         },
+        pairs: Some(PairKernels {
+            packing: Packing { panel: W * C, unit: 2 },
+            round: |rows, stride, width, to, to_stride| unsafe {
+                crate::generic::round::<Emulated<W, R>>(rows, stride, width, to, to_stride)
+            },
+            matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, Pair, C>(args) },
+            attention: |shape, qkv, scratch, out| unsafe {
+                crate::attention::attention::<Emulated<W, R>, Pair, C>(shape, qkv, scratch, out)
+            },
+        }),
         layer_norm: |rows, stride, gamma, beta, epsilon| unsafe {
             crate::generic::layer_norm::<Emulated<W, R>>(rows, stride, gamma, beta, epsilon)
         },
@@ -150,7 +189,7 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
     }
 }
 
-static AVX512_SHAPE: Kernels = emulated::<16, 14, 2>(Isa::Avx512);
+static AVX512_SHAPE: Kernels = emulated::<16, 14, 2>(Isa::Avx512Bf16);
 static NEON_SHAPE: Kernels = emulated::<4, 6, 4>(Isa::Neon);
 static NEON_DOT_SHAPE: Kernels = emulated::<4, 4, 4>(Isa::NeonDot);
 
@@ -201,34 +240,61 @@ fn assert_close(name: &str, got: &[f32], want: &[f32], tolerance: f32) {
 }
 
 fn product(kernels: &Kernels, rows: usize, depth: usize, columns: usize, epilogue: Epilogue) -> Vec<f32> {
-    product_of(kernels, kernels.matmul, &numbers(2, columns * depth), rows, depth, columns, epilogue)
+    let (a, b) = (left(rows, depth), numbers(2, columns * depth));
+    product_of(kernels.matmul, kernels.packing, (&a, depth + 3), &b, (rows, depth, columns), epilogue)
 }
 
 fn product_bf16(
     kernels: &Kernels,
-    rows: usize,
-    depth: usize,
-    columns: usize,
+    a: &[f32],
+    (rows, depth, columns): (usize, usize, usize),
     epilogue: Epilogue,
 ) -> Vec<f32> {
-    let weight: Vec<u16> = numbers(2, columns * depth).into_iter().map(crate::f32_to_bf16).collect();
-    product_of(kernels, kernels.matmul_bf16, &weight, rows, depth, columns, epilogue)
+    let b = rounded(&numbers(2, columns * depth));
+    product_of(kernels.matmul_bf16, kernels.packing, (a, depth + 3), &b, (rows, depth, columns), epilogue)
 }
 
-fn product_of<T: Plain>(
-    kernels: &Kernels,
-    matmul: fn(Matmul<'_, T>),
-    weight: &[T],
-    rows: usize,
-    depth: usize,
-    columns: usize,
+fn product_of_pairs(
+    pairs: &PairKernels,
+    a: &[f32],
+    (rows, depth, columns): (usize, usize, usize),
     epilogue: Epilogue,
 ) -> Vec<f32> {
-    let packing = kernels.packing;
+    let stride = depth.next_multiple_of(2) + 2;
+    let mut halves = vec![0x7fc0; rows * stride];
+    (pairs.round)(a, depth + 3, depth, &mut halves, stride);
+    for (row, halves) in a.chunks(depth + 3).zip(halves.chunks(stride)) {
+        assert_eq!(halves[..depth], rounded(&row[..depth]));
+        assert!(halves[depth..].iter().all(|filling| *filling == 0));
+    }
+    let b = rounded(&numbers(2, columns * depth));
+    product_of(pairs.matmul, pairs.packing, (&halves, stride), &b, (rows, depth, columns), epilogue)
+}
+
+/// Rows of `depth` numbers, every `depth + 3`.
+fn left(rows: usize, depth: usize) -> Vec<f32> {
+    numbers(1, rows * (depth + 3))
+}
+
+fn rounded(floats: &[f32]) -> Vec<u16> {
+    floats.iter().map(|x| crate::f32_to_bf16(*x)).collect()
+}
+
+fn as_rounded(floats: &[f32]) -> Vec<f32> {
+    rounded(floats).into_iter().map(crate::bf16_to_f32).collect()
+}
+
+fn product_of<T: Plain, L>(
+    matmul: fn(Matmul<'_, T, L>),
+    packing: Packing,
+    (a, a_stride): (&[L], usize),
+    weight: &[T],
+    (rows, depth, columns): (usize, usize, usize),
+    epilogue: Epilogue,
+) -> Vec<f32> {
     let data = packing.pack(weight, columns, depth);
     let b = Panels { depth, columns, packing, data: &data };
-    let (a_stride, out_stride) = (depth + 3, b.padded_columns() + 5);
-    let a = numbers(1, rows * a_stride);
+    let out_stride = b.padded_columns() + 5;
     let mut bias = numbers(3, columns);
     bias.resize(b.padded_columns(), 0.0);
     let mut out = vec![0.0; rows * out_stride];
@@ -236,7 +302,7 @@ fn product_of<T: Plain>(
     for row in 0..rows {
         out[row * out_stride..][..columns].copy_from_slice(&start[row * columns..][..columns]);
     }
-    matmul(Matmul { rows, a: &a, a_stride, b, bias: &bias, epilogue, out: &mut out, out_stride });
+    matmul(Matmul { rows, a, a_stride, b, bias: &bias, epilogue, out: &mut out, out_stride });
     (0..rows).flat_map(|row| out[row * out_stride..][..columns].to_vec()).collect()
 }
 
@@ -251,9 +317,15 @@ fn every_matmul_agrees_with_the_reference_around_all_block_sizes() {
                         let got = product(kernels, rows, depth, columns, epilogue);
                         let want = product(Kernels::scalar(), rows, depth, columns, epilogue);
                         assert_close(&what, &got, &want, 2e-5);
-                        let got = product_bf16(kernels, rows, depth, columns, epilogue);
-                        let want = product_bf16(Kernels::scalar(), rows, depth, columns, epilogue);
+                        let (a, shape) = (left(rows, depth), (rows, depth, columns));
+                        let got = product_bf16(kernels, &a, shape, epilogue);
+                        let want = product_bf16(Kernels::scalar(), &a, shape, epilogue);
                         assert_close(&format!("bf16 {what}"), &got, &want, 2e-5);
+                        if let Some(pairs) = &kernels.pairs {
+                            let got = product_of_pairs(pairs, &a, shape, epilogue);
+                            let want = product_bf16(Kernels::scalar(), &as_rounded(&a), shape, epilogue);
+                            assert_close(&format!("pairs {what}"), &got, &want, 2e-5);
+                        }
                     }
                 }
             }
@@ -269,18 +341,26 @@ fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
             let some = product(kernels, rows, 64, 48, Epilogue::Gelu);
             assert!(some.iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: {rows} rows");
         }
+        let Some(pairs) = &kernels.pairs else { continue };
+        let of_pairs = |rows| product_of_pairs(pairs, &left(rows, 64), (rows, 64, 48), Epilogue::Gelu);
+        let all = of_pairs(29);
+        for rows in 1..29 {
+            let some = of_pairs(rows);
+            assert!(some.iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: {rows} rows");
+        }
     }
 }
 
-fn attend(kernels: &Kernels, tokens: usize, heads: usize, head_dim: usize) -> Vec<f32> {
+type Attention = fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]);
+
+fn attend(attention: Attention, qkv: &[f32], tokens: usize, heads: usize, head_dim: usize) -> Vec<f32> {
     let width = heads * head_dim;
     let shape = AttentionShape { tokens, heads, head_dim, qkv_stride: 3 * width + 7, out_stride: width + 1 };
-    let mut qkv = numbers(5, tokens * shape.qkv_stride);
-    qkv.iter_mut().for_each(|x| *x *= 3.0);
     let mut scratch = AlignedVec::zeroed(shape.scratch_len());
     scratch.fill(f32::NAN); // nothing may be read before it is written
     let mut out = vec![0.0; tokens * shape.out_stride];
-    (kernels.attention)(&shape, &qkv, &mut scratch, &mut out);
+    attention(&shape, &qkv[..tokens * shape.qkv_stride], &mut scratch, &mut out);
+    assert!(out.iter().skip(width).step_by(shape.out_stride).all(|x| *x == 0.0), "written beside the rows");
     (0..tokens).flat_map(|row| out[row * shape.out_stride..][..width].to_vec()).collect()
 }
 
@@ -288,10 +368,17 @@ fn attend(kernels: &Kernels, tokens: usize, heads: usize, head_dim: usize) -> Ve
 fn every_attention_agrees_with_the_reference() {
     for (name, kernels) in tables() {
         for tokens in (1..=18).chain([31, 32, 33, 47, 48, 49, 97, 130]) {
-            for (heads, head_dim) in [(1, 8), (2, 32), (3, 16), (1, 64), (2, 20)] {
-                let got = attend(kernels, tokens, heads, head_dim);
-                let want = attend(Kernels::scalar(), tokens, heads, head_dim);
-                assert_close(&format!("{name} {tokens} tokens, {heads}x{head_dim}"), &got, &want, 5e-5);
+            for (heads, head_dim) in [(1, 8), (2, 32), (3, 16), (1, 64), (2, 20), (1, 7)] {
+                let qkv: Vec<f32> =
+                    numbers(5, tokens * (3 * heads * head_dim + 7)).into_iter().map(|x| 3.0 * x).collect();
+                let of = |attention, qkv: &[f32]| attend(attention, qkv, tokens, heads, head_dim);
+                let reference = Kernels::scalar().attention;
+                let what = format!("{name} {tokens} tokens, {heads}x{head_dim}");
+                assert_close(&what, &of(kernels.attention, &qkv), &of(reference, &qkv), 5e-5);
+                let Some(pairs) = &kernels.pairs else { continue };
+                // the weights are rounded as well
+                let want = of(reference, &as_rounded(&qkv));
+                assert_close(&format!("pairs {what}"), &of(pairs.attention, &qkv), &want, 4e-3);
             }
         }
     }

@@ -2,17 +2,54 @@
 //!
 //! For a panel of queries of one head the scores are a product of keys with queries, `[keys, queries]`. Down its columns the softmax is
 //! lane by lane, without a sum across a register, and its rows are the panel that the values are multiplied with: `[head_dim,
-//! queries]`. So neither keys nor values are packed or filled up; queries are turned on the way in, and the context on the way out.
+//! queries]`. So keys and values are only copied side by side; queries are turned on the way in, and the context on the way out.
 //!
 //! What a query gets is one chain of operations over the keys, in order, whatever queries stand beside it.
 
 use crate::generic::{Left, Side, column};
-use crate::lanes::{Lanes, exp};
+use crate::lanes::{Factor, Lanes, Pair, PairLanes, exp};
 use crate::layout::{AttentionShape, Epilogue};
+
+/// Floats of the widest register.
+const WIDTH_MAX: usize = 16;
+
+/// The number format that attention multiplies in. `UNIT` numbers take four bytes.
+pub(crate) trait Form<V: Lanes>: Factor<V, LeftNumber = <Self as Factor<V>>::Number> {
+    /// Writes floats as numbers that follow each other in the depth.
+    unsafe fn store(floats: V, to: *mut Self::Number);
+    /// Writes floats of `UNIT` rows of a panel as its places.
+    unsafe fn store_places(rows: [V; 2], to: *mut Self::Number);
+}
+
+impl<V: Lanes> Form<V> for f32 {
+    #[inline(always)]
+    unsafe fn store(floats: V, to: *mut f32) {
+        // SAFETY: the caller vouches for the instruction set and the room.
+        unsafe { floats.store(to) }
+    }
+    #[inline(always)]
+    unsafe fn store_places(rows: [V; 2], to: *mut f32) {
+        // SAFETY: as above.
+        unsafe { rows[0].store(to) }
+    }
+}
+
+impl<V: PairLanes> Form<V> for Pair {
+    #[inline(always)]
+    unsafe fn store(floats: V, to: *mut u16) {
+        // SAFETY: as above.
+        unsafe { floats.store_bf16(to) }
+    }
+    #[inline(always)]
+    unsafe fn store_places(rows: [V; 2], to: *mut u16) {
+        // SAFETY: as above.
+        unsafe { V::store_pairs(V::pairs(rows[0], rows[1]), to) }
+    }
+}
 
 /// See [`crate::Kernels::attention`].
 #[inline(always)]
-pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
+pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
     shape: &AttentionShape,
     qkv: &[f32],
     scratch: &mut [f32],
@@ -23,80 +60,142 @@ pub(crate) unsafe fn attention<V: Lanes, const C: usize>(
     let (keys, scratch) = scratch.split_at_mut(tokens * head_dim);
     let (values, scratch) = scratch.split_at_mut(tokens * head_dim);
     for head in 0..heads {
-        gather(&qkv[(heads + head) * head_dim..], qkv_stride, head_dim, keys);
-        gather(&qkv[(2 * heads + head) * head_dim..], qkv_stride, head_dim, values);
-        let mut first = 0;
-        while first < tokens {
-            let rest = tokens - first;
-            // few queries don't fill a whole panel
-            let lanes = if rest <= V::WIDTH { V::WIDTH } else { C * V::WIDTH };
-            let (queries, context) = scratch.split_at_mut(head_dim * lanes);
-            let (context, scores) = context.split_at_mut(head_dim * lanes);
-            // SAFETY: this function runs under the instruction set of V; `check` asserted the lengths of all slices, of which scratch has
-            // room for panels of `lanes` queries.
-            unsafe {
-                let panel = Panel {
-                    keys: keys.as_ptr(),
-                    values: values.as_ptr(),
+        // SAFETY: this function runs under the instruction set of V; `check` asserted the lengths of all slices, of which scratch has
+        // room for panels of `lanes` queries.
+        unsafe {
+            let qkv = qkv.as_ptr().add(head * head_dim);
+            pack_keys::<V, F>(qkv.add(heads * head_dim), shape, keys.as_mut_ptr().cast());
+            pack_places::<V, F>(
+                qkv.add(2 * heads * head_dim),
+                qkv_stride,
+                (tokens, head_dim),
+                values.as_mut_ptr().cast(),
+            );
+            let mut first = 0;
+            while first < tokens {
+                let rest = tokens - first;
+                // few queries don't fill a whole panel
+                let lanes = if rest <= V::WIDTH { V::WIDTH } else { C * V::WIDTH };
+                let queries = scratch.as_mut_ptr();
+                let context = queries.add(head_dim * lanes);
+                let panel = Panel::<F::Number> {
+                    keys: keys.as_ptr().cast(),
+                    values: values.as_ptr().cast(),
                     tokens,
                     head_dim,
-                    queries: queries.as_ptr(),
-                    scores: scores.as_mut_ptr(),
-                    context: context.as_mut_ptr(),
+                    queries,
+                    context,
+                    scores: context.add(head_dim * lanes),
                 };
                 let count = rest.min(lanes);
-                let from = qkv.as_ptr().add(first * qkv_stride + head * head_dim);
-                turn_in::<V>(from, qkv_stride, count, head_dim, queries.as_mut_ptr(), lanes);
+                turn_in::<V>(qkv.add(first * qkv_stride), qkv_stride, count, head_dim, queries, lanes);
                 if lanes == V::WIDTH {
-                    attend::<V, 1>(&panel);
+                    attend::<V, F, 1>(&panel);
                 } else {
-                    attend::<V, C>(&panel);
+                    attend::<V, F, C>(&panel);
                 }
                 let to = out.as_mut_ptr().add(first * out_stride + head * head_dim);
-                turn_out::<V>(panel.context, lanes, head_dim, to, out_stride, count);
+                turn_out::<V>(context, lanes, head_dim, to, out_stride, count);
+                first += lanes;
             }
-            first += lanes;
         }
     }
 }
 
-/// Rows of one head, one behind the other: where they come from they are so far apart that few of them fit the cache together.
-fn gather(from: &[f32], stride: usize, head_dim: usize, to: &mut [f32]) {
-    for (row, to) in from.chunks(stride).zip(to.chunks_exact_mut(head_dim)) {
-        to.copy_from_slice(&row[..head_dim]);
+/// Keys of one head, `[tokens, head_dim]`, one behind the other, each filled up to whole places: where they come from they are so far apart
+/// that few of them fit the cache together.
+#[inline(always)]
+unsafe fn pack_keys<V: Lanes, F: Form<V>>(from: *const f32, shape: &AttentionShape, to: *mut F::Number) {
+    let AttentionShape { tokens, head_dim, qkv_stride, .. } = *shape;
+    let (whole, width) = (head_dim - head_dim % V::WIDTH, head_dim.next_multiple_of(F::UNIT));
+    for token in 0..tokens {
+        // SAFETY: the caller vouches for all rows and for the room.
+        unsafe {
+            let (from, to) = (from.add(token * qkv_stride), to.add(token * width));
+            for d in (0..whole).step_by(V::WIDTH) {
+                F::store(V::load(from.add(d)), to.add(d));
+            }
+            if whole < head_dim {
+                let (mut tail, mut packed) = ([0.0; WIDTH_MAX], [0.0f32; WIDTH_MAX]);
+                tail.as_mut_ptr().copy_from_nonoverlapping(from.add(whole), head_dim - whole);
+                F::store(V::load(tail.as_ptr()), packed.as_mut_ptr().cast());
+                to.add(whole).copy_from_nonoverlapping(packed.as_ptr().cast(), width - whole);
+            }
+        }
+    }
+}
+
+/// Rows `[depth, width]` as places, `[depth / UNIT, width]`, which may be in the same memory if the rows follow each other there. Rows that are
+/// missing to whole places are zero.
+#[inline(always)]
+unsafe fn pack_places<V: Lanes, F: Form<V>>(
+    from: *const f32,
+    stride: usize,
+    (depth, width): (usize, usize),
+    to: *mut F::Number,
+) {
+    let whole = width - width % V::WIDTH;
+    for place in 0..depth.div_ceil(F::UNIT) {
+        // SAFETY: the caller vouches for all rows and for the room.
+        unsafe {
+            let first = from.add(place * F::UNIT * stride);
+            let has_second = F::UNIT == 2 && 2 * place + 1 < depth;
+            let to = to.add(place * width * F::UNIT);
+            for column in (0..whole).step_by(V::WIDTH) {
+                let at = first.add(column);
+                let second = if has_second { V::load(at.add(stride)) } else { V::splat(0.0) };
+                F::store_places([V::load(at), second], to.add(column * F::UNIT));
+            }
+            if whole < width {
+                let (mut tails, mut packed) = ([[0.0; WIDTH_MAX]; 2], [0.0f32; WIDTH_MAX]);
+                for (row, tail) in tails.iter_mut().enumerate().take(1 + usize::from(has_second)) {
+                    tail.as_mut_ptr()
+                        .copy_from_nonoverlapping(first.add(row * stride + whole), width - whole);
+                }
+                let rows = [V::load(tails[0].as_ptr()), V::load(tails[1].as_ptr())];
+                F::store_places(rows, packed.as_mut_ptr().cast());
+                let numbers = (width - whole) * F::UNIT;
+                to.add(whole * F::UNIT).copy_from_nonoverlapping(packed.as_ptr().cast(), numbers);
+            }
+        }
     }
 }
 
 /// A panel of queries of one head, and what they are asked about.
-struct Panel {
-    /// `[tokens, head_dim]`
-    keys: *const f32,
-    /// `[tokens, head_dim]`
-    values: *const f32,
+struct Panel<N> {
+    /// `[tokens, head_dim]`, see [`pack_keys`].
+    keys: *const N,
+    /// `[tokens, head_dim]`, see [`pack_places`].
+    values: *const N,
     tokens: usize,
     head_dim: usize,
     /// `[head_dim, lanes]`
-    queries: *const f32,
-    /// `[tokens, lanes]`
-    scores: *mut f32,
+    queries: *mut f32,
     /// `[head_dim, lanes]`
     context: *mut f32,
+    /// `[tokens, lanes]`
+    scores: *mut f32,
 }
 
 /// The context of a panel of `C` registers of queries.
 #[inline(always)]
-unsafe fn attend<V: Lanes, const C: usize>(panel: &Panel) {
+unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>) {
     let Panel { keys, values, tokens, head_dim, queries, scores, context } = *panel;
     let lanes = C * V::WIDTH;
+    let (dim_units, token_units) = (head_dim.div_ceil(F::UNIT), tokens.div_ceil(F::UNIT));
     // SAFETY: the caller vouches for the panel.
     unsafe {
-        let side = Side { panel: queries, depth: head_dim, bias: None };
-        let keys = Left { at: keys, row: head_dim, step: 1 };
-        column::<V, _, C>(tokens, keys, &side, Epilogue::Store, scores, lanes);
-        let sums = softmax::<V, C>(scores, tokens);
-        let side = Side { panel: scores.cast_const(), depth: tokens, bias: None };
-        let values = Left { at: values, row: 1, step: head_dim };
-        column::<V, _, C>(head_dim, values, &side, Epilogue::Store, context, lanes);
+        if F::UNIT > 1 {
+            pack_places::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
+        }
+        let side = Side { panel: queries.cast_const().cast(), units: dim_units, bias: None, has_next: false };
+        let keys = Left { at: keys, row: dim_units * F::UNIT, step: F::UNIT };
+        column::<V, F, C>(tokens, keys, &side, Epilogue::Store, scores, lanes);
+        let sums = softmax::<V, F, C>(scores, tokens);
+        let side =
+            Side { panel: scores.cast_const().cast(), units: token_units, bias: None, has_next: false };
+        let values = Left { at: values, row: F::UNIT, step: head_dim * F::UNIT };
+        column::<V, F, C>(head_dim, values, &side, Epilogue::Store, context, lanes);
         let scales = sums.map(|sum| V::splat(1.0).div(sum));
         for row in 0..head_dim {
             for (c, scale) in scales.iter().enumerate() {
@@ -107,24 +206,26 @@ unsafe fn attend<V: Lanes, const C: usize>(panel: &Panel) {
     }
 }
 
-/// Of the scores `[keys, C registers]` `e` to the score less the largest of its lane; returns the sums of the lanes.
+/// Makes of the scores `[keys, C registers]` `e` to the score less the largest of its lane, as places; returns the sums of the lanes.
 #[inline(always)]
-unsafe fn softmax<V: Lanes, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
-    // SAFETY: the caller vouches for the scores.
+unsafe fn softmax<V: Lanes, F: Form<V>, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
+    // SAFETY: the caller vouches for the scores. A place lies no further on than what it is made of.
     unsafe {
-        let at = |key: usize, c: usize| scores.add((key * C + c) * V::WIDTH);
         let mut max = [V::splat(f32::NEG_INFINITY); C];
         for key in 0..keys {
             for (c, max) in max.iter_mut().enumerate() {
-                *max = max.max(V::load(at(key, c)));
+                *max = max.max(V::load(scores.add((key * C + c) * V::WIDTH)));
             }
         }
         let mut sums = [V::splat(0.0); C];
-        for key in 0..keys {
+        for place in 0..keys.div_ceil(F::UNIT) {
             for (c, (sum, max)) in sums.iter_mut().zip(max).enumerate() {
-                let e = exp(V::load(at(key, c)).sub(max));
-                e.store(at(key, c));
-                *sum = sum.add(e);
+                let mut rows = [V::splat(0.0); 2];
+                for (row, key) in rows.iter_mut().zip(place * F::UNIT..keys).take(F::UNIT) {
+                    *row = exp(V::load(scores.add((key * C + c) * V::WIDTH)).sub(max));
+                    *sum = sum.add(*row);
+                }
+                F::store_places(rows, scores.add((place * C + c) * V::WIDTH).cast());
             }
         }
         sums

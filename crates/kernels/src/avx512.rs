@@ -18,7 +18,7 @@ pub(crate) fn is_available() -> bool {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct F32x16(__m512);
+pub(crate) struct F32x16(pub(crate) __m512);
 
 // SAFETY of every block: the trait's methods are only called under avx512f, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]

@@ -1,58 +1,91 @@
 //! Each float algorithm once, over [`Lanes`]. `C` is the number of registers in a row of a panel.
 //!
 //! The product keeps a tile of `R` rows by one panel in registers and walks down the depth: two or more loads of
-//! the panel, a broadcast from each row, `R * C` multiply-adds. Each element of the result is one chain of
+//! the panel, a broadcast from each row, `R * C` multiply-adds, of whatever numbers a [`Factor`] is made of. Each element of the result is one chain of
 //! multiply-adds over the depth, in order, whatever rows stand beside it: that is why an embedding does not depend
 //! on its batch-mates, bit for bit.
 //!
 //! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
 
-use crate::lanes::{Lanes, Weight, gelu};
-use crate::layout::{Epilogue, Matmul};
+use crate::lanes::{Factor, Lanes, PairLanes, gelu};
+use crate::layout::{Epilogue, Matmul, Packing};
+use crate::prefetch::fetch_next;
+use crate::scalar::f32_to_bf16;
 
 /// See [`crate::Kernels::matmul`].
 #[inline(always)]
-pub(crate) unsafe fn matmul<V: Lanes, T: Weight, const C: usize>(args: Matmul<'_, T>) {
+pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
+    args: Matmul<'_, T::Number, T::LeftNumber>,
+) {
     let panel = V::WIDTH * C;
-    args.check(panel);
+    args.check(Packing { panel, unit: T::UNIT });
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
+    let units = b.depth.div_ceil(T::UNIT);
+    let left = Left { at: a.as_ptr(), row: a_stride, step: T::UNIT };
     for p in 0..b.padded_columns() / panel {
         // SAFETY: `check` asserted that all rows and panels lie inside the slices.
         unsafe {
             let side = Side {
-                panel: b.data.as_ptr().add(p * b.depth * panel),
-                depth: b.depth,
+                panel: b.data.as_ptr().add(p * units * T::UNIT * panel),
+                units,
                 bias: Some(bias.as_ptr().add(p * panel)),
+                has_next: true,
             };
-            let left = Left { at: a.as_ptr(), row: a_stride, step: 1 };
-            column::<V, _, C>(rows, left, &side, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
+            column::<V, T, C>(rows, left, &side, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
         }
+    }
+}
+
+/// See [`crate::PairKernels::round`].
+#[inline(always)]
+pub(crate) unsafe fn round<V: PairLanes>(
+    rows: &[f32],
+    stride: usize,
+    width: usize,
+    to: &mut [u16],
+    to_stride: usize,
+) {
+    let whole = width - width % V::WIDTH;
+    assert!(stride >= width && to_stride >= width, "round: rows overlap");
+    for (row, to) in rows.chunks(stride).zip(to.chunks_mut(to_stride)) {
+        let (row, (to, filling)) = (&row[..width], to.split_at_mut(width));
+        // SAFETY: loads and stores stay below `whole`, which is at most the length of both.
+        unsafe {
+            for i in (0..whole).step_by(V::WIDTH) {
+                V::load(row.as_ptr().add(i)).store_bf16(to.as_mut_ptr().add(i));
+            }
+        }
+        to[whole..].iter_mut().zip(&row[whole..]).for_each(|(to, x)| *to = f32_to_bf16(*x));
+        filling.fill(0);
     }
 }
 
 /// The left-hand side of a product.
 #[derive(Clone, Copy)]
-pub(crate) struct Left {
-    pub(crate) at: *const f32,
-    /// Floats from one row to the next.
+pub(crate) struct Left<N> {
+    pub(crate) at: *const N,
+    /// Numbers from one row to the next.
     pub(crate) row: usize,
-    /// Floats from one place of the depth to the next.
+    /// Numbers from one place of the depth to the next.
     pub(crate) step: usize,
 }
 
 /// The right-hand side of one column of tiles: one panel and its bias.
-pub(crate) struct Side<T> {
-    pub(crate) panel: *const T,
-    pub(crate) depth: usize,
+pub(crate) struct Side<N> {
+    pub(crate) panel: *const N,
+    /// Places of the depth.
+    pub(crate) units: usize,
     pub(crate) bias: Option<*const f32>,
+    /// Whether another panel stands behind this one, and is needed next.
+    pub(crate) has_next: bool,
 }
 
 /// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
 #[inline(always)]
-pub(crate) unsafe fn column<V: Lanes, T: Weight, const C: usize>(
+pub(crate) unsafe fn column<V: Lanes, T: Factor<V>, const C: usize>(
     rows: usize,
-    a: Left,
-    side: &Side<T>,
+    a: Left<T::LeftNumber>,
+    side: &Side<T::Number>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -98,9 +131,9 @@ macro_rules! for_rows {
 }
 
 #[inline(always)]
-unsafe fn tile<V: Lanes, T: Weight, const R: usize, const C: usize>(
-    a: Left,
-    side: &Side<T>,
+unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
+    a: Left<T::LeftNumber>,
+    side: &Side<T::Number>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -108,19 +141,23 @@ unsafe fn tile<V: Lanes, T: Weight, const R: usize, const C: usize>(
     // SAFETY: the caller vouches for R rows of a and out, and for `depth` rows of the panel.
     unsafe {
         let mut sums = [[V::splat(0.0); C]; R];
-        let mut row = side.panel;
-        for k in 0..side.depth {
-            let mut weights = [V::splat(0.0); C];
-            for (c, weight) in weights.iter_mut().enumerate() {
-                *weight = T::load(row.add(c * V::WIDTH));
+        let (mut left, mut right) = (a.at, side.panel);
+        for _ in 0..side.units {
+            if side.has_next {
+                fetch_next(right, side.units, C * V::WIDTH * T::UNIT);
+            }
+            let mut weights = [T::load(right); C];
+            for (c, weight) in weights.iter_mut().enumerate().skip(1) {
+                *weight = T::load(right.add(c * V::WIDTH * T::UNIT));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let x = V::splat(*a.at.add(r * a.row + k * a.step));
+                let x = T::splat(left.add(r * a.row));
                 for (sum, weight) in sums.iter_mut().zip(weights) {
-                    *sum = x.mul_add(weight, *sum);
+                    *sum = T::multiply_add(x, weight, *sum);
                 }
             }
-            row = row.add(C * V::WIDTH);
+            left = left.add(a.step);
+            right = right.add(C * V::WIDTH * T::UNIT);
         }
         let biased = |sum: V, c: usize| match side.bias {
             Some(bias) => sum.add(V::load(bias.add(c * V::WIDTH))),
@@ -227,6 +264,7 @@ macro_rules! table {
             matmul_int8: table::matmul_int8,
             attention: table::attention,
             layer_norm: table::layer_norm,
+            pairs: None,
             dot: table::dot,
             dot_f16: table::dot_f16,
             dot_i8_rows: table::dot_i8_rows,
@@ -252,7 +290,7 @@ macro_rules! table {
             ) => crate::generic_int8::matmul::<$lanes, $registers>);
             crate::generic::entry!($features, attention(
                 shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-            ) => crate::attention::attention::<$lanes, $registers>);
+            ) => crate::attention::attention::<$lanes, f32, $registers>);
             crate::generic::entry!($features, layer_norm(
                 rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32
             ) => crate::generic::layer_norm::<$lanes>);

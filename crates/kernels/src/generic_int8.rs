@@ -3,8 +3,8 @@
 use crate::generic::for_rows;
 use crate::int8::{Codes, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, Lanes, gelu_polynomial};
-use crate::layout::{Epilogue, LINE, Packing};
-use crate::prefetch::prefetch_line;
+use crate::layout::{Epilogue, Packing};
+use crate::prefetch::fetch_next;
 
 /// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
 pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
@@ -158,18 +158,6 @@ struct Side {
     bias: *const f32,
 }
 
-impl Side {
-    /// Asks for one unit of the panel behind this one, which is needed next: few rows are done with a panel before the processor sees by itself
-    /// that another follows.
-    #[inline(always)]
-    fn fetch_next<V: Int8Lanes, const C: usize>(&self, unit: usize) {
-        let unit_bytes = C * V::WIDTH * V::UNIT;
-        for byte in (0..unit_bytes).step_by(LINE) {
-            prefetch_line(self.panel.wrapping_add((self.units + unit) * unit_bytes + byte));
-        }
-    }
-}
-
 /// All rows of one panel, in blocks of as many rows as a tile has, of nearly equal height.
 #[inline(always)]
 unsafe fn column<V: Int8Lanes, const C: usize>(
@@ -225,7 +213,7 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
         let mut of_zeros = [V::no_sum(); C];
         for unit in 0..side.units {
             let at = side.panel.add(unit * C * V::WIDTH * V::UNIT);
-            side.fetch_next::<V, C>(unit);
+            fetch_next(at, side.units, C * V::WIDTH * V::UNIT);
             let mut weights = [V::load_weights(at); C];
             for (c, weight) in weights.iter_mut().enumerate().skip(1) {
                 *weight = V::load_weights(at.add(c * V::WIDTH * V::UNIT));
@@ -261,8 +249,10 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
         for unit in 0..half {
-            side.fetch_next::<V, C>(unit);
-            side.fetch_next::<V, C>(unit + half);
+            for unit in [unit, unit + half] {
+                let place = C * V::WIDTH * V::UNIT;
+                fetch_next(side.panel.add(unit * place), side.units, place);
+            }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let codes_of =
                     |unit| V::load_codes(codes.add(r * row_bytes + unit * V::UNIT * V::CODE_BYTES));

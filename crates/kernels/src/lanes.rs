@@ -1,5 +1,7 @@
 //! What the generic algorithms ask of an instruction set: a register of `WIDTH` floats.
 
+use crate::layout::Plain;
+
 /// A register of floats. Each method is one instruction or close to it.
 ///
 /// Everything here is `unsafe` for one reason: it may only run where the instruction set is there. The table
@@ -52,24 +54,120 @@ pub(crate) trait Lanes: Copy {
     unsafe fn largest(self) -> f32;
 }
 
-/// A number format that the float product reads its weights in.
-pub(crate) trait Weight: Copy {
-    unsafe fn load<V: Lanes>(from: *const Self) -> V;
+/// What a float product multiplies: what stands at one place of the depth, on the left in a row, on the right in a panel.
+pub(crate) trait Factor<V: Lanes>: Copy {
+    /// The numbers that rows are made of.
+    type LeftNumber: Plain;
+    /// The numbers that panels are made of.
+    type Number: Plain;
+    /// How many numbers stand at one place.
+    const UNIT: usize;
+    /// One place of a row, for every column the same.
+    type Left: Copy;
+    /// One place of a panel, `WIDTH` columns.
+    type Right: Copy;
+
+    /// Reads `UNIT` numbers, which need not be aligned.
+    unsafe fn splat(from: *const Self::LeftNumber) -> Self::Left;
+    /// Reads `UNIT * WIDTH` numbers.
+    unsafe fn load(from: *const Self::Number) -> Self::Right;
+    /// `sum + left · right`, column by column.
+    unsafe fn multiply_add(left: Self::Left, right: Self::Right, sum: V) -> V;
 }
 
-impl Weight for f32 {
+impl<V: Lanes> Factor<V> for f32 {
+    type LeftNumber = f32;
+    type Number = f32;
+    const UNIT: usize = 1;
+    type Left = V;
+    type Right = V;
+
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const f32) -> V {
+    unsafe fn splat(from: *const f32) -> V {
+        // SAFETY: the caller vouches for the instruction set and the float.
+        unsafe { V::splat(*from) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> V {
         // SAFETY: the caller vouches for the instruction set and `WIDTH` floats.
         unsafe { V::load(from) }
     }
+    #[inline(always)]
+    unsafe fn multiply_add(left: V, right: V, sum: V) -> V {
+        // SAFETY: as above.
+        unsafe { left.mul_add(right, sum) }
+    }
 }
 
-impl Weight for u16 {
+/// Floats with brain floats, which are widened.
+impl<V: Lanes> Factor<V> for u16 {
+    type LeftNumber = f32;
+    type Number = u16;
+    const UNIT: usize = 1;
+    type Left = V;
+    type Right = V;
+
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const u16) -> V {
+    unsafe fn splat(from: *const f32) -> V {
+        // SAFETY: the caller vouches for the instruction set and the float.
+        unsafe { V::splat(*from) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u16) -> V {
         // SAFETY: the caller vouches for the instruction set and `WIDTH` brain floats.
         unsafe { V::load_bf16(from) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(left: V, right: V, sum: V) -> V {
+        // SAFETY: as above.
+        unsafe { left.mul_add(right, sum) }
+    }
+}
+
+/// What products of brain floats ask beyond [`Lanes`]: an instruction that adds two products to each lane.
+pub(crate) trait PairLanes: Lanes {
+    /// Two brain floats in each lane.
+    type Pairs: Copy;
+
+    /// The same two brain floats in every lane.
+    unsafe fn splat_pair(from: *const u16) -> Self::Pairs;
+    /// `2 * WIDTH` brain floats.
+    unsafe fn load_pairs(from: *const u16) -> Self::Pairs;
+    /// Writes `2 * WIDTH` brain floats.
+    unsafe fn store_pairs(pairs: Self::Pairs, to: *mut u16);
+    /// Both, rounded to the nearest brain floats: the lanes of `first` come to the first of each two.
+    unsafe fn pairs(first: Self, second: Self) -> Self::Pairs;
+    /// Writes `WIDTH` floats, rounded to the nearest brain floats.
+    unsafe fn store_bf16(self, to: *mut u16);
+    /// `self + a[0] · b[0] + a[1] · b[1]`
+    unsafe fn add_products(self, a: Self::Pairs, b: Self::Pairs) -> Self;
+}
+
+/// Two brain floats at each place, on both sides.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair;
+
+impl<V: PairLanes> Factor<V> for Pair {
+    type LeftNumber = u16;
+    type Number = u16;
+    const UNIT: usize = 2;
+    type Left = V::Pairs;
+    type Right = V::Pairs;
+
+    #[inline(always)]
+    unsafe fn splat(from: *const u16) -> V::Pairs {
+        // SAFETY: the caller vouches for the instruction set and two brain floats.
+        unsafe { V::splat_pair(from) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u16) -> V::Pairs {
+        // SAFETY: the caller vouches for the instruction set and `2 * WIDTH` brain floats.
+        unsafe { V::load_pairs(from) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(left: V::Pairs, right: V::Pairs, sum: V) -> V {
+        // SAFETY: as above.
+        unsafe { sum.add_products(left, right) }
     }
 }
 

@@ -33,6 +33,12 @@ mod private {
     impl Sealed for u8 {}
 }
 
+impl<T: Plain> Default for AlignedVec<T> {
+    fn default() -> AlignedVec<T> {
+        AlignedVec::zeroed(0)
+    }
+}
+
 impl<T: Plain> AlignedVec<T> {
     /// `len` zeros.
     pub fn zeroed(len: usize) -> AlignedVec<T> {
@@ -164,13 +170,13 @@ pub enum Epilogue {
     Add,
 }
 
-/// Arguments of a matrix product of floats with weights of type `T`, which are widened to floats: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the epilogue.
-pub struct Matmul<'a, T> {
+/// Arguments of a matrix product: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the epilogue.
+pub struct Matmul<'a, T, L = f32> {
     /// Number of rows of `a` and `out`.
     pub rows: usize,
-    /// The left-hand matrix, row after row.
-    pub a: &'a [f32],
-    /// Floats from one row of `a` to the next, at least `b.depth`.
+    /// The left-hand matrix, row after row, each filled up with zeros to whole units of `b`'s packing.
+    pub a: &'a [L],
+    /// Numbers from one row of `a` to the next, at least `b.depth` in whole units.
     pub a_stride: usize,
     /// The right-hand matrix.
     pub b: Panels<'a, T>,
@@ -184,15 +190,15 @@ pub struct Matmul<'a, T> {
     pub out_stride: usize,
 }
 
-impl<T> Matmul<'_, T> {
+impl<T, L> Matmul<'_, T, L> {
     /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
-    pub(crate) fn check(&self, panel: usize) {
-        let padded = self.b.padded_columns();
-        self.b.check(Packing { panel, unit: 1 });
-        assert!(self.a_stride >= self.b.depth, "matmul: rows of a overlap");
+    pub(crate) fn check(&self, packing: Packing) {
+        let (padded, width) = (self.b.padded_columns(), self.b.depth.next_multiple_of(packing.unit));
+        self.b.check(packing);
+        assert!(self.a_stride >= width, "matmul: rows of a overlap");
         assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
         assert!(self.bias.len() >= padded, "matmul: bias is shorter than the columns");
-        assert!(self.a.len() >= span(self.rows, self.a_stride, self.b.depth), "matmul: a is too short");
+        assert!(self.a.len() >= span(self.rows, self.a_stride, width), "matmul: a is too short");
         assert!(self.out.len() >= span(self.rows, self.out_stride, padded), "matmul: out is too short");
     }
 }

@@ -5,7 +5,7 @@
 //! and one test holds every other table against it, over all shapes around the block sizes.
 //!
 //! How a table is made: `generic.rs` holds each algorithm once, written over the `Lanes` trait (a register of
-//! `WIDTH` floats); `avx2.rs`, `avx512.rs`, `neon.rs` and `neon_dot.rs` implement `Lanes` with intrinsics and instantiate the
+//! `WIDTH` floats); `avx2.rs`, `avx512.rs`, `avx512_bf16.rs`, `neon.rs` and `neon_dot.rs` implement `Lanes` with intrinsics and instantiate the
 //! algorithms under the matching `#[target_feature]`. What does not fit a float register (int8, half floats) is
 //! written in these files directly.
 
@@ -27,6 +27,8 @@ pub mod view;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_bf16;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "aarch64")]
@@ -52,6 +54,8 @@ pub enum Isa {
     Avx2,
     /// x86-64 with AVX-512 F, BW, VL and VNNI.
     Avx512,
+    /// The same with products of brain floats, AVX-512 BF16.
+    Avx512Bf16,
     /// 64-bit ARM with NEON.
     Neon,
     /// 64-bit ARM with NEON and its dot products of bytes.
@@ -60,7 +64,7 @@ pub enum Isa {
 
 impl Isa {
     /// Every instruction set that Weir knows, the plainest first.
-    pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::NeonDot];
+    pub const ALL: [Isa; 6] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Neon, Isa::NeonDot];
 
     /// The name that `WEIR_ISA` and the start-up log use.
     pub fn name(self) -> &'static str {
@@ -68,6 +72,7 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Avx512Bf16 => "avx512-bf16",
             Isa::Neon => "neon",
             Isa::NeonDot => "neon-dot",
         }
@@ -108,6 +113,8 @@ pub struct Kernels {
     /// scaled by `1/sqrt(head_dim)` beforehand. `scratch` has [`AttentionShape::scratch_len`] floats. Writes
     /// the heads side by side into the rows of `out`.
     pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
+    /// What there is for brain floats on both sides of a product, where the processor adds two products at a time.
+    pub pairs: Option<PairKernels>,
     /// Layer normalisation of each row in place: `(x - mean) / sqrt(variance + epsilon) * gamma + beta`.
     ///
     /// A row is `gamma.len()` floats; rows start every `stride` floats.
@@ -125,6 +132,20 @@ pub struct Kernels {
     pub scan_codes: fn(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32,
 }
 
+/// Kernels that multiply brain floats, given as bits, with brain floats: twice as fast as with floats.
+#[derive(Clone, Copy)]
+pub struct PairKernels {
+    /// How matrices of brain floats are packed for them.
+    pub packing: Packing,
+    /// Rounds rows of `width` floats, every `stride`, to brain floats, every `to_stride`, at least `width` in whole units of the packing:
+    /// what is missing to them becomes zero.
+    pub round: fn(rows: &[f32], stride: usize, width: usize, to: &mut [u16], to_stride: usize),
+    /// As [`Kernels::matmul`].
+    pub matmul: fn(Matmul<'_, u16, u16>),
+    /// As [`Kernels::attention`], with queries, keys, values and weights rounded to brain floats.
+    pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
+}
+
 impl Kernels {
     /// The reference table, which runs everywhere.
     pub fn scalar() -> &'static Kernels {
@@ -139,12 +160,14 @@ impl Kernels {
             Isa::Avx2 => avx2::is_available().then_some(&avx2::TABLE),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512::is_available().then_some(&avx512::TABLE),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Bf16 => avx512_bf16::is_available().then_some(&avx512_bf16::TABLE),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => neon::is_available().then_some(&neon::TABLE),
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => neon_dot::is_available().then_some(&neon_dot::TABLE),
             #[allow(unreachable_patterns, reason = "which sets exist depends on the architecture")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Neon | Isa::NeonDot => None,
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Bf16 | Isa::Neon | Isa::NeonDot => None,
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     matmul_int8,
     attention,
     layer_norm,
+    pairs: None,
     dot,
     dot_f16,
     dot_i8_rows,
@@ -35,7 +36,7 @@ fn matmul_bf16(args: Matmul<'_, u16>) {
 }
 
 fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
-    args.check(PANEL);
+    args.check(TABLE.packing);
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
     for (p, panel) in b.data.chunks_exact(b.depth * PANEL).enumerate() {
         let first = p * PANEL;

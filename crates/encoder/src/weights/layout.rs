@@ -78,7 +78,8 @@ pub(crate) struct Norm {
 impl Layout {
     pub(crate) fn new(config: &Network, precision: Precision, kernels: &Kernels) -> Layout {
         let packing = match precision {
-            Precision::F32 | Precision::Bf16 => kernels.packing,
+            Precision::F32 => kernels.packing,
+            Precision::Bf16 => kernels.pairs.map_or(kernels.packing, |pairs| pairs.packing),
             Precision::Int8 => kernels.packing_int8,
         };
         let mut plan = Plan { precision, packing, end: 0 };
