@@ -55,8 +55,8 @@ class Engine:
 
     @property
     def type(self) -> str:
-        """Number format of the products; bf16 of ours multiplies in f32 where the processor has no bf16."""
-        return "int8" if self.kind.endswith("int8") else "f32"
+        """Number format of the products."""
+        return next((name for name in ("int8", "bf16") if self.kind.endswith(name)), "f32")
 
     def takes(self, case: Case) -> bool:
         """Whether the case is measured with this engine."""

@@ -43,8 +43,10 @@ TIME_SHARE_MAX = 2.0
 # How the time is divided: lone texts on one core, lone texts on four, batches on four.
 SHARES = (0.42, 0.08, 0.5)
 TINY_TEXTS = 12
-PEAK_LINE = re.compile(r"^(\w+): peak ([\d.]+) G f32 multiply-adds/s, ([\d.]+) G int8 multiply-adds/s")
-QUADS_LINE = re.compile(r"^byte products added in quads: ([\d.]+) G")
+PEAK_LINE = re.compile(r"^([\w-]+): peak ([\d.]+) G f32 multiply-adds/s, ([\d.]+) G int8 multiply-adds/s")
+# What only some instruction sets have, on a line of its own.
+QUADS_LINE = re.compile(r"^byte products added in quads: ([\d.]+) G", re.MULTILINE)
+BF16_LINE = re.compile(r"^products of brain floats: ([\d.]+) G", re.MULTILINE)
 
 
 @dataclass
@@ -64,13 +66,17 @@ class Run:
 def measure_peaks(setup: Setup, core: int) -> report.Peaks:
     """What the core can multiply and add at most, by loops over registers alone."""
     command = ["taskset", "--cpu-list", str(core), str(setup.binaries / "peak"), "--loops"]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    first = PEAK_LINE.match(output[0])
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    first, quads, bf16 = PEAK_LINE.match(output), QUADS_LINE.search(output), BF16_LINE.search(output)
     if first is None:
-        raise ValueError(f"the peak's output reads otherwise: {output[0]}")
-    second = QUADS_LINE.match(output[1]) if len(output) > 1 else None
-    quads = float(second[1]) if second else None
-    return report.Peaks(first[1], float(first[2]), float(first[3]), quads)
+        raise ValueError(f"the peak's output reads otherwise: {output}")
+    return report.Peaks(
+        first[1],
+        float(first[2]),
+        float(first[3]),
+        float(quads[1]) if quads else None,
+        float(bf16[1]) if bf16 else None,
+    )
 
 
 @contextmanager

@@ -10,8 +10,8 @@ turns of a few calls.
 SETUP = """## How each was set up
 
 - **weir**: `crates/encoder/examples/bench_encoder.rs`, release build, packed weights mapped from its cache. A batch
-  is cut into parts of at most 256 tokens that the threads take from a counter. A lone text runs on one thread, also
-  on four cores. bf16 keeps its weights in bf16; without bf16 instructions its products are f32, and its share is of
+  is cut into parts of at most 256 tokens that the threads take from a counter. A lone text on four cores is split
+  among four threads. bf16 keeps its weights in bf16; without bf16 instructions its products are f32, and its share is of
   the f32 peak.
 - **ONNX Runtime**: exported by PyTorch with pooling and normalisation in the graph, fused by
   `onnxruntime.transformers` for BERT (embedding, attention, skip layer norm and GELU are one operation each), all

@@ -86,6 +86,11 @@ class Peaks:
     f32: float
     int8: float
     quads: float | None
+    bf16: float | None
+
+    def of_type(self, name: str) -> float:
+        """The peak of a number format; brain floats without instructions of their own are multiplied as floats."""
+        return {"int8": self.int8, "bf16": self.bf16 or self.f32}.get(name, self.f32)
 
 
 @dataclass
@@ -104,11 +109,13 @@ class Report:
     def peak(self) -> Peaks:
         """The median of the peaks of all rounds."""
         quads = [peak.quads for peak in self.peaks if peak.quads is not None]
+        bf16 = [peak.bf16 for peak in self.peaks if peak.bf16 is not None]
         return Peaks(
             self.peaks[0].isa,
             median(peak.f32 for peak in self.peaks),
             median(peak.int8 for peak in self.peaks),
             median(quads) if quads else None,
+            median(bf16) if bf16 else None,
         )
 
     def rows(self, case: Case) -> list[tuple[EngineFacts, Samples]]:
@@ -221,7 +228,7 @@ def figures(report: Report) -> dict[str, Any]:
         }
         for facts in report.engines.values()
     ]
-    peaks = {"isa": peak.isa, "f32": peak.f32, "int8": peak.int8, "int8_quads": peak.quads}
+    peaks = {"isa": peak.isa, "f32": peak.f32, "int8": peak.int8, "int8_quads": peak.quads, "bf16": peak.bf16}
     spread = {"least": min(p.int8 for p in report.peaks), "most": max(p.int8 for p in report.peaks)}
     return {
         "machine": machine(),
@@ -243,7 +250,7 @@ def rounded(report: Report, facts: EngineFacts, place: int) -> float | None:
 
 def share(report: Report, case: Case, engine: Engine, samples: Samples) -> float:
     """Of the peak of the engine's own type."""
-    return rate(case, samples) / (report.peak.int8 if engine.type == "int8" else report.peak.f32)
+    return rate(case, samples) / report.peak.of_type(engine.type)
 
 
 def cores_of(case: Case) -> str:
@@ -347,6 +354,8 @@ def page(report: Report) -> str:
     line = f"Peaks of one core, `{peak.isa}`: int8 {peak.int8:.1f}, f32 {peak.f32:.1f}"
     if peak.quads is not None:
         line += f", int8 in quads {peak.quads:.1f}"
+    if peak.bf16 is not None:
+        line += f", bf16 {peak.bf16:.1f}"
     parts.append(line + " billion multiply-adds a second (medians over the rounds).\n")
     if report.failures:
         parts.append(f"Left out, because they did not run here: {'; '.join(report.failures)}.\n")

@@ -26,7 +26,7 @@ def one_token_a_word(texts: list[str]) -> list[list[int]]:
 def made_report(times_ms: dict[str, float]) -> report.Report:
     """Engines of the named kinds that take as long as is said for 16 tokens on one core."""
     case = cases.lone_case(16, 1, one_token_a_word)
-    found = report.Report([case], {}, {}, [report.Peaks("avx2", 40.0, 80.0, 100.0)], [])
+    found = report.Report([case], {}, {}, [report.Peaks("avx2", 40.0, 80.0, 100.0, None)], [])
     for kind, time_ms in times_ms.items():
         engine = engines.Engine(kind, kind, [], 1)
         found.engines[report.key(engine)] = report.EngineFacts(engine, "1.0", 1.0)

@@ -28,6 +28,11 @@ fn main() {
         let quads = best(6.0 * 64.0, x86::multiply_quads_ymm);
         println!("byte products added in quads: {quads:.1} G multiply-adds/s");
     }
+    #[cfg(target_arch = "x86_64")]
+    if kernels.isa == Isa::Avx512Bf16 {
+        let pairs = best(12.0 * 32.0, x86::dot_bf16_zmm);
+        println!("products of brain floats: {pairs:.1} G multiply-adds/s");
+    }
     if std::env::args().any(|argument| argument == "--loops") {
         return;
     }
@@ -247,6 +252,21 @@ mod x86 {
         "vpdpbusd zmm9, zmm12, zmm13",
         "vpdpbusd zmm10, zmm12, zmm13",
         "vpdpbusd zmm11, zmm12, zmm13",
+    );
+    register_loop!(
+        dot_bf16_zmm,
+        "vdpbf16ps zmm0, zmm12, zmm13",
+        "vdpbf16ps zmm1, zmm12, zmm13",
+        "vdpbf16ps zmm2, zmm12, zmm13",
+        "vdpbf16ps zmm3, zmm12, zmm13",
+        "vdpbf16ps zmm4, zmm12, zmm13",
+        "vdpbf16ps zmm5, zmm12, zmm13",
+        "vdpbf16ps zmm6, zmm12, zmm13",
+        "vdpbf16ps zmm7, zmm12, zmm13",
+        "vdpbf16ps zmm8, zmm12, zmm13",
+        "vdpbf16ps zmm9, zmm12, zmm13",
+        "vdpbf16ps zmm10, zmm12, zmm13",
+        "vdpbf16ps zmm11, zmm12, zmm13",
     );
     register_loop!(
         multiply_bytes_ymm,
