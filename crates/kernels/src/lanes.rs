@@ -1,5 +1,7 @@
 //! What the generic algorithms ask of an instruction set: a register of `WIDTH` floats.
 
+use std::f32::consts::{LN_2, LOG2_E};
+
 use crate::layout::Plain;
 
 /// A register of floats. Each method is one instruction or close to it.
@@ -268,14 +270,14 @@ pub(crate) const GELU_COEFFICIENTS: [f32; 7] = [
 /// As [`Lanes`].
 #[inline(always)]
 pub(crate) unsafe fn exp<V: Lanes>(x: V) -> V {
-    const COEFFICIENTS: [f32; 5] = [9.671_513e-3, 5.550_734e-2, 0.240_222_42, 0.693_147, 1.0];
+    const COEFFICIENTS: [f32; 5] = [9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, LN_2, 1.0];
     // SAFETY: the caller runs under the instruction set of V.
     unsafe {
         let x = x.max(V::splat(-87.0));
-        let power = x.mul(V::splat(std::f32::consts::LOG2_E));
+        let power = x.mul(V::splat(LOG2_E));
         let n = power.round();
         let r = power.sub(n);
-        let mut p = V::splat(1.326_471_6e-3);
+        let mut p = V::splat(1.330_059_4e-3);
         for c in COEFFICIENTS {
             p = p.mul_add(r, V::splat(c));
         }
