@@ -188,12 +188,11 @@ unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>)
         if F::UNIT > 1 {
             pack_places::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
         }
-        let side = Side { panel: queries.cast_const().cast(), units: dim_units, bias: None, has_next: false };
+        let side = Side { panel: queries.cast_const().cast(), units: dim_units, bias: None };
         let keys = Left { at: keys, row: dim_units * F::UNIT, step: F::UNIT };
         column::<V, F, C>(tokens, keys, &side, Epilogue::Store, scores, lanes);
         let sums = softmax::<V, F, C>(scores, tokens);
-        let side =
-            Side { panel: scores.cast_const().cast(), units: token_units, bias: None, has_next: false };
+        let side = Side { panel: scores.cast_const().cast(), units: token_units, bias: None };
         let values = Left { at: values, row: F::UNIT, step: head_dim * F::UNIT };
         column::<V, F, C>(head_dim, values, &side, Epilogue::Store, context, lanes);
         let scales = sums.map(|sum| V::splat(1.0).div(sum));

@@ -284,7 +284,7 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
 /// and those sums two at a time: the 16-bit sums of what they are, `even + 256 * odd`, wrap, and give the even ones when the
 /// odd ones are known.
 #[target_feature(enable = "avx2")]
-pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
     let low_bits = _mm256_set1_epi8(15);
     // both and odd bytes of the rows in the lower halves, then of those in the upper halves
@@ -306,8 +306,20 @@ pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -
         parts[2] = _mm256_add_epi16(parts[2], high);
         parts[3] = _mm256_add_epi16(parts[3], _mm256_srli_epi16::<8>(high));
     }
-    let [both, odd, both_high, odd_high] =
-        parts.map(|x| _mm_add_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x)));
+    score_rows(
+        block,
+        parts.map(|x| _mm_add_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x))),
+        scores,
+    )
+}
+
+/// The end of a scan, from the 16-bit sums of both and of odd bytes of the rows in the lower halves, then of those in the upper halves.
+#[target_feature(enable = "avx2")]
+pub(crate) fn score_rows(
+    block: &CodeBlock<'_>,
+    [both, odd, both_high, odd_high]: [__m128i; 4],
+    scores: &mut [f32; CODE_ROWS],
+) -> u32 {
     let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
     let even_high = _mm_sub_epi16(both_high, _mm_slli_epi16::<8>(odd_high));
     let eights = [

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
+use crate::avx2::score_rows;
 use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes};
 
@@ -257,8 +258,7 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// A register holds four groups of all rows; otherwise as in `avx2.rs`, but for the sums of four entries, which are of the same places in two
-/// registers where there are only two.
+/// As in `avx2.rs`, but a register holds four groups of all rows, and the last two registers may have two entries to add in place of four.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     block.check();
@@ -282,29 +282,9 @@ fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
         parts[2] = _mm512_add_epi16(parts[2], high);
         parts[3] = _mm512_add_epi16(parts[3], _mm512_srli_epi16::<8>(high));
     }
-    let [both, odd, both_high, odd_high] = parts.map(|x| {
+    let sums = parts.map(|x| {
         let half = _mm256_add_epi16(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64::<1>(x));
         _mm_add_epi16(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
     });
-    let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
-    let even_high = _mm_sub_epi16(both_high, _mm_slli_epi16::<8>(odd_high));
-    let halves = [
-        (_mm_unpacklo_epi16(even, odd), _mm_unpackhi_epi16(even, odd)),
-        (_mm_unpacklo_epi16(even_high, odd_high), _mm_unpackhi_epi16(even_high, odd_high)),
-    ];
-    let (step, offset) = (_mm512_set1_ps(block.step), _mm512_set1_ps(block.offset));
-    let threshold = _mm512_set1_ps(block.threshold);
-    let mut above = 0;
-    for (half, (first, second)) in halves.into_iter().enumerate() {
-        let sums = _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_set_m128i(second, first)));
-        // SAFETY: there are 32 factors and scores, and `half` is below 2.
-        unsafe {
-            let factor = _mm512_loadu_ps(block.factors.as_ptr().add(16 * half));
-            let score = _mm512_mul_ps(_mm512_add_ps(_mm512_mul_ps(sums, step), offset), factor);
-            _mm512_storeu_ps(scores.as_mut_ptr().add(16 * half), score);
-            let greater = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(score, threshold);
-            above |= u32::from(greater) << (16 * half);
-        }
-    }
-    above
+    score_rows(block, sums, scores)
 }

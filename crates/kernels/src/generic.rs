@@ -1,14 +1,14 @@
 //! Each float algorithm once, over [`Lanes`]. `C` is the number of registers in a row of a panel.
 //!
 //! The product keeps a tile of `R` rows by one panel in registers and walks down the depth: two or more loads of
-//! the panel, a broadcast from each row, `R * C` multiply-adds, of whatever numbers a [`Factor`] is made of. Each element of the result is one chain of
-//! multiply-adds over the depth, in order, whatever rows stand beside it: that is why an embedding does not depend
+//! the panel, a broadcast from each row, `R * C` multiply-adds, of whatever numbers a [`Factor`] is made of. Each
+//! element of the result is one chain of multiply-adds over the depth, in order, whatever rows stand beside it: that is why an embedding does not depend
 //! on its batch-mates, bit for bit.
 //!
 //! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
 
 use crate::lanes::{Factor, Lanes, PairLanes, gelu};
-use crate::layout::{Epilogue, Matmul, Packing};
+use crate::layout::{Epilogue, Matmul, Packing, span};
 use crate::prefetch::fetch_next;
 use crate::scalar::f32_to_bf16;
 
@@ -29,7 +29,6 @@ pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
                 panel: b.data.as_ptr().add(p * units * T::UNIT * panel),
                 units,
                 bias: Some(bias.as_ptr().add(p * panel)),
-                has_next: true,
             };
             column::<V, T, C>(rows, left, &side, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
         }
@@ -47,6 +46,7 @@ pub(crate) unsafe fn round<V: PairLanes>(
 ) {
     let whole = width - width % V::WIDTH;
     assert!(stride >= width && to_stride >= width, "round: rows overlap");
+    assert!(to.len() >= span(rows.len().div_ceil(stride), to_stride, width), "round: too few rows to write");
     for (row, to) in rows.chunks(stride).zip(to.chunks_mut(to_stride)) {
         let (row, (to, filling)) = (&row[..width], to.split_at_mut(width));
         // SAFETY: loads and stores stay below `whole`, which is at most the length of both.
@@ -75,9 +75,8 @@ pub(crate) struct Side<N> {
     pub(crate) panel: *const N,
     /// Places of the depth.
     pub(crate) units: usize,
+    /// Weights have one: then another panel stands behind this one, and is needed next.
     pub(crate) bias: Option<*const f32>,
-    /// Whether another panel stands behind this one, and is needed next.
-    pub(crate) has_next: bool,
 }
 
 /// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
@@ -143,7 +142,7 @@ unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
         let mut sums = [[V::splat(0.0); C]; R];
         let (mut left, mut right) = (a.at, side.panel);
         for _ in 0..side.units {
-            if side.has_next {
+            if side.bias.is_some() {
                 fetch_next(right, side.units, C * V::WIDTH * T::UNIT);
             }
             let mut weights = [T::load(right); C];
