@@ -3,8 +3,9 @@
 1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
    goes alone.
 2. Embeddings, and then searches, at ten times the rate that the gateway can answer: how many are answered still in full,
-   how fast, and how fast the others are refused. Two generators share the rate; one times the answers, the other the
-   refusals. They have a core of their own, and the gateway has the others: at this rate a generator needs most of one.
+   how fast, and how fast the others are refused. The generator has a core of its own and one thread on it (two would
+   wait for each other's slices, which is 4 ms at p99 even before a server that only refuses), and the gateway has the
+   others. What of these the bare answering takes at such a rate, a server shows that does nothing else.
 
 Every query is embedded anew (`cache-control: no-cache`). SECONDS_PER_PART is the length of each part.
 """
@@ -27,11 +28,12 @@ from search_load import TARGET, serving, write_queries
 SECONDS = int(os.environ.get("SECONDS_PER_PART", "30"))
 SEARCHES_PER_S = 50
 OVERLOAD = 10
+CONNECTIONS = 512
 DEGRADED = "weir_search_degraded_total"
 BATCH = 50
 CORES = sorted(os.sched_getaffinity(0))
-# set for the second part
-GENERATOR_CORES: list[int] = []
+# of the second part
+GENERATOR_CORES, SERVER_CORES = CORES[-1:], CORES[:-1]
 
 
 def pinned(cores: list[int]) -> list[str]:
@@ -39,10 +41,12 @@ def pinned(cores: list[int]) -> list[str]:
     return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
-def load(folder: Path, url: str, bodies: Path, pid: int, *arguments: str) -> dict[str, Any]:
-    """One run of the generator."""
+def load(folder: Path, url: str, bodies: Path, pid: int, *arguments: str, cores: list[int] | None = None) -> dict[str, Any]:
+    """One run of the generator, with a thread for each of the cores where some are given."""
     report = folder / f"report-{time.monotonic_ns()}.json"
-    command = [*pinned(GENERATOR_CORES), TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
+    if cores:
+        arguments = (*arguments, "--threads", str(len(cores)))
+    command = [*pinned(cores or []), TARGET / "weir-bench", "load", "--url", url, "--body-file", bodies, "--pid", str(pid)]
     command += ["--header", "cache-control: no-cache", "--duration", f"{SECONDS}s", "--allow-errors", "--json", report]
     command += arguments
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -127,38 +131,49 @@ def metric(url: str, name: str) -> float:
 
 def overload(folder: Path, url: str, pid: int, path: str, bodies: Path) -> None:
     """Ten times the capacity of a route, which is that at 16 connections."""
-    route = f"{url}{path}"
-    capacity = load(folder, route, bodies, pid, "--concurrency", "16")
+
+    def run(*arguments: str) -> dict[str, Any]:
+        return load(folder, f"{url}{path}", bodies, pid, *arguments, cores=GENERATOR_CORES)
+
+    capacity = run("--concurrency", "16")
     answered = float(capacity["requests_per_s"])
-    unloaded = load(folder, route, bodies, pid, "--rate", str(int(answered / 2)), "--concurrency", "64")
-    reports: dict[str, dict[str, Any]] = {}
-    each = ["--rate", str(int(answered * OVERLOAD / 2)), "--concurrency", "256"]
-
-    def run(status: str) -> None:
-        reports[status] = load(folder, route, bodies, pid, *each, "--expect-status", status)
-
-    degraded = metric(url, DEGRADED)
-    threads = [threading.Thread(target=run, args=(status,)) for status in ("200", "503")]
-    for thread in threads:
-        thread.start()
-    time.sleep(SECONDS / 3)
-    early = rss_bytes(pid)
-    time.sleep(SECONDS / 2)
-    late = rss_bytes(pid)
-    for thread in threads:
-        thread.join()
-    good, refused = reports["200"], reports["503"]
-    degraded = (metric(url, DEGRADED) - degraded) / good["duration_s"]
-    goodput = good["requests_per_s"] + refused["statuses"].get("200", 0) / refused["duration_s"] - degraded
+    unloaded = run("--rate", str(int(answered / 2)), "--concurrency", "64")
+    arguments = ["--rate", str(int(answered * OVERLOAD)), "--concurrency", str(CONNECTIONS)]
+    before = metric(url, DEGRADED)
+    rss: list[int] = []
+    watching = [threading.Timer(SECONDS * part, lambda: rss.append(rss_bytes(pid))) for part in (0.33, 0.83)]
+    for timer in watching:
+        timer.start()
+    over = run(*arguments, "--expect-status", "200,503")
+    for timer in watching:
+        timer.join()
+    degraded = (metric(url, DEGRADED) - before) / over["duration_s"]
+    goodput = over["statuses"].get("200", 0) / over["duration_s"] - degraded
+    accepted, refused = (over["service_by_status"].get(status) for status in ("200", "503"))
     print(f"{path}: capacity {answered:.0f}/s; at half of it p99 {unloaded['latency_ms_p99']:.2f} ms, at 16 connections "
           f"{capacity['latency_ms_p99']:.2f} ms")
-    print(f"{OVERLOAD} times that: goodput {goodput:.0f}/s, {goodput / answered:.0%} of capacity (target: 85 %), and "
-          f"{degraded:.0f}/s by words alone")
-    print(f"accepted: p50 {good['service_ms_p50']:.2f}, p99 {good['service_ms_p99']:.2f} ms (target: 3 times the p99 unloaded)")
-    print(f"refused:  p50 {refused['service_ms_p50']:.2f}, p99 {refused['service_ms_p99']:.2f} ms (target: 5 ms)")
-    print(f"statuses {good['statuses']} {refused['statuses']}")
-    rss = [f"{rss / 2**20:.0f}" for rss in (capacity["server_rss_bytes_max"], early, late)]
-    print(f"RSS at most {rss[0]} MiB at capacity; overloaded {rss[1]} MiB after a third of the time, {rss[2]} MiB later")
+    print(f"{over['requests_sent'] / over['duration_s']:.0f}/s sent, which is {over['requests_sent'] / over['duration_s'] / answered:.1f} "
+          f"times that: goodput {goodput:.0f}/s, {goodput / answered:.0%} of capacity (target: 85 %), and {degraded:.0f}/s by words alone")
+    print(f"accepted: p50 {accepted['ms_p50']:.2f}, p99 {accepted['ms_p99']:.2f} ms (target: 3 times the p99 unloaded)")
+    if refused:
+        print(f"refused:  p50 {refused['ms_p50']:.2f}, p99 {refused['ms_p99']:.2f} ms (target: 5 ms)")
+    print(f"statuses {over['statuses']}")
+    most = [f"{bytes / 2**20:.0f}" for bytes in (capacity["server_rss_bytes_max"], *rss)]
+    print(f"RSS at most {most[0]} MiB at capacity; overloaded {most[1]} MiB after a third of the time, {most[2]} MiB later")
+    bare_answers(folder, bodies, arguments)
+
+
+def bare_answers(folder: Path, bodies: Path, arguments: list[str]) -> None:
+    """What the same load takes of a server that only answers."""
+    command = [*pinned(SERVER_CORES), TARGET / "weir-bench", "null", "--threads", str(len(SERVER_CORES))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        bare = load(folder, url, bodies, server.pid, *arguments, cores=GENERATOR_CORES)
+        server.terminate()
+    cores = bare["server_cores_mean"]
+    print(f"a server that only answers takes {cores:.2f} cores for {bare['requests_per_s']:.0f}/s, {cores / len(SERVER_CORES):.0%} of "
+          f"what the gateway has; p50 {bare['service_ms_p50']:.2f}, p99 {bare['service_ms_p99']:.2f} ms")
 
 
 def rss_bytes(pid: int) -> int:
@@ -180,8 +195,7 @@ def main() -> int:
         bodies = write_queries(folder / "queries.jsonl")
         texts = [json.loads(line)["query"] for line in write_queries(folder / "texts.jsonl", 100).read_text().splitlines()]
         beside_ingest(folder, url, pid, bodies, texts)
-    GENERATOR_CORES[:] = CORES[-1:]
-    with tempfile.TemporaryDirectory() as name, serving(Path(name), pinned(CORES[:-1])) as (url, pid):
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), pinned(SERVER_CORES)) as (url, pid):
         folder = Path(name)
         queries = write_queries(folder / "queries.jsonl")
         overload(folder, url, pid, "/v1/embeddings", write_inputs(queries, folder / "inputs.jsonl"))

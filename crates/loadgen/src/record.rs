@@ -35,7 +35,8 @@ pub(crate) struct Recorder {
     pub(crate) queued: u64,
     pub(crate) sent: u64,
     pub(crate) ok: u64,
-    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// From sending, of complete answers, by their status, the right ones and the others.
+    pub(crate) statuses: BTreeMap<u16, Histogram<u64>>,
     pub(crate) failures: BTreeMap<FailureKind, u64>,
     /// The first failure of each kind, in words.
     pub(crate) examples: BTreeMap<FailureKind, String>,
@@ -70,7 +71,7 @@ impl Recorder {
         self.last_done = self.last_done.max(Some(times.done));
         let kind = outcome.as_ref().err().map(|failure| failure.kind);
         if matches!(kind, None | Some(FailureKind::BadStatus | FailureKind::BodyMismatch)) {
-            *self.statuses.entry(status).or_default() += 1;
+            self.of_status(status).saturating_record(nanos(times.done - times.sent));
         }
         // A timeout's true time is unknown but at least this; leaving it out would flatter the percentiles.
         if matches!(kind, None | Some(FailureKind::Timeout)) {
@@ -111,8 +112,8 @@ impl Recorder {
         self.queued += other.queued;
         self.sent += other.sent;
         self.ok += other.ok;
-        for (status, count) in other.statuses {
-            *self.statuses.entry(status).or_default() += count;
+        for (status, service) in other.statuses {
+            let _ = self.of_status(status).add(&service);
         }
         for (kind, count) in other.failures {
             let detail = other.examples.get(&kind).cloned().unwrap_or_default();
@@ -121,6 +122,11 @@ impl Recorder {
         self.add_traffic(other.traffic);
         self.last_done = self.last_done.max(other.last_done);
         self.cpu += other.cpu;
+    }
+
+    fn of_status(&mut self, status: u16) -> &mut Histogram<u64> {
+        let empty = || Histogram::new_from(&self.service);
+        self.statuses.entry(status).or_insert_with(empty)
     }
 
     fn record_failures(&mut self, failure: Failure, count: u64) {
@@ -158,7 +164,9 @@ mod tests {
         recorder.record_unsent(Duration::from_millis(70));
         let counts = (recorder.sent, recorder.ok, recorder.response.len(), recorder.service.len());
         assert_eq!(counts, (4, 1, 3, 2));
-        assert_eq!(recorder.statuses, BTreeMap::from([(200, 2)]));
+        assert_eq!(recorder.statuses.keys().collect::<Vec<_>>(), [&200]);
+        let answered = &recorder.statuses[&200];
+        assert_eq!((answered.len(), answered.min() / 1_000_000), (2, 0)); // the wrong one took 1 ms, to 0.1 %
         assert_eq!(recorder.response.max() / 1_000_000, 70);
         assert_eq!(recorder.service.min() / 1_000_000, 9); // 10 ms, to 0.1 %
         assert_eq!(recorder.failures[&FailureKind::Unsent], 1);
@@ -184,6 +192,7 @@ mod tests {
         b.add_traffic(Traffic { sent_bytes: 5, received_bytes: 7, connects: 1 });
         a.merge(b);
         assert_eq!((a.sent, a.ok, a.response.len(), a.traffic.received_bytes), (3, 2, 2, 7));
+        assert_eq!(a.statuses[&200].len(), 2);
         assert_eq!(a.examples[&FailureKind::Closed], "closed");
     }
 }

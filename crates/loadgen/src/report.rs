@@ -108,8 +108,8 @@ pub struct Report {
     pub service: Latency,
     /// How the schedule was kept; `None` in the closed loop.
     pub lateness: Option<Lateness>,
-    /// Complete answers by status.
-    pub statuses: BTreeMap<u16, u64>,
+    /// From sending to the last byte of complete answers, right or not, by their status.
+    pub statuses: BTreeMap<u16, Latency>,
     /// Failures by kind; kinds that did not occur are absent.
     pub failures: BTreeMap<FailureKind, u64>,
     /// The first failure of each kind, in words.
@@ -145,7 +145,7 @@ impl Report {
             latency: Latency::of(&total.response),
             service: Latency::of(&total.service),
             lateness: lateness(plan, &total),
-            statuses: total.statuses,
+            statuses: total.statuses.iter().map(|(status, times)| (*status, Latency::of(times))).collect(),
             failures: total.failures,
             failure_examples: total.examples,
             sent_bytes: total.traffic.sent_bytes,
@@ -261,7 +261,9 @@ impl Report {
             .collect();
         let examples: BTreeMap<_, _> =
             self.failure_examples.iter().map(|(kind, text)| (kind.name(), text)).collect();
-        let statuses: BTreeMap<_, _> = self.statuses.iter().map(|(s, n)| (s.to_string(), n)).collect();
+        let statuses: BTreeMap<_, _> =
+            self.statuses.iter().map(|(status, times)| (status.to_string(), times.count)).collect();
+        let service_by_status: BTreeMap<_, _> = self.statuses.iter().map(by_status).collect();
         put(
             map,
             json!({
@@ -271,6 +273,7 @@ impl Report {
                 "requests_failed": self.requests_failed,
                 "requests_per_s": self.requests_per_s,
                 "statuses": statuses,
+                "service_by_status": service_by_status,
                 "failures": failures,
                 "failure_examples": examples,
                 "sent_bytes": self.sent_bytes,
@@ -330,6 +333,11 @@ fn put(map: &mut Map<String, Value>, object: Value) {
     if let Value::Object(fields) = object {
         map.extend(fields);
     }
+}
+
+fn by_status((status, times): (&u16, &Latency)) -> (String, Map<String, Value>) {
+    let columns = times.columns().map(|(name, ms)| (format!("ms_{name}"), json!(ms)));
+    (status.to_string(), Map::from_iter(columns))
 }
 
 fn put_latency(map: &mut Map<String, Value>, what: &str, latency: &Latency) {
@@ -396,7 +404,7 @@ pub(crate) mod tests {
         let closed = "concurrency duration_s failure_examples failures generator_cores_mean generator_cpu_s \
             latency_count latency_ms_max latency_ms_mean latency_ms_p50 latency_ms_p90 latency_ms_p95 \
             latency_ms_p99 latency_ms_p999 mode received_bytes reconnects requests_failed requests_ok \
-            requests_per_s requests_sent requests_warmup sent_bytes service_count service_ms_max \
+            requests_per_s requests_sent requests_warmup sent_bytes service_by_status service_count service_ms_max \
             service_ms_mean service_ms_p50 service_ms_p90 service_ms_p95 service_ms_p99 service_ms_p999 \
             statuses threads timeout_ms tool url version warnings";
         let mut sorted: Vec<String> = keys(Load::Closed).split(' ').map(str::to_owned).collect();
@@ -405,6 +413,15 @@ pub(crate) mod tests {
         for key in ["late_ms_p99", "rate_target_per_s", "requests_queued"] {
             assert!(keys(Load::Rate { per_second: 50.0 }).contains(key), "{key}");
         }
+    }
+
+    #[test]
+    fn json_has_the_times_of_each_status() {
+        let json = report(Load::Closed).to_json();
+        assert_eq!(json["statuses"], json!({ "200": 100, "503": 1 }));
+        let (right, refused) = (&json["service_by_status"]["200"], &json["service_by_status"]["503"]);
+        assert!((right["ms_p99"].as_f64().unwrap() / 99.0 - 1.0).abs() < 0.001, "{right}");
+        assert!(refused["ms_max"].as_f64().unwrap() < 0.001, "{refused}");
     }
 
     #[test]

@@ -16,6 +16,12 @@ impl Report {
         } else {
             lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
         }
+        if self.statuses.len() > 1 {
+            let row = |(status, times): (&u16, &Latency)| {
+                format!("  {:<11}{}", format!("of {status}"), times.render())
+            };
+            lines.extend(self.statuses.iter().map(row));
+        }
         lines.push(String::new());
         lines.push(self.render_requests());
         lines.extend(self.failures.iter().map(|(kind, count)| self.render_failure(*kind, *count)));
@@ -47,7 +53,8 @@ impl Report {
     }
 
     fn render_requests(&self) -> String {
-        let statuses: Vec<_> = self.statuses.iter().map(|(s, n)| format!("{s}: {n}")).collect();
+        let statuses: Vec<_> =
+            self.statuses.iter().map(|(status, times)| format!("{status}: {}", times.count)).collect();
         let queued = self.lateness.as_ref().map_or(String::new(), |lateness| {
             format!(", {} found no free connection when due", lateness.requests_queued)
         });

@@ -17,6 +17,11 @@ fn assert_between(found: f64, low: f64, high: f64, what: &str, report: &Report) 
     assert!(found >= low && found <= high, "{what} is {found}, not {low}..{high}\n{}", report.to_table());
 }
 
+/// Complete answers by status.
+fn answers(report: &Report) -> BTreeMap<u16, u64> {
+    report.statuses.iter().map(|(status, times)| (*status, times.count)).collect()
+}
+
 #[test]
 fn the_closed_loop_sends_exactly_what_was_asked_for_and_warm_up_is_not_counted() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
@@ -30,7 +35,7 @@ fn the_closed_loop_sends_exactly_what_was_asked_for_and_warm_up_is_not_counted()
     assert_eq!(SEEN.load(Ordering::SeqCst), 1053);
     assert_eq!((report.requests_sent, report.requests_ok, report.requests_failed), (1003, 1003, 0));
     assert_eq!((report.latency.count, report.service.count), (1003, 1003));
-    assert_eq!(report.statuses, BTreeMap::from([(200, 1003)]));
+    assert_eq!(answers(&report), BTreeMap::from([(200, 1003)]));
     assert_eq!(report.sent_bytes, 1003 * request_bytes);
     assert_eq!(report.received_bytes, 1003 * "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".len() as u64);
     assert_eq!(report.reconnects, 0);
@@ -66,7 +71,7 @@ fn every_unexpected_status_is_counted_and_shown() {
         })
     };
     let report = run(plan(script("503 Busy"), 3, 100)).unwrap();
-    assert_eq!(report.statuses, BTreeMap::from([(200, 75), (503, 25)]));
+    assert_eq!(answers(&report), BTreeMap::from([(200, 75), (503, 25)]));
     assert_eq!(failures(&report), [(FailureKind::BadStatus, 25)]);
     assert_eq!((report.requests_ok, report.latency.count), (75, 75));
     assert_eq!(report.failure_examples[&FailureKind::BadStatus], r#"503 {"code":"overloaded"}"#);
@@ -89,7 +94,7 @@ fn an_answer_that_stops_early_is_an_error_and_the_next_request_reconnects() {
     let report = run(plan(addr, 1, 50)).unwrap();
     assert_eq!(failures(&report), [(FailureKind::Truncated, 5)]);
     assert_eq!((report.requests_ok, report.reconnects), (45, 4));
-    assert_eq!(report.statuses, BTreeMap::from([(200, 45)]));
+    assert_eq!(answers(&report), BTreeMap::from([(200, 45)]));
 }
 
 #[test]
