@@ -23,8 +23,8 @@ use crate::weights::{Layer, Linear};
 
 /// Tasks of a phase of products, a multiple of the usual numbers of threads.
 const TASKS: usize = 12;
-/// So often a thread looks whether a phase is over before it gives up its core, or the pass.
-const LOOKS: usize = 4000;
+/// So often a thread looks whether a phase is over before it gives up its core, or the pass: some tens of microseconds.
+const LOOKS: usize = 1000;
 
 /// A pass that threads work on together.
 pub struct Split {
@@ -128,7 +128,8 @@ impl Split {
         out
     }
 
-    /// Helps with the pass as long as there is something to do. May be called at any time, by any thread.
+    /// Helps with the pass as long as there is something to do. May be called at any time, by any thread; one that comes back before
+    /// the pass is over may have given up because others wait for its core.
     pub fn help(&self, scratch: &mut SplitScratch) {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
         Member { split: self, pass: Pass::new(&self.model, &sequences, &[]) }.work(scratch, false);

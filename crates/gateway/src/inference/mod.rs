@@ -10,6 +10,7 @@ mod pool;
 mod pseudo;
 mod rerank;
 mod scheduler;
+mod standing;
 mod turns;
 mod upstream;
 
@@ -17,9 +18,9 @@ pub use input::{Input, Truncation};
 pub use memory::{Memory, MemoryError, NoPlace, Place};
 pub(crate) use models::scale_to_length_one;
 pub use models::{Embedder, LoadedModel, ModelError, Models};
-pub use pool::stand_back;
 pub use pseudo::Pseudo;
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, Embedded, InferenceError, Lane, Scheduler, Terms};
+pub use standing::stand_back;
 pub use turns::{Turns, search_threads};
 pub use upstream::{Upstream, UpstreamError};

@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use weir_encoder::{Kernels, LoadError, Model, Prompts, Tokenizer};
+use weir_encoder::{Kernels, LoadError, Model, Prompts, Scratch, Tokenizer};
 use weir_onnx::{OnnxError, OnnxModel, Runtime};
 
 use super::InferenceError;
@@ -93,6 +94,8 @@ pub struct LoadedModel {
     pub alias: Vec<String>,
     /// Where its embeddings are made.
     pub embedder: Embedder,
+    /// What our encoder takes for a token of a short text on one thread, about; zero where others embed.
+    pub(super) token_time: Duration,
     /// What is put before queries.
     pub query_prompt: String,
     /// What is put before documents.
@@ -191,6 +194,10 @@ fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// Tokens, and number, of the passes that show how fast one thread is.
+const TRIAL_TOKENS: usize = 8;
+const TRIALS: usize = 3;
+
 /// Folder below the data directory that keeps what was learned of upstreams.
 const UPSTREAMS_FOLDER: &str = "upstreams";
 
@@ -261,6 +268,7 @@ impl Loader<'_> {
             alias: model.alias.clone(),
             query_prompt: choose(&model.prompts.query, own.query),
             document_prompt: choose(&model.prompts.document, own.document),
+            token_time: token_time(&embedder),
             embedder,
             loaded_at: crate::clock::now() as u64,
         }))
@@ -274,6 +282,19 @@ impl Loader<'_> {
         let loaded = OnnxModel::load(folder, runtime, self.config.inference.threads())?;
         if dimensions.is_empty() { Ok(loaded) } else { loaded.with_dimensions(dimensions) }
     }
+}
+
+/// What our encoder takes for a token of a short text on one thread: the shortest of some passes.
+fn token_time(embedder: &Embedder) -> Duration {
+    let Embedder::Local(model) = embedder else { return Duration::ZERO };
+    let ids = vec![0; TRIAL_TOKENS.min(model.info().max_tokens)];
+    let (mut scratch, mut out) = (Scratch::new(), vec![0.0; model.info().dimension]);
+    let mut pass = || {
+        let started = Instant::now();
+        model.embed(&[&ids], &mut scratch, &mut out);
+        started.elapsed() / ids.len() as u32
+    };
+    (0..TRIALS).map(|_| pass()).min().unwrap_or_default()
 }
 
 fn classifier(model: &ModelConfig, folder: &Path) -> ModelError {

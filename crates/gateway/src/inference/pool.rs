@@ -3,23 +3,24 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::vec;
 
-use thread_priority::{
-    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::block_in_place;
 use weir_encoder::{Model, Scratch, Split, SplitScratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
 use super::scheduler::{Embedded, Lane, MICRO_BATCH_TOKENS};
+use super::standing::Standing;
 use crate::metrics::{Metrics, Queued};
 
 /// A text of up to so many tokens is worked on by every thread that has nothing else to do.
 const SPLIT_TOKENS_MAX: usize = 32;
+/// What one thread computes in this time is not split: to wake the others and to wait for them takes as long.
+const SHORT: Duration = Duration::from_micros(500);
 /// Tokens a second of one thread, as long as nothing was measured.
 const RATE_AT_START: f64 = 4000.0;
 /// How much of the rate the newest micro-batch decides.
@@ -28,8 +29,8 @@ const RATE_NEWEST: f64 = 0.1;
 /// What is computed of token ids on the threads of a pool, and by what: a row of floats for each sequence.
 #[derive(Clone)]
 pub(super) enum Engine {
-    /// Embeddings, by our encoder.
-    Local(Arc<Model>),
+    /// Embeddings, by our encoder, which takes so long for a token of a short text on one thread.
+    Local(Arc<Model>, Duration),
     /// Embeddings, by ONNX Runtime, which brings threads of its own.
     Onnx(Arc<OnnxModel>),
     /// The logits of pairs, by our encoder.
@@ -56,13 +57,13 @@ impl From<Vec<u32>> for Sequence {
 impl Engine {
     fn is_same(&self, other: &Engine) -> bool {
         match (self, other) {
-            (Engine::Local(a), Engine::Local(b))
+            (Engine::Local(a, _), Engine::Local(b, _))
             | (Engine::Pairs(a), Engine::Pairs(b))
             | (Engine::Tokens(a), Engine::Tokens(b)) => Arc::ptr_eq(a, b),
             (Engine::Likeness(a, to), Engine::Likeness(b, and)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(to, and),
             (Engine::Onnx(a), Engine::Onnx(b)) => Arc::ptr_eq(a, b),
             (
-                Engine::Local(_)
+                Engine::Local(..)
                 | Engine::Onnx(_)
                 | Engine::Pairs(_)
                 | Engine::Tokens(_)
@@ -81,7 +82,7 @@ impl Engine {
     ) -> Result<Vec<Vec<f32>>, OnnxError> {
         let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids.as_slice()).collect();
         let (out, width) = match self {
-            Engine::Local(model) => {
+            Engine::Local(model, _) => {
                 let width = model.info().dimension;
                 let mut out = vec![0.0; ids.len() * width];
                 model.embed(&ids, scratch, &mut out);
@@ -143,14 +144,23 @@ impl MicroBatch {
     /// Tokens that others may have to wait for. What takes turns leaves a thread to others, so they don't wait for it.
     fn weight(&self) -> usize {
         match &self.engine {
-            Engine::Local(_) | Engine::Onnx(_) => self.tokens,
+            Engine::Local(..) | Engine::Onnx(_) => self.tokens,
             Engine::Pairs(_) | Engine::Tokens(_) | Engine::Likeness(..) => 0,
         }
     }
 
-    /// A pass over it that several threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
+    /// Whether one thread computes it about as soon as several.
+    fn is_short(&self) -> bool {
+        matches!(self.engine, Engine::Local(_, token_time) if token_time * self.tokens as u32 <= SHORT)
+    }
+
+    /// A pass over it that several threads can share; `None` when it is not of our encoder, of a model that can't be shared, too long
+    /// for that or too short.
     fn split(&self) -> Option<Arc<Split>> {
-        let Engine::Local(model) = &self.engine else { return None };
+        let Engine::Local(model, _) = &self.engine else { return None };
+        if self.tokens > SPLIT_TOKENS_MAX || self.is_short() {
+            return None;
+        }
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
         Split::new(model.clone(), ids).map(Arc::new)
     }
@@ -171,51 +181,6 @@ pub(super) struct Settings {
     pub(super) splits: bool,
     pub(super) lane: Lane,
     pub(super) metrics: Metrics,
-}
-
-/// How a pool's threads compete for cores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// As [`stand_by`] says.
-    Soon,
-    /// One as [`stand_back`] says; the others take only what nobody else wants, and give a core back at once.
-    WhenIdle,
-}
-
-/// Niceness, on the system's scale of 0 to 19; each step is about a fifth less of a core that others want too.
-const SOON_NICENESS: i32 = 4;
-const BACK_NICENESS: i32 = 19;
-
-/// Makes the calling thread, and those that it starts, stand back behind all others, with a small share of its own: work goes
-/// on even where others want every core.
-pub fn stand_back() {
-    set_niceness(BACK_NICENESS);
-}
-
-/// Makes the calling thread stand a little behind those that answer requests, so that refusing takes no time.
-pub(super) fn stand_by() {
-    set_niceness(SOON_NICENESS);
-}
-
-/// A thread that may not stand back does its work all the same.
-fn set_niceness(niceness: i32) {
-    rustix::process::setpriority_process(None, niceness).ok();
-}
-
-impl Standing {
-    fn take(self, number: usize) {
-        match self {
-            Standing::Soon => stand_by(),
-            Standing::WhenIdle if number == 0 => stand_back(),
-            Standing::WhenIdle => {
-                let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-                let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
-                if set.is_err() {
-                    stand_back();
-                }
-            }
-        }
-    }
 }
 
 /// The work of a queue at one moment.
@@ -246,6 +211,8 @@ struct Queue {
     running_tokens: usize,
     /// Threads without work.
     idle: usize,
+    /// Micro-batches that threads of callers compute.
+    here: usize,
     /// A pass that they may help with.
     split: Option<Arc<Split>>,
     /// Tokens a second of one thread.
@@ -272,6 +239,7 @@ impl Pool {
             waiting_tokens: 0,
             running_tokens: 0,
             idle: 0,
+            here: 0,
             split: None,
             rate: RATE_AT_START,
             is_stopping: false,
@@ -312,31 +280,36 @@ impl Pool {
         Ok(())
     }
 
-    /// Computes a micro-batch on the calling thread, with the help of the pool's, when it is short and none of them has work: to wake one
-    /// and be woken by it takes long beside a short text.
-    pub(super) fn lead_here(&self, batch: &mut MicroBatch) -> Option<Embedded> {
+    /// Computes a micro-batch on the calling thread when none of the pool's has work: to wake one and be woken by it takes long beside
+    /// a short text. They help where that pays; the runtime is told when the calling thread is busy for longer than a moment.
+    pub(super) fn compute_here(&self, batch: &mut MicroBatch) -> Option<Embedded> {
         thread_local! {
-            static SCRATCH: RefCell<SplitScratch> = RefCell::new(SplitScratch::new());
+            static SCRATCH: RefCell<(Scratch, SplitScratch)> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
-        if !settings.splits || settings.threads < 2 || batch.tokens > SPLIT_TOKENS_MAX {
+        let split = if settings.threads < 2 { None } else { batch.split() };
+        if !settings.splits || (split.is_none() && !batch.is_short()) {
             return None;
         }
-        let split = batch.split()?;
         let mut queue = self.shared.lock();
-        if !queue.is_idle(settings.threads) {
+        if !queue.is_idle(settings.threads) || queue.here >= settings.threads.div_ceil(2) {
             return None;
         }
-        queue.split = Some(split.clone());
+        queue.split = split.clone();
         queue.running_tokens += batch.weight();
+        queue.here += 1;
         drop(queue);
-        let running = Running::new(&self.shared, std::slice::from_ref(batch));
-        Some(SCRATCH.with_borrow_mut(|scratch| self.shared.lead_split(&split, batch, running, scratch)))
-    }
-
-    /// Whether no thread has work.
-    pub(super) fn is_idle(&self) -> bool {
-        self.shared.lock().is_idle(self.shared.settings.threads)
+        let running = Running::new(&self.shared, std::slice::from_ref(batch)).here();
+        SCRATCH.with_borrow_mut(|(scratch, split_scratch)| match split {
+            Some(split) => {
+                Some(block_in_place(|| self.shared.lead_split(&split, batch, running, split_scratch)))
+            }
+            None => {
+                let waited = batch.begin();
+                let embeddings = self.shared.embed(std::slice::from_ref(batch), running, scratch)?.collect();
+                Some(Embedded { embeddings, waited })
+            }
+        })
     }
 
     pub(super) fn load(&self) -> Load {
@@ -403,8 +376,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do next; `None` when the threads shall end.
-    fn next(&self) -> Option<Work> {
+    /// What to do next; `None` when the threads shall end. A pass that the thread has `left` is none of it.
+    fn next(&self, left: &Weak<Split>) -> Option<Work> {
         let Settings { threads, splits, .. } = &self.settings;
         let (threads, splits) = (*threads, *splits);
         let mut queue = self.lock();
@@ -425,7 +398,9 @@ impl Shared {
             if !queue.waiting.is_empty() {
                 continue; // the callers of a whole share have left
             }
-            if let Some(split) = &queue.split {
+            if let Some(split) = &queue.split
+                && !std::ptr::eq(Arc::as_ptr(split), left.as_ptr())
+            {
                 return Some(Work::Help(split.clone()));
             }
             queue.idle += 1;
@@ -438,7 +413,12 @@ impl Shared {
     fn work(&self, number: usize) {
         self.settings.standing.take(number);
         let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
-        while let Some(work) = self.next() {
+        let mut left = Weak::new();
+        while let Some(work) = self.next(&left) {
+            left = match &work {
+                Work::Help(split) => Arc::downgrade(split),
+                Work::Compute(_) | Work::Lead(_) => Weak::new(),
+            };
             let run = AssertUnwindSafe(|| match work {
                 Work::Compute(batches) => self.compute(batches, &mut scratch),
                 Work::Lead(batch) => self.lead(batch, &mut scratch, &mut split_scratch),
@@ -452,23 +432,34 @@ impl Shared {
     }
 
     fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
-        let tokens = batches.iter().map(|batch| batch.tokens).sum();
         let running = Running::new(self, &batches);
         let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
-        let Some(first) = batches.first() else { return };
-        let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
-        self.settings.metrics.batch(sequences.len(), tokens);
-        let started = Instant::now();
-        let made = first.engine.compute(&sequences, self.settings.lane, scratch);
-        running.ends_after(started.elapsed());
-        let mut embeddings = match made {
-            Ok(embeddings) => embeddings.into_iter(),
-            Err(error) => return tracing::error!(%error, "a micro-batch failed; its callers hear `internal`"),
-        };
+        let Some(mut embeddings) = self.embed(&batches, running, scratch) else { return };
         for (batch, waited) in batches.into_iter().zip(waited) {
             let embeddings = embeddings.by_ref().take(batch.sequences.len()).collect();
             // a caller who has left is no concern of ours
             drop(batch.reply.send(Embedded { embeddings, waited }));
+        }
+    }
+
+    /// The rows of micro-batches of one engine, one behind the other; `None` when it fails, and then the log has the reason.
+    fn embed(
+        &self,
+        batches: &[MicroBatch],
+        running: Running<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<vec::IntoIter<Vec<f32>>> {
+        let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
+        self.settings.metrics.batch(sequences.len(), running.tokens);
+        let started = Instant::now();
+        let made = batches.first()?.engine.compute(&sequences, self.settings.lane, scratch);
+        running.ends_after(started.elapsed());
+        match made {
+            Ok(embeddings) => Some(embeddings.into_iter()),
+            Err(error) => {
+                tracing::error!(%error, "a micro-batch failed; its callers hear `internal`");
+                None
+            }
         }
     }
 
@@ -507,13 +498,20 @@ struct Running<'a> {
     tokens: usize,
     weight: usize,
     rate: Option<f64>,
+    /// By a thread that isn't the pool's.
+    is_here: bool,
 }
 
 impl<'a> Running<'a> {
     fn new(shared: &'a Shared, batches: &[MicroBatch]) -> Running<'a> {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
         let weight = batches.iter().map(MicroBatch::weight).sum();
-        Running { shared, tokens, weight, rate: None }
+        Running { shared, tokens, weight, rate: None, is_here: false }
+    }
+
+    fn here(mut self) -> Running<'a> {
+        self.is_here = true;
+        self
     }
 
     fn ends_after(mut self, time: Duration) {
@@ -525,6 +523,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.running_tokens -= self.weight;
+        queue.here -= usize::from(self.is_here);
         match self.rate {
             Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
             None => queue.split = None, // led, or ended by a panic

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::block_in_place;
 
 use super::cache::{Cache, Key};
 use super::input::Input;
 use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings, Standing};
+use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings};
+use super::standing::Standing;
 use super::turns::{Turns, may_block};
 use super::upstream::UpstreamError;
 use crate::config::table::Inference;
@@ -221,7 +221,7 @@ impl Scheduler {
         terms: Terms,
     ) -> Result<Embedded, InferenceError> {
         let engine = match &model.embedder {
-            Embedder::Local(model) => Engine::Local(model.clone()),
+            Embedder::Local(encoder) => Engine::Local(encoder.clone(), model.token_time),
             Embedder::Onnx(model) => Engine::Onnx(model.clone()),
             Embedder::Upstream(upstream) => {
                 let texts = inputs.into_iter().map(Input::into_text).collect();
@@ -258,9 +258,8 @@ impl Scheduler {
                 let tokens = batches.iter().map(|batch| batch.tokens).sum();
                 batches.iter_mut().for_each(queued);
                 if may_block()
-                    && self.0.interactive.is_idle()
                     && let [batch] = &mut *batches
-                    && let Some(made) = block_in_place(|| self.0.interactive.lead_here(batch))
+                    && let Some(made) = self.0.interactive.compute_here(batch)
                 {
                     return Ok(made);
                 }

@@ -10,10 +10,14 @@ use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, block_in_place};
 
-use super::pool::stand_by;
+use super::standing::stand_by;
 
 /// So many searches may wait for each turn however long they take: a search that takes long itself may wait long.
 const WAITING_PER_TURN: usize = 4;
+
+/// A search that takes no longer, about, keeps its thread without telling the runtime, which would wake another one for what may come
+/// meanwhile.
+const SHORT_MICROS: u64 = 1_000;
 
 /// The newest search decides one part in so many of what a search is expected to take.
 const NEWEST: u64 = 10;
@@ -79,6 +83,7 @@ impl Turns {
         let is_alone =
             self.places.available_permits() + 1 == self.count && self.waiting.load(Ordering::Relaxed) == 0;
         let done = match is_alone && may_block() {
+            true if self.mean_micros.load(Ordering::Relaxed) <= SHORT_MICROS => Ok(work()),
             true => Ok(block_in_place(work)),
             false => self.threads.spawn_blocking(work).await,
         };
