@@ -20,6 +20,8 @@ pub struct Scratch {
     wide: AlignedVec<f32>,
     attention: AlignedVec<f32>,
     rounded: Rounded,
+    /// Called before each layer.
+    pause: fn(),
 }
 
 /// The rows that a product reads, in the number format that it reads them in, if that isn't floats.
@@ -54,7 +56,13 @@ impl Scratch {
             wide: empty(),
             attention: empty(),
             rounded: Rounded::default(),
+            pause: || (),
         }
+    }
+
+    /// The same, and `pause` is called before each layer of a pass: a good moment to let others have the core.
+    pub fn pausing(self, pause: fn()) -> Scratch {
+        Scratch { pause, ..self }
     }
 
     /// Bytes that it takes.
@@ -93,6 +101,7 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
 
     pass.look_up(&mut scratch.hidden);
     for layer in &model.weights.layout.layers {
+        (scratch.pause)();
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::Deserialize;
 use weir_encoder::{EncodedPair, Model, Pooling, Precision, Scratch};
 use weir_kernels::Kernels;
@@ -453,4 +455,19 @@ fn a_prefix_before_the_names_of_tensors_makes_no_difference() {
     let ids = plain.tokenizer().encode("A weir is a low dam across a river.").ids;
     assert_eq!((plain.info().labels.len(), with_head.info().labels.len()), (0, 1));
     assert_eq!(bits(&embed(&plain, &[&ids])), bits(&embed(&with_head, &[&ids])));
+}
+
+#[test]
+fn others_may_have_the_core_before_each_layer() {
+    static PAUSES: AtomicUsize = AtomicUsize::new(0);
+    fn pause() {
+        PAUSES.fetch_add(1, Ordering::Relaxed);
+    }
+    let model = model("bert", Precision::F32);
+    let (mut without, mut with) = (vec![0.0; model.info().dimension], vec![0.0; model.info().dimension]);
+    model.embed(&[&[2, 3, 4]], &mut Scratch::new(), &mut without);
+    assert_eq!(PAUSES.load(Ordering::Relaxed), 0);
+    model.embed(&[&[2, 3, 4]], &mut Scratch::new().pausing(pause), &mut with);
+    assert_eq!(PAUSES.load(Ordering::Relaxed), model.info().layers);
+    assert_eq!(with, without);
 }

@@ -287,28 +287,26 @@ impl Pool {
             static SCRATCH: RefCell<(Scratch, SplitScratch)> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
-        let split = if settings.threads < 2 { None } else { batch.split() };
-        if !settings.splits || (split.is_none() && !batch.is_short()) {
+        let can_split = settings.threads > 1 && batch.tokens <= SPLIT_TOKENS_MAX;
+        if !settings.splits || !(batch.is_short() || can_split) {
             return None;
         }
         let mut queue = self.shared.lock();
         if !queue.is_idle(settings.threads) || queue.here >= settings.threads.div_ceil(2) {
             return None;
         }
-        queue.split = split.clone();
         queue.running_tokens += batch.weight();
         queue.here += 1;
         drop(queue);
         let running = Running::new(&self.shared, std::slice::from_ref(batch)).here();
-        SCRATCH.with_borrow_mut(|(scratch, split_scratch)| match split {
-            Some(split) => {
-                Some(block_in_place(|| self.shared.lead_split(&split, batch, running, split_scratch)))
-            }
-            None => {
+        SCRATCH.with_borrow_mut(|(scratch, split_scratch)| {
+            if batch.is_short() {
                 let waited = batch.begin();
                 let embeddings = self.shared.embed(std::slice::from_ref(batch), running, scratch)?.collect();
-                Some(Embedded { embeddings, waited })
+                return Some(Embedded { embeddings, waited });
             }
+            let split = batch.split()?;
+            Some(block_in_place(|| self.shared.lead_split(split, batch, running, split_scratch)))
         })
     }
 
@@ -412,7 +410,7 @@ impl Shared {
     /// What each thread does.
     fn work(&self, number: usize) {
         self.settings.standing.take(number);
-        let (mut scratch, mut split_scratch) = (Scratch::new(), SplitScratch::new());
+        let (mut scratch, mut split_scratch) = (giving_way(), SplitScratch::new());
         let mut left = Weak::new();
         while let Some(work) = self.next(&left) {
             left = match &work {
@@ -426,7 +424,7 @@ impl Shared {
             });
             if catch_unwind(run).is_err() {
                 tracing::error!("a micro-batch panicked; its callers hear `internal`");
-                (scratch, split_scratch) = (Scratch::new(), SplitScratch::new());
+                (scratch, split_scratch) = (giving_way(), SplitScratch::new());
             }
         }
     }
@@ -469,19 +467,19 @@ impl Shared {
             return self.compute(vec![batch], scratch);
         };
         let running = Running::new(self, std::slice::from_ref(&batch));
-        self.lock().split = Some(split.clone());
-        let made = self.lead_split(&split, &mut batch, running, split_scratch);
+        let made = self.lead_split(split, &mut batch, running, split_scratch);
         drop(batch.reply.send(made));
     }
 
     /// Leads a pass that threads without work can see.
     fn lead_split(
         &self,
-        split: &Split,
+        split: Arc<Split>,
         batch: &mut MicroBatch,
         running: Running<'_>,
         scratch: &mut SplitScratch,
     ) -> Embedded {
+        self.lock().split = Some(split.clone());
         self.work_came.notify_all();
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
@@ -490,6 +488,12 @@ impl Shared {
         let width = out.len() / batch.sequences.len().max(1);
         Embedded { embeddings: out.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(), waited }
     }
+}
+
+/// Working memory of a thread that offers its core to others at every layer, so that who answers requests, or refuses them, need not wait
+/// until the system takes it away.
+fn giving_way() -> Scratch {
+    Scratch::new().pausing(std::thread::yield_now)
 }
 
 /// Tokens that are being computed, until it is dropped.
@@ -530,3 +534,6 @@ impl Drop for Running<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
