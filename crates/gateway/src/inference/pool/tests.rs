@@ -1,5 +1,5 @@
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 
 use weir_encoder::{Kernels, Precision};
 
@@ -38,7 +38,7 @@ fn a_helper_that_gave_up_is_not_handed_the_same_pass_again() {
     let (left, other) = (split(2000), split(3000));
     shared.lock().split = Some(left.clone());
     assert!(matches!(shared.next(&Weak::new()), Some(Work::Help(helped)) if Arc::ptr_eq(&helped, &left)));
-    let (send, receive) = channel();
+    let (send, receive) = sync_channel(1);
     std::thread::scope(|scope| {
         scope.spawn(|| send.send(shared.next(&Arc::downgrade(&left)).is_some()).unwrap());
         while shared.lock().idle == 0 {
