@@ -20,20 +20,22 @@ impl Search<'_> {
     pub(super) fn legs(&mut self, depth: usize) -> Result<Legs, IndexError> {
         let mode = self.request.mode;
         let is_both = mode == Mode::Hybrid && threads::share(self.snapshot.chunks() as usize);
-        let (lexical, dense) = if is_both {
-            rayon::join(|| self.timed_lexical(depth), || self.timed_dense(depth))
+        let none = || (Ok(Vec::new()), Duration::default());
+        let (mut lexical, mut dense) = (none(), none());
+        if is_both {
+            // this thread begins at once, and only the longer leg waits for one that has to wake
+            lexical = rayon::in_place_scope(|threads| {
+                threads.spawn(|_| dense = self.timed_dense(depth));
+                self.timed_lexical(depth)
+            });
         } else {
-            let no_time = Duration::default();
-            let lexical = match mode {
-                Mode::Dense => (Ok(Vec::new()), no_time),
-                Mode::Hybrid | Mode::Lexical => self.timed_lexical(depth),
-            };
-            let dense = match mode {
-                Mode::Lexical => (Ok(Vec::new()), no_time),
-                Mode::Hybrid | Mode::Dense => self.timed_dense(depth),
-            };
-            (lexical, dense)
-        };
+            if mode != Mode::Dense {
+                lexical = self.timed_lexical(depth);
+            }
+            if mode != Mode::Lexical {
+                dense = self.timed_dense(depth);
+            }
+        }
         self.timings.lexical += lexical.1;
         self.timings.dense += dense.1;
         Ok(Legs { lexical: lexical.0?, dense: dense.0? })
