@@ -70,6 +70,21 @@ impl Mapped {
         map_prefix(path, &file, length)
     }
 
+    /// The same for a file that is read all the time: in large pages where the system can, so that few entries of page tables stand for
+    /// all of it. Processes that map the file share them. What is in the system's cache already stays as it is there: see [`uncache`].
+    ///
+    /// # Errors
+    /// As [`Mapped::open`].
+    pub fn open_in_large_pages(path: impl AsRef<Path>) -> Result<Mapped, MappedError> {
+        let mapped = Mapped::open(path)?;
+        // a system, or a file system, without large pages refuses, and small ones do
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &mapped.map {
+            map.advise(memmap2::Advice::HugePage).ok();
+        }
+        Ok(mapped)
+    }
+
     /// Maps exactly the first `len` bytes; 0 is allowed and maps nothing, but the file has to be there.
     ///
     /// # Errors
@@ -128,6 +143,16 @@ impl Deref for Mapped {
     }
 }
 
+/// Asks the system to drop what its cache holds of a file that was written and synced: what is written lies there in small pages, and is
+/// read again in pages of the size that its reader wants.
+pub fn uncache(file: &File) {
+    // nothing but speed depends on it
+    #[cfg(target_os = "linux")]
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).ok();
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+}
+
 fn open_file(path: &Path) -> Result<(File, u64), MappedError> {
     let unreadable = |source| MappedError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;
@@ -165,6 +190,19 @@ mod tests {
         let mapped = Mapped::open(&path).unwrap();
         assert_eq!(&mapped[..], b"123456789");
         assert_eq!(mapped.path(), path);
+    }
+
+    #[test]
+    fn large_pages_show_the_same_bytes_also_after_the_cache_was_dropped() {
+        let bytes: Vec<u8> = (0..2 * LARGE_PAGE_BYTES + 5).map(|i| (i / 7) as u8).collect();
+        let (_folder, path) = file_with(&bytes);
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        uncache(&file);
+        for _ in 0..2 {
+            assert!(Mapped::open_in_large_pages(&path).unwrap()[..] == bytes);
+        }
+        assert!(Mapped::open(&path).unwrap()[..] == bytes);
     }
 
     #[test]

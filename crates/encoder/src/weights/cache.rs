@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use weir_kernels::{AlignedVec, Kernels};
-use weir_mapped::Mapped;
+use weir_mapped::{Mapped, uncache};
 
 use super::layout::Layout;
 use super::pack::pack;
@@ -133,7 +133,7 @@ fn stamps(folder: &Path) -> io::Result<Vec<Stamp>> {
 
 /// The mapped file and its header, if it is whole.
 fn open(path: &Path) -> Option<(Mapped, Header)> {
-    let file = Mapped::open(path).ok()?;
+    let file = Mapped::open_in_large_pages(path).ok()?;
     let head = file.get(..HEADER)?.strip_prefix(MAGIC)?;
     let header: Header = serde_json::from_slice(head).ok()?;
     let is_whole = file.len() == HEADER + header.len && crc32fast::hash(&file[HEADER..]) == header.crc32;
@@ -157,6 +157,7 @@ fn keep(path: &Path, header: impl FnOnce(u32) -> Header, block: &AlignedVec<u8>)
         file.write_all(&head)?;
         file.write_all(block)?;
         file.sync_all()?;
+        uncache(&file);
         std::fs::rename(&draft, path)
     };
     if let Err(error) = write() {
@@ -164,7 +165,7 @@ fn keep(path: &Path, header: impl FnOnce(u32) -> Header, block: &AlignedVec<u8>)
         let _ = std::fs::remove_file(&draft);
         return Err(error);
     }
-    Mapped::open(path).map_err(io::Error::other)
+    Mapped::open_in_large_pages(path).map_err(io::Error::other)
 }
 
 /// Hash over all files that decide an embedding, framed by name and length, the precision, and how it quantises.
