@@ -186,6 +186,13 @@ impl Report {
                 self.threads
             ));
         }
+        let fine: u64 = self.statuses.range(..400).map(|(_, times)| times.count).sum();
+        if self.requests_ok > fine {
+            warnings.push(
+                "refusals count as right, in every figure but those by status: a fast one makes the others look better"
+                    .to_owned(),
+            );
+        }
         for pid in self.server.iter().flat_map(|server| &server.ended) {
             warnings.push(format!("process {pid} ended during the run: its figures are incomplete"));
         }
@@ -413,6 +420,18 @@ pub(crate) mod tests {
         for key in ["late_ms_p99", "rate_target_per_s", "requests_queued"] {
             assert!(keys(Load::Rate { per_second: 50.0 }).contains(key), "{key}");
         }
+    }
+
+    #[test]
+    fn refusals_that_count_as_right_are_warned_about() {
+        let mut report = report(Load::Closed);
+        assert_eq!(report.find_warnings(), Vec::<String>::new());
+        report.requests_ok += 1;
+        assert!(
+            report.find_warnings()[0].starts_with("refusals count as right"),
+            "{:?}",
+            report.find_warnings()
+        );
     }
 
     #[test]

@@ -12,15 +12,11 @@ impl Report {
         if let Some(lateness) = &self.lateness {
             lines.push(format!("  {:<11}{}", "response", self.latency.render()));
             lines.push(format!("  {:<11}{}", "service", self.service.render()));
+            lines.extend(self.render_statuses());
             lines.push(format!("  {:<11}{}", "own delay", lateness.late.render()));
         } else {
             lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
-        }
-        if self.statuses.len() > 1 {
-            let row = |(status, times): (&u16, &Latency)| {
-                format!("  {:<11}{}", format!("of {status}"), times.render())
-            };
-            lines.extend(self.statuses.iter().map(row));
+            lines.extend(self.render_statuses());
         }
         lines.push(String::new());
         lines.push(self.render_requests());
@@ -50,6 +46,15 @@ impl Report {
             "{}\n  {how}, {} connections, {:.2} s: {:.1} requests/s",
             self.url, self.concurrency, self.duration_s, self.requests_per_s
         )
+    }
+
+    /// The service times of each status, where they are not those of all right answers.
+    fn render_statuses(&self) -> impl Iterator<Item = String> {
+        let differs = self.statuses.len() > 1 || self.has_failures();
+        let row = |(status, times): (&u16, &Latency)| {
+            format!("  {:<11}{}", format!("  of {status}"), times.render())
+        };
+        self.statuses.iter().filter(move |_| differs).map(row)
     }
 
     fn render_requests(&self) -> String {

@@ -4,12 +4,16 @@ use super::{CONDITIONS_MAX, DEPTH_MAX, LIST_VALUES_MAX};
 
 /// A filter that can't be used, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("filter, at `{pointer}`: {problem}")]
+#[error("{}: {problem}", place(pointer))]
 pub struct FilterError {
     /// JSON pointer (RFC 6901) to the place at fault; empty for the whole filter.
     pub pointer: String,
     /// What is wrong there, and what to do.
     pub problem: FilterProblem,
+}
+
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { "filter".to_owned() } else { format!("filter, at `{pointer}`") }
 }
 
 /// What is wrong with a filter.

@@ -306,7 +306,7 @@ fn messages_name_the_place_and_the_remedy() {
     );
     check_message(
         "{",
-        "filter, at ``: this is not JSON (EOF while parsing an object at line 1 column 1): give an object such as {\"year\": 2020}",
+        "filter: this is not JSON (EOF while parsing an object at line 1 column 1): give an object such as {\"year\": 2020}",
     );
     let long = "k".repeat(1 << 20);
     let error = Filter::parse(&json!({long: {}})).expect_err("no operator");
