@@ -154,13 +154,14 @@ impl MicroBatch {
         matches!(self.engine, Engine::Local(_, token_time) if token_time * self.tokens as u32 <= SHORT)
     }
 
-    /// A pass over it that several threads can share; `None` when it is not of our encoder, of a model that can't be shared, too long
-    /// for that or too short.
+    /// Whether several threads compute it sooner than one, if its model can be shared.
+    fn gains_by_split(&self) -> bool {
+        matches!(self.engine, Engine::Local(..)) && self.tokens <= SPLIT_TOKENS_MAX && !self.is_short()
+    }
+
+    /// A pass over it that several threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
     fn split(&self) -> Option<Arc<Split>> {
         let Engine::Local(model, _) = &self.engine else { return None };
-        if self.tokens > SPLIT_TOKENS_MAX || self.is_short() {
-            return None;
-        }
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
         Split::new(model.clone(), ids).map(Arc::new)
     }
@@ -287,8 +288,8 @@ impl Pool {
             static SCRATCH: RefCell<(Scratch, SplitScratch)> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
-        let can_split = settings.threads > 1 && batch.tokens <= SPLIT_TOKENS_MAX;
-        if !settings.splits || !(batch.is_short() || can_split) {
+        let gains_by_split = settings.threads > 1 && batch.gains_by_split();
+        if !settings.splits || !(batch.is_short() || gains_by_split) {
             return None;
         }
         let mut queue = self.shared.lock();
@@ -385,8 +386,8 @@ impl Shared {
             }
             let mut batches = queue.take(threads);
             let is_alone = queue.waiting.is_empty() && queue.split.is_none() && batches.len() == 1;
-            if let Some(batch) = batches
-                .pop_if(|batch| splits && is_alone && queue.idle > 0 && batch.tokens <= SPLIT_TOKENS_MAX)
+            if let Some(batch) =
+                batches.pop_if(|batch| splits && is_alone && queue.idle > 0 && batch.gains_by_split())
             {
                 return Some(Work::Lead(batch));
             }
