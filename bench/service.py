@@ -1,6 +1,6 @@
 """What the service costs beside its work: the time from start to `/readyz`, resident memory, and small embedding requests.
 
-1. Starts with packed weights present and files in the page cache, nine times: the median of the time to `/readyz`, and RSS then.
+1. Starts with packed weights present and files in the page cache, nine times: the median of the time to `/readyz`, and RSS a second later.
 2. `POST /v1/embeddings` with one text of ten tokens, concurrency 16, the generator on the same cores; every text embedded anew.
 3. One request of 2,048 texts of the model's full length: RSS before and at its highest.
 """
@@ -105,7 +105,7 @@ def main() -> int:
         starts, sizes = [], []
         for _ in range(STARTS):
             server, seconds = start(folder)
-            time.sleep(0.5)
+            time.sleep(1)
             starts.append(seconds * 1e3)
             sizes.append(rss_mib(server.pid))
             stop(server)

@@ -7,6 +7,11 @@ use clap::Parser;
 use weir_gateway::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
 use weir_gateway::config::Environment;
 
+/// What a request allocates is often freed by another thread, over which the system's allocator has its threads wait for each other.
+/// `.cargo/config.toml` sets it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let environment = Environment::of_process();
