@@ -18,7 +18,7 @@ use weir_store::Store;
 use crate::collections::{CollectionError, Collections};
 use crate::config::Config;
 use crate::http::{self, Door, Gateway};
-use crate::inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
+use crate::inference::{Coalescing, Memory, Models, Scheduler, Turns, search_threads, stand_back};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
 
@@ -74,7 +74,13 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     crate::logging::start(&config.log);
-    let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
+    let coalescing = Coalescing::new();
+    let resting = coalescing.clone();
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_park(move || resting.rest())
+        .build()
+        .map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
         .enable_all()
         .worker_threads(BACKGROUND_THREADS)
@@ -85,10 +91,15 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let searching = search_threads(cores).map_err(ServeError::Start)?;
     let turns = Turns::new(cores, searching.handle().clone());
-    runtime.block_on(serve(config, background.handle().clone(), turns))
+    runtime.block_on(serve(config, background.handle().clone(), turns, coalescing))
 }
 
-async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), ServeError> {
+async fn serve(
+    config: Config,
+    background: Handle,
+    turns: Turns,
+    coalescing: Coalescing,
+) -> Result<(), ServeError> {
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
@@ -103,8 +114,8 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = Memory::new(&config.inference, &models)?;
-    let scheduler =
-        Scheduler::start(&config.inference, turns, memory, metrics.clone()).map_err(ServeError::Start)?;
+    let scheduler = Scheduler::start(&config.inference, turns, memory, coalescing, metrics.clone())
+        .map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),

@@ -92,7 +92,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Who calls, put there by [`super::layers::caller`].
+/// Who calls, put there by [`super::layers::around`].
 pub(super) struct CallerOf(pub Arc<Caller>);
 
 impl<S: Send + Sync> FromRequestParts<S> for CallerOf {

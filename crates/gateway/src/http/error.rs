@@ -1,19 +1,16 @@
 //! How a failure becomes a reply.
 //!
-//! A handler returns an [`ApiError`]. It is rendered in one place, [`render`], which knows the request: its id, whose API
+//! A handler returns an [`ApiError`]. It is rendered in one place, [`Style::write`], which knows the request: its id, whose API
 //! its route imitates, and what the caller accepts.
 
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use weir_api::{Code, Invalid, Problem, ProblemItem};
 
 use super::dialect::Dialect;
-use super::layers::RequestId;
 use crate::collections::CollectionError;
 use crate::inference::{InferenceError, Models, NoPlace, UpstreamError};
 
@@ -219,7 +216,7 @@ fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl IntoResponse for ApiError {
-    /// The status alone; [`render`] writes the body.
+    /// The status alone; [`Style::write`] makes the body.
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.invalid.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -227,17 +224,6 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(self);
         response
     }
-}
-
-/// The layer that writes the bodies of errors.
-pub(super) async fn render(request: Request, next: Next) -> Response {
-    let id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
-    let style = Style::of(request.uri().path(), request.headers());
-    let mut response = next.run(request).await;
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        style.write(error, id.as_deref(), &mut response);
-    }
-    response
 }
 
 /// How the errors of a request are written.

@@ -1,4 +1,4 @@
-//! What happens to every request around its handler, outermost first as listed in [`super::router`].
+//! What happens to every request around its handler.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use weir_api::Code;
 use weir_policy::Caller;
 
 use super::Gateway;
-use super::error::ApiError;
+use super::error::{ApiError, Style};
 
 /// The name of a request in reply, error body and log.
 #[derive(Debug, Clone)]
@@ -28,13 +28,31 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longer ids of callers are replaced.
 const REQUEST_ID_BYTES_MAX: usize = 512;
 
-/// Takes the caller's request id or makes one, answers it, and opens the log's span.
-pub(super) async fn request_id(mut request: Request, next: Next) -> Response {
+/// Everything around a handler, from the outside in: the request's id and the log's span; counting; the rendering of errors; whether the
+/// request comes by a name and from a page that are ours; who calls; the deadline; hearing out a refused caller. One function, because
+/// each layer of a router's own costs as much as all of these.
+pub(super) async fn around(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let id = id_of(request.headers());
-    request.extensions_mut().insert(RequestId(id.clone()));
     let span = tracing::info_span!("request", id = %id);
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = observed(&gateway, request, next, &id).instrument(span).await;
     name(&mut response, &id);
+    response
+}
+
+/// Counts and logs the request, by the route's pattern and never by its path.
+async fn observed(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let method = method_label(request.method());
+    let style = Style::of(request.uri().path(), request.headers());
+    let mut response = match stranger(gateway, &request) {
+        Some(error) => error.into_response(),
+        None => in_time(gateway, request, next, id).await,
+    };
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        style.write(error, Some(id), &mut response);
+    }
+    count(gateway, route.as_ref().map_or("none", MatchedPath::as_str), method, &response, started);
     response
 }
 
@@ -55,17 +73,6 @@ pub(super) fn name(response: &mut Response, id: &str) {
     if let Ok(value) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-}
-
-/// Counts and logs the request, by the route's pattern and never by its path.
-pub(super) async fn observe(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let route =
-        request.extensions().get::<MatchedPath>().map_or_else(|| "none".into(), |p| Arc::from(p.as_str()));
-    let method = method_label(request.method());
-    let response = next.run(request).await;
-    count(&gateway, &route, method, &response, started);
-    response
 }
 
 /// Counts and logs a request that was answered.
@@ -96,16 +103,11 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 
 /// Refuses calls by a name or from a web page that is not ours: any page that somebody visits can reach a loopback address,
 /// by its own address (then `Origin` names the page) or by a name that it points there (then `Host` names it).
-pub(super) async fn known_host(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+fn stranger(gateway: &Gateway, request: &Request) -> Option<ApiError> {
     let server = &gateway.config.server;
-    let stranger = if server.insecure_no_auth { None } else { stranger(&request, &server.allowed_hosts) };
-    match stranger {
-        Some(error) => error.into_response(),
-        None => next.run(request).await,
+    if server.insecure_no_auth {
+        return None;
     }
-}
-
-fn stranger(request: &Request, allowed: &str) -> Option<ApiError> {
     let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = request.uri().host().or_else(|| text(header::HOST).map(host_of));
     let page =
@@ -114,7 +116,7 @@ fn stranger(request: &Request, allowed: &str) -> Option<ApiError> {
     let (name, what) = named
         .into_iter()
         .filter_map(|(name, what)| Some((name?, what)))
-        .find(|(name, _)| !is_known(name, allowed))?;
+        .find(|(name, _)| !is_known(name, &server.allowed_hosts))?;
     let message = format!("a call {what} `{}` is not allowed", name.escape_debug());
     Some(ApiError::new(Code::HostNotAllowed, message))
 }
@@ -138,21 +140,19 @@ fn is_known(host: &str, allowed: &str) -> bool {
         || allowed.any(|name| name == "*" || name.eq_ignore_ascii_case(host))
 }
 
-/// Says who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
-pub(super) async fn caller(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Arc::new(Caller::all_powerful()));
-    next.run(request).await
-}
-
 /// When a request is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
-/// Ends a request that takes longer than its deadline; what its handler was doing is dropped.
-pub(super) async fn deadline(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
+/// Says who calls, and ends a request that takes longer than its deadline; what its handler was doing is dropped. Until there are API keys
+/// everybody is the operator, which is why only loopback may listen.
+async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
     let limit = gateway.deadline();
-    request.extensions_mut().insert(Deadline(Instant::now() + limit));
-    match tokio::time::timeout(limit, next.run(request)).await {
+    let extensions = request.extensions_mut();
+    extensions.insert(RequestId(id.clone()));
+    extensions.insert(Arc::new(Caller::all_powerful()));
+    extensions.insert(Deadline(Instant::now() + limit));
+    match tokio::time::timeout(limit, heard_out(request, next)).await {
         Ok(response) => response,
         Err(_) => {
             let message = format!("there was no answer within {} ms", limit.as_millis());
@@ -166,7 +166,7 @@ const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a refused request's body to its end before the refusal goes out. Most callers listen only when they have sent
 /// everything, and closing a connection on which they still send loses the answer.
-pub(super) async fn hear_out(request: Request, next: Next) -> Response {
+async fn heard_out(request: Request, next: Next) -> Response {
     let waits_to_be_asked = request.headers().contains_key(header::EXPECT);
     if request.body().is_end_stream() || waits_to_be_asked {
         return next.run(request).await;
@@ -187,7 +187,7 @@ pub(super) async fn read_out(body: impl Stream<Item = Result<Bytes, axum::Error>
     drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
 }
 
-/// A body that the handler reads from, and after it [`hear_out`].
+/// A body that the handler reads from, and after it [`heard_out`].
 #[derive(Clone)]
 struct SharedBody(Arc<Mutex<BodyDataStream>>);
 

@@ -23,8 +23,7 @@ mod vectors;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::{Router, http};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -128,6 +127,7 @@ impl Gateway {
             "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
             wait.as_millis()
         );
+        self.scheduler.coalescing().refused();
         Err(ApiError::overloaded(message, wait))
     }
 
@@ -157,9 +157,8 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Every route and every layer, in order.
 ///
-/// A request passes, from the outside in: the [`Door`], which turns away what can't be answered in time; its id and the log's span; counting; the rendering of errors; whether it
-/// comes by a name and from a page that are ours; who calls; the deadline; hearing out a refused caller; then its handler, which reads the body up to the route's limit, checks it, and
-/// takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
+/// A request passes, from the outside in: the [`Door`], which turns away what can't be answered in time; what is [around](layers::around)
+/// every handler; then its handler, which reads the body up to the route's limit, checks it, and takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
 /// way and touch neither model nor disk.
 pub fn router(gateway: Gateway) -> Door {
     let routes = Router::new()
@@ -200,14 +199,7 @@ pub fn router(gateway: Gateway) -> Door {
         .route("/docs", get(openapi::page))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(DefaultBodyLimit::disable()) // handlers read bodies themselves, each up to its own limit
-        .layer(from_fn(layers::hear_out))
-        .layer(from_fn_with_state(gateway.clone(), layers::deadline))
-        .layer(from_fn(layers::caller))
-        .layer(from_fn_with_state(gateway.clone(), layers::known_host))
-        .layer(from_fn(error::render))
-        .layer(from_fn_with_state(gateway.clone(), layers::observe))
-        .layer(from_fn(layers::request_id))
+        .layer(from_fn_with_state(gateway.clone(), layers::around))
         .with_state(gateway.clone());
     Door::new(gateway, routes)
 }

@@ -1,6 +1,8 @@
 //! Where embeddings are made, and texts scored: the models that are served, and the scheduler that owns the cores.
 
+mod admission;
 mod cache;
+mod coalescing;
 mod estimate;
 mod input;
 mod likeness;
@@ -14,6 +16,7 @@ mod standing;
 mod turns;
 mod upstream;
 
+pub use coalescing::Coalescing;
 pub use input::{Input, Truncation};
 pub use memory::{Memory, MemoryError, NoPlace, Place};
 pub(crate) use models::scale_to_length_one;

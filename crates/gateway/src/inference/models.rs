@@ -169,9 +169,9 @@ impl Models {
         self.rerankers.iter().find(|model| is_called(name, &model.id, &model.alias))
     }
 
-    /// Whether every model's embeddings wait for the threads of this process.
+    /// Whether every model [is local](LoadedModel::is_local).
     pub fn are_local(&self) -> bool {
-        self.iter().all(|model| matches!(model.embedder, Embedder::Local(_) | Embedder::Onnx(_)))
+        self.iter().all(|model| model.is_local())
     }
 
     /// Every model that embeds.
@@ -310,6 +310,11 @@ pub(crate) fn scale_to_length_one(embedding: &mut [f32]) {
 }
 
 impl LoadedModel {
+    /// Whether its embeddings wait for the threads of this process.
+    pub fn is_local(&self) -> bool {
+        matches!(self.embedder, Embedder::Local(_) | Embedder::Onnx(_))
+    }
+
     /// The tokenizer; `None` where tokens are not made here, or words are as good.
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         match &self.embedder {

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::admission::Admission;
 use super::cache::{Cache, Key};
+use super::coalescing::Coalescing;
 use super::input::Input;
 use super::memory::Memory;
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Engine, Load, MicroBatch, Pool, Sequence, Settings};
+use super::pool::{Engine, MicroBatch, Pool, Sequence, Settings};
 use super::standing::Standing;
 use super::turns::{Turns, may_block};
 use super::upstream::UpstreamError;
@@ -90,7 +92,7 @@ pub enum InferenceError {
     },
     /// What waits in the lane takes longer than it may.
     #[error(
-        "a text would wait {} ms to be embedded; the limit `inference.queue_wait_ms_max` is {}",
+        "a text would wait {} ms to be embedded, and may wait {} ms: `inference.queue_wait_ms_max`, or less while many are refused",
         wait.as_millis(), limit.as_millis()
     )]
     TooLong {
@@ -124,7 +126,8 @@ struct Parts {
     rescoring: Rescoring,
     memory: Memory,
     queue_tokens_max: usize,
-    queue_wait_max: Duration,
+    admission: Admission,
+    coalescing: Coalescing,
 }
 
 impl Scheduler {
@@ -136,6 +139,7 @@ impl Scheduler {
         settings: &Inference,
         turns: Turns,
         memory: Memory,
+        coalescing: Coalescing,
         metrics: Metrics,
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
@@ -158,6 +162,7 @@ impl Scheduler {
         })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
+        let admission = Admission::new(queue_tokens_max, queue_wait_max, coalescing.clone());
         let cache = Cache::new(settings.cache_bytes_max);
         Ok(Scheduler(Arc::new(Parts {
             interactive,
@@ -169,7 +174,8 @@ impl Scheduler {
             rescoring: Rescoring::of(threads.saturating_sub(1).max(1)),
             memory,
             queue_tokens_max,
-            queue_wait_max,
+            admission,
+            coalescing,
         })))
     }
 
@@ -263,7 +269,7 @@ impl Scheduler {
                 {
                     return Ok(made);
                 }
-                let admit = |load| self.0.admit(load, tokens);
+                let admit = |load| self.0.admission.admit(load, tokens);
                 self.0.interactive.push(batches, InferenceError::Stopping, admit)?;
             }
             Lane::Bulk => {
@@ -340,7 +346,17 @@ impl Scheduler {
     /// Why the interactive lane would refuse every text that came now, known ones included.
     pub fn refuses(&self, caching: Caching) -> Option<InferenceError> {
         let may_know = caching == Caching::On && self.0.cache.is_on();
-        if may_know { None } else { self.0.admit(self.0.interactive.load(), 1).err() }
+        if may_know { None } else { self.0.admission.check(self.0.interactive.load(), 1).err() }
+    }
+
+    /// Whether the interactive lane refuses most of what comes.
+    pub fn is_overrun(&self) -> bool {
+        self.0.admission.is_overrun()
+    }
+
+    /// What is told of requests that are refused for want of cores.
+    pub fn coalescing(&self) -> &Coalescing {
+        &self.0.coalescing
     }
 
     /// Tokens that wait in the interactive lane.
@@ -366,21 +382,6 @@ impl Scheduler {
 impl Parts {
     fn why_no_reply(&self) -> InferenceError {
         if self.bulk_room.is_closed() { InferenceError::Stopping } else { InferenceError::Failed }
-    }
-
-    /// Whether the interactive lane takes more tokens. An empty queue takes any number.
-    fn admit(&self, load: Load, tokens: usize) -> Result<(), InferenceError> {
-        let Load { waiting: queued, wait } = load;
-        if queued == 0 {
-            return Ok(());
-        }
-        if queued + tokens > self.queue_tokens_max {
-            return Err(InferenceError::TooMany { queued, limit: self.queue_tokens_max });
-        }
-        if wait > self.queue_wait_max {
-            return Err(InferenceError::TooLong { wait, limit: self.queue_wait_max });
-        }
-        Ok(())
     }
 }
 

@@ -98,6 +98,25 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
 }
 
 #[test]
+fn searches_are_refused_where_most_embeddings_are() {
+    let model = in_repository("models/all-MiniLM-L6-v2");
+    let gateway = Gateway::start_with(&[
+        ("WEIR_MODEL", model.to_str().unwrap()),
+        ("WEIR_INFERENCE_THREADS", "1"),
+        ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+    ]);
+    gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
+    let refused = gateway.first_refusal(16, "/v1/search", &json!({"query": "weir ".repeat(200)}));
+    let problem = check_error(&refused, "overloaded", "a search too many");
+    assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
+    assert_eq!(refused.header("retry-after"), "1");
+    let metrics = gateway.send("GET", "/metrics", None).text;
+    assert!(metrics.contains("weir_search_degraded_total{reason=\"embedding_overloaded\"}"), "{metrics}");
+    assert_eq!(gateway.search("low dam", "lexical").len(), 1, "which needs no embedding");
+}
+
+#[test]
 fn ingest_bodies_beyond_the_memory_for_them_are_told_to_come_again() {
     const LIMIT: usize = 1 << 20;
     let gateway = Gateway::start_with(&[("WEIR_LIMITS_INGEST_BODY_BYTES_MAX", &LIMIT.to_string())]);

@@ -192,7 +192,7 @@ fn demand_24_a_search_that_the_embedder_refuses_answers_by_words_and_says_so() {
                 let client = crate::support::client::Client::new(&gateway.weir.url);
                 while degraded.lock().unwrap().is_none() && started.elapsed().as_secs() < 30 {
                     let (status, reply) = client.try_post("/v1/search", &body).unwrap();
-                    assert_eq!(status, 200, "{reply}");
+                    assert!(status == 200 || degraded.lock().unwrap().is_some(), "{reply}");
                     if reply["degraded"] == true {
                         *degraded.lock().unwrap() = Some(reply);
                     }

@@ -11,7 +11,8 @@ use tokio::runtime::{Builder, Runtime};
 use weir_encoder::Kernels;
 use weir_gateway::config::{Config, Environment, Flags, load};
 use weir_gateway::inference::{
-    Caching, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms, Turns, search_threads,
+    Caching, Coalescing, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms, Turns,
+    search_threads,
 };
 use weir_gateway::metrics::Metrics;
 
@@ -54,7 +55,8 @@ impl Line {
         let memory = Memory::new(&config.inference, &models).unwrap();
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
-        let scheduler = Scheduler::start(&config.inference, turns, memory, metrics.clone()).unwrap();
+        let scheduler =
+            Scheduler::start(&config.inference, turns, memory, Coalescing::new(), metrics.clone()).unwrap();
         Line { models, scheduler, metrics, _threads: threads, _folder: folder }
     }
 

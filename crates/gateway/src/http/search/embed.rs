@@ -7,7 +7,7 @@ use super::super::Gateway;
 use super::super::error::ApiError;
 use super::degraded::{Part, reason};
 use super::plan::Plan;
-use crate::inference::{Caching, InferenceError, Lane, Terms};
+use crate::inference::{Caching, InferenceError, Lane, LoadedModel, Terms};
 
 /// What the dense leg searches by.
 pub(super) struct Embedding {
@@ -34,8 +34,9 @@ impl Embedding {
 
 /// Embeds the query of a plan, if its legs need that, until `deadline`.
 ///
-/// A hybrid search whose embedding can't be had in time goes on with the lexical leg; a dense one fails. A page of a
-/// search that has gone on without goes on without as well: its results are in another order than those of both legs.
+/// A hybrid search whose embedding can't be had in time goes on with the lexical leg; a dense one fails. Where most embeddings are
+/// refused, both are: searches by words alone would take the cores from those that get theirs. A page of a search that has gone on
+/// without goes on without as well: its results are in another order than those of both legs.
 pub(super) async fn embed(
     gateway: &Gateway,
     plan: &mut Plan,
@@ -58,17 +59,17 @@ pub(super) async fn embed(
     {
         return Ok(Embedding::degraded(reason));
     }
-    let input = model.query_input(&plan.text);
-    let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
-    let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
-    let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
-    let error = match timeout_at(deadline, gateway.scheduler.embed(model, vec![input], terms)).await {
-        Ok(Ok(mut made)) => return Ok(Embedding::given(Some(mode), made.embeddings.pop(), source)),
-        Ok(Err(error)) => Some(error),
-        Err(_) => None,
+    let error = match make(gateway, plan, model, mode, caching, deadline).await {
+        Ok(embedding) => return Ok(embedding),
+        Err(error) => error,
     };
     match error {
         Some(InferenceError::Stopping) => Err(InferenceError::Stopping.into()),
+        Some(error @ (InferenceError::TooMany { .. } | InferenceError::TooLong { .. }))
+            if gateway.scheduler.is_overrun() =>
+        {
+            Err(error.into())
+        }
         Some(error) if mode == Mode::Dense => Err(error.into()),
         None if mode == Mode::Dense => {
             Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
@@ -76,4 +77,31 @@ pub(super) async fn embed(
         Some(error) => Ok(Embedding::degraded(reason(Part::Embedding, Some(&error)))),
         None => Ok(Embedding::degraded(reason(Part::Embedding, None))),
     }
+}
+
+/// The embedding of the query, until `deadline`.
+///
+/// # Errors
+/// Why there is none; `None` when it was not ready in time.
+async fn make(
+    gateway: &Gateway,
+    plan: &Plan,
+    model: &LoadedModel,
+    mode: Mode,
+    caching: Caching,
+    deadline: Instant,
+) -> Result<Embedding, Option<InferenceError>> {
+    // no tokens are made of what would be refused
+    if model.is_local()
+        && let Some(error) = gateway.scheduler.refuses(caching)
+    {
+        return Err(Some(error));
+    }
+    let input = model.query_input(&plan.text);
+    let is_known = plan.search.explain && caching == Caching::On && gateway.scheduler.knows(model, &input);
+    let source = if is_known { EmbeddingSource::Cache } else { EmbeddingSource::Made };
+    let terms = Terms { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
+    let made = timeout_at(deadline, gateway.scheduler.embed(model, vec![input], terms));
+    let mut made = made.await.map_err(|_| None)?.map_err(Some)?;
+    Ok(Embedding::given(Some(mode), made.embeddings.pop(), source))
 }

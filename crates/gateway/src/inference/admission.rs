@@ -1,0 +1,147 @@
+//! Who may wait in the interactive lane.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::coalescing::Coalescing;
+use super::pool::Load;
+use super::scheduler::InferenceError;
+
+/// How long decisions are counted before they tell how much is refused.
+const WINDOW: Duration = Duration::from_millis(100);
+/// However much is refused, so much may wait: less would leave threads without work until the next request is read.
+const WAIT_LEAST: Duration = Duration::from_millis(5);
+/// The lane is overrun where a smaller share is admitted.
+const OVERRUN: f64 = 0.5;
+
+/// The limits of the lane, and what became of the latest requests.
+///
+/// The time that a text may wait is for bursts. Where requests are refused for longer, a long queue serves nobody: as many are answered
+/// with a short one, and sooner. So the limit shrinks with the share of those who are admitted (the idea is that of CoDel: Nichols and
+/// Jacobson, "Controlling queue delay", 2012).
+pub(super) struct Admission {
+    tokens_max: usize,
+    wait_max: Duration,
+    latest: Mutex<Latest>,
+    coalescing: Coalescing,
+}
+
+struct Latest {
+    since: Instant,
+    admitted: u32,
+    refused: u32,
+    /// The share of those admitted in the window before.
+    share: f64,
+}
+
+impl Admission {
+    /// Everybody is admitted up to so many tokens, and so long a time.
+    pub(super) fn new(tokens_max: usize, wait_max: Duration, coalescing: Coalescing) -> Admission {
+        let latest = Latest { since: Instant::now(), admitted: 0, refused: 0, share: 1.0 };
+        Admission { tokens_max, wait_max, latest: Mutex::new(latest), coalescing }
+    }
+
+    /// Whether so many more tokens may wait. An empty queue takes any number.
+    ///
+    /// # Errors
+    /// [`InferenceError::TooMany`], [`InferenceError::TooLong`].
+    pub(super) fn admit(&self, load: Load, tokens: usize) -> Result<(), InferenceError> {
+        self.check(load, tokens)?;
+        self.latest(Instant::now()).admitted += 1;
+        Ok(())
+    }
+
+    /// The same for those who are asked again before they may wait.
+    pub(super) fn check(&self, load: Load, tokens: usize) -> Result<(), InferenceError> {
+        let Load { waiting: queued, wait } = load;
+        if queued == 0 {
+            return Ok(());
+        }
+        let mut latest = self.latest(Instant::now());
+        let limit = self.wait_max.mul_f64(latest.share).max(WAIT_LEAST.min(self.wait_max));
+        let error = if queued + tokens > self.tokens_max {
+            InferenceError::TooMany { queued, limit: self.tokens_max }
+        } else if wait > limit {
+            InferenceError::TooLong { wait, limit }
+        } else {
+            return Ok(());
+        };
+        latest.refused += 1;
+        self.coalescing.refused();
+        Err(error)
+    }
+
+    /// Whether most of what comes is refused.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.latest(Instant::now()).share < OVERRUN
+    }
+
+    fn latest(&self, now: Instant) -> MutexGuard<'_, Latest> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.roll(now);
+        latest
+    }
+}
+
+impl Latest {
+    /// Begins a new window when this one is over. What is older than another one says nothing any more.
+    fn roll(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.since);
+        if age < WINDOW {
+            return;
+        }
+        let share = f64::from(self.admitted) / f64::from((self.admitted + self.refused).max(1));
+        let is_old = age >= 2 * WINDOW || self.admitted + self.refused == 0;
+        *self = Latest { since: now, admitted: 0, refused: 0, share: if is_old { 1.0 } else { share } };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(40);
+
+    fn load(wait_ms: u64) -> Load {
+        Load { waiting: 10, wait: Duration::from_millis(wait_ms) }
+    }
+
+    /// The wait from which on requests are refused.
+    fn limit(admission: &Admission) -> u64 {
+        (0..).find(|wait| admission.check(load(*wait), 1).is_err()).unwrap()
+    }
+
+    #[test]
+    fn the_more_is_refused_the_shorter_the_queue_until_a_while_has_passed() {
+        let admission = Admission::new(1000, LIMIT, Coalescing::new());
+        assert_eq!(limit(&admission), 41);
+        let after = |age: Duration, [admitted, refused]: [u32; 2]| {
+            let since = Instant::now().checked_sub(age).unwrap();
+            *admission.latest.lock().unwrap() = Latest { since, admitted, refused, share: 1.0 };
+            (limit(&admission), admission.is_overrun())
+        };
+        assert_eq!(after(WINDOW / 2, [1, 9]), (41, false), "the window is not over");
+        assert_eq!(after(WINDOW, [6, 4]), (25, false));
+        assert_eq!(after(WINDOW, [4, 6]), (17, true));
+        assert_eq!(after(WINDOW, [1, 99]), (6, true), "threads are not left without work");
+        assert_eq!(after(2 * WINDOW, [1, 99]), (41, false), "that was long ago");
+    }
+
+    #[test]
+    fn decisions_are_counted_once_and_refusals_make_threads_rest() {
+        let coalescing = Coalescing::new();
+        let admission = Admission::new(1000, LIMIT, coalescing.clone());
+        let counted = || {
+            let latest = admission.latest.lock().unwrap();
+            (latest.admitted, latest.refused)
+        };
+        assert!(admission.check(load(1), 1).is_ok());
+        assert_eq!(counted(), (0, 0), "who may come in is asked again");
+        assert!(admission.admit(load(1), 1).is_ok());
+        assert!(!coalescing.is_expecting());
+        assert!(admission.admit(load(1), 1000).is_err());
+        assert_eq!(counted(), (1, 1));
+        assert!(coalescing.is_expecting());
+        assert!(admission.admit(Load { waiting: 0, wait: 2 * LIMIT }, 2000).is_ok(), "nobody waits");
+    }
+}
