@@ -40,7 +40,7 @@ pub struct Fusion {
     /// The weight of each leg.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub weights: Option<FusionWeights>,
-    /// The constant of `rrf`, usually 60; larger flattens the top. Without effect on `convex`.
+    /// The constant of `rrf`, usually 60; larger flattens the top. Refused beside `convex`, which has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<f32>,
 }

@@ -76,6 +76,20 @@ fn what_an_order_of_fields_leaves_no_room_for_is_refused() {
 }
 
 #[test]
+fn the_constant_of_rrf_is_refused_where_convex_would_ignore_it() {
+    let gateway = library();
+    let remedy = "the method is `convex`; leave out `k`, or send `rrf` as `method`";
+    for fusion in [json!({"method": "convex", "k": 30}), json!({"k": 30})] {
+        let body = json!({"query": "weir", "fusion": fusion});
+        refused(&gateway, &body, "invalid_parameter", "fusion.k", remedy);
+    }
+    ask(&gateway, &json!({"query": "weir", "fusion": {"method": "convex", "k": null}}));
+    ask(&gateway, &json!({"query": "weir", "fusion": {"method": "rrf", "k": 30}}));
+    let set_to_rrf = library_with(&[("WEIR_SEARCH_FUSION_METHOD", "rrf")]);
+    ask(&set_to_rrf, &json!({"query": "weir", "fusion": {"k": 30}}));
+}
+
+#[test]
 fn a_query_of_a_megabyte_is_refused() {
     let gateway = library();
     for query in ["weir ".repeat(200_000), "(".repeat(1 << 20), "\"".repeat(1 << 20), "a* ".repeat(350_000)] {

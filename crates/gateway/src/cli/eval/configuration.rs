@@ -85,6 +85,9 @@ impl FromStr for FusionArgument {
                 None => weights.push(number(part)?),
             }
         }
+        if method == FusionMethod::Convex && fusion.k.is_some() {
+            return Err("`k` is the constant of `rrf`; `convex` has none".to_owned());
+        }
         fusion.weights = match weights[..] {
             [] => None,
             [lexical, dense] => Some(FusionWeights { lexical, dense }),
@@ -158,6 +161,7 @@ mod tests {
         check("sum", "the method is `rrf` or `convex`");
         check("rrf:1", "give two weights, lexical and dense");
         check("convex:a,b", "`a` is no number");
+        check("convex:1,2,k=30", "`k` is the constant of `rrf`; `convex` has none");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Plan {
         let mode = legs(&request, &collection, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
         check_order(&request)?;
         let rescoring = Rescoring::of(gateway, &collection, &request, !text.trim().is_empty())?;
-        let fusion = fusion_for(&request, &gateway.config.search);
+        let fusion = fusion_for(&request, &gateway.config.search)?;
         let depth = gateway.config.search.depth;
         let binding = Binding {
             collection: collection.id,
@@ -240,15 +240,21 @@ fn legs(
     }
 }
 
-/// What the request says, and the settings for the rest.
-fn fusion_for(request: &SearchRequest, settings: &Search) -> Fusion {
+/// What the request says, and the settings for the rest; a constant that the method in force hasn't is refused.
+fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<Fusion, Invalid> {
     let said = request.fusion.unwrap_or_default();
     let (lexical, dense) = said
         .weights
         .map_or((settings.weight_lexical, settings.weight_dense), |weights| (weights.lexical, weights.dense));
     match said.method.unwrap_or(settings.fusion_method) {
-        FusionMethod::Rrf => Fusion::ReciprocalRank { k: said.k.unwrap_or(settings.rrf_k), lexical, dense },
-        FusionMethod::Convex => Fusion::Convex { lexical, dense },
+        FusionMethod::Rrf => {
+            Ok(Fusion::ReciprocalRank { k: said.k.unwrap_or(settings.rrf_k), lexical, dense })
+        }
+        FusionMethod::Convex if said.k.is_some() => {
+            let message = "`k` is the constant of `rrf`, and the method is `convex`; leave out `k`, or send `rrf` as `method`";
+            Err(Invalid::at(Code::InvalidParameter, &["fusion", "k"], message))
+        }
+        FusionMethod::Convex => Ok(Fusion::Convex { lexical, dense }),
     }
 }
 
