@@ -5,23 +5,23 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Error, Unexpected, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Code, Invalid};
 
 /// A whole number of a request that is not held to its range while it is read, so that whatever lies outside, negative numbers and those
-/// of more than 64 bits too, is refused later in the same words.
+/// of more than 64 bits too, and whatever is no whole number, is refused later in the same words.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Count(i128);
+pub struct Count(Result<i128, &'static str>);
 
 /// From here on, up or down, JSON has a whole number in a float.
 const WHOLE_FROM: f64 = 9_223_372_036_854_775_808.0;
 
 impl Count {
-    /// The number; 0 for what is below, and the largest there is for what is above.
+    /// The number; 0 for what is below or none, and the largest there is for what is above.
     pub fn get(self) -> u64 {
-        u64::try_from(self.0.max(0)).unwrap_or(u64::MAX)
+        u64::try_from(self.0.unwrap_or(0).max(0)).unwrap_or(u64::MAX)
     }
 
     /// The same in 32 bits.
@@ -35,29 +35,35 @@ impl Count {
     /// `invalid_parameter` with the number and its range.
     pub(crate) fn check(self, path: &[&str], range: RangeInclusive<u64>, bound: &str) -> Result<(), Invalid> {
         let (least, most) = range.into_inner();
-        if (i128::from(least)..=i128::from(most)).contains(&self.0) {
-            return Ok(());
-        }
-        let message = format!("{} is {self}; it must be from {least} to {most}{bound}", path.join("."));
+        let what = match self.0 {
+            Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => return Ok(()),
+            Ok(_) => "",
+            Err(_) => "a whole number ",
+        };
+        let message = format!("{} is {self}; it must be {what}from {least} to {most}{bound}", path.join("."));
         Err(Invalid::at(Code::InvalidParameter, path, message))
     }
 }
 
 impl<N: Into<u64>> From<N> for Count {
     fn from(number: N) -> Count {
-        Count(i128::from(number.into()))
+        Count(Ok(i128::from(number.into())))
     }
 }
 
+/// The number, or what stands in its place: `a string`.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.0 {
+            Ok(number) => number.fmt(f),
+            Err(other) => other.fmt(f),
+        }
     }
 }
 
 impl fmt::Debug for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -75,26 +81,40 @@ impl<'de> Deserialize<'de> for Count {
 
 struct CountVisitor;
 
-impl Visitor<'_> for CountVisitor {
+impl<'de> Visitor<'de> for CountVisitor {
     type Value = Count;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number of 0 or more")
+        f.write_str("a whole number")
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Count, E> {
-        Ok(Count(number.into()))
+        Ok(Count(Ok(number.into())))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
-        Ok(Count(number.into()))
+        Ok(Count(Ok(number.into())))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
-        if number.abs() < WHOLE_FROM {
-            return Err(E::invalid_type(Unexpected::Float(number), &self));
-        }
-        Ok(Count(number as i128))
+        let is_whole = number.abs() >= WHOLE_FROM;
+        Ok(Count(if is_whole { Ok(number as i128) } else { Err("a floating-point number") }))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Count, E> {
+        Ok(Count(Err(if value { "`true`" } else { "`false`" })))
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Count, E> {
+        Ok(Count(Err("a string")))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Count, A::Error> {
+        IgnoredAny.visit_seq(list).map(|_| Count(Err("a list")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Count, A::Error> {
+        IgnoredAny.visit_map(object).map(|_| Count(Err("an object")))
     }
 }
 
@@ -117,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_whole_number_is_read_and_nothing_else() {
-        let read = |json: &str| match serde_json::from_str::<Count>(json) {
-            Ok(count) => format!("{count} {} {}", count.get(), serde_json::to_string(&count).unwrap()),
-            Err(error) => error.to_string(),
+    fn any_whole_number_is_read_and_what_else_stands_there_is_named() {
+        let read = |json: &str| {
+            let count: Count = serde_json::from_str(json).unwrap();
+            format!("{count} {} {}", count.get(), serde_json::to_string(&count).unwrap())
         };
         for (json, expected) in [
             ("0", "0 0 0"),
@@ -129,12 +149,11 @@ mod tests {
             ("18446744073709551615", "18446744073709551615 18446744073709551615 18446744073709551615"),
             ("18446744073709551616", "18446744073709551616 18446744073709551615 18446744073709551615"),
             ("-9223372036854775809", "-9223372036854775808 0 0"),
-            (
-                "7.0",
-                "invalid type: floating point `7.0`, expected a whole number of 0 or more at line 1 column 3",
-            ),
-            ("\"7\"", "invalid type: string \"7\", expected a whole number of 0 or more at line 1 column 3"),
-            ("true", "invalid type: boolean `true`, expected a whole number of 0 or more at line 1 column 4"),
+            ("7.0", "a floating-point number 0 0"),
+            ("\"7\"", "a string 0 0"),
+            ("true", "`true` 0 0"),
+            ("[7, [8]]", "a list 0 0"),
+            ("{\"a\": {\"b\": 7}}", "an object 0 0"),
         ] {
             assert_eq!(read(json), expected, "{json}");
         }
@@ -154,5 +173,9 @@ mod tests {
                 Err(format!("a.b is {number}; it must be from 1 to 5 (the limit `c`)"))
             );
         }
+        assert_eq!(
+            check("\"3\""),
+            Err("a.b is a string; it must be a whole number from 1 to 5 (the limit `c`)".to_owned())
+        );
     }
 }

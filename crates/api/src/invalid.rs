@@ -288,7 +288,7 @@ mod tests {
         check(b"[\"a\"]", "invalid_parameter - -");
         check(b"{\"query\":\"a\",\"fusion\":[\"rrf\"]}", "invalid_parameter fusion #/fusion");
         check(b"{\"query\":1}", "invalid_parameter query #/query");
-        check(b"{\"query\":\"a\",\"top_k\":\"5\"}", "invalid_parameter top_k #/top_k");
+        check(b"{\"query\":\"a\",\"diversity\":\"5\"}", "invalid_parameter diversity #/diversity");
         check(b"{\"query\":\"a\",\"mode\":\"fast\"}", "invalid_parameter mode #/mode");
         check(b"{\"query\":\"a\",\"topk\":5}", "unknown_field topk #/topk");
         check(b"{\"query\":\"a\",\"a/b~\":5}", "unknown_field a/b~ #/a~1b~0");
@@ -315,12 +315,13 @@ mod tests {
             assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected);
         };
         check(
-            r#"{"top_k":5.5}"#,
-            "invalid type: floating point `5.5`, expected a whole number of 0 or more at line 1 column 12",
+            r#"{"strict":"5, expected u64"}"#,
+            "invalid type: string \"5, expected u64\", expected true or false at line 1 column 27",
         );
-        check(
-            r#"{"top_k":"5, expected u64"}"#,
-            "invalid type: string \"5, expected u64\", expected a whole number of 0 or more at line 1 column 26",
+        let chunk = parse::<crate::FeedbackRequest>(br#"{"chunk":-1}"#).unwrap_err().message;
+        assert_eq!(
+            chunk,
+            "invalid value: integer `-1`, expected a whole number of 0 or more at line 1 column 11"
         );
         check(r#"{"strict":1}"#, "invalid type: integer `1`, expected true or false at line 1 column 11");
         check(r#"{"diversity":[]}"#, "invalid type: sequence, expected a number at line 1 column 13");

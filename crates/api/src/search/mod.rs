@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_hears_of_its_range_however_far_out_it_is() {
+    fn a_number_hears_of_its_range_whatever_it_is() {
         let check = |part: &str, expected: &str| {
             let body = format!("{{\"query\":\"a\",{part}}}");
             let read = crate::parse::<SearchRequest>(body.as_bytes());
@@ -455,6 +455,14 @@ mod tests {
         };
         let top_k = "it must be from 1 to 1000 (the limit `limits.top_k_max`)";
         check(r#""top_k":0"#, &format!("#/top_k: top_k is 0; {top_k}"));
+        let whole = "it must be a whole number from 1 to 1000 (the limit `limits.top_k_max`)";
+        check(r#""top_k":"5""#, &format!("#/top_k: top_k is a string; {whole}"));
+        check(r#""top_k":1.5"#, &format!("#/top_k: top_k is a floating-point number; {whole}"));
+        check(r#""top_k":[5]"#, &format!("#/top_k: top_k is a list; {whole}"));
+        check(
+            r#""rerank":{"top_n":true}"#,
+            "#/rerank/top_n: rerank.top_n is `true`; it must be a whole number from 1 to 100",
+        );
         check(r#""top_k":-1"#, &format!("#/top_k: top_k is -1; {top_k}"));
         check(r#""top_k":1001"#, &format!("#/top_k: top_k is 1001; {top_k}"));
         check(r#""top_k":18446744073709551616"#, &format!("#/top_k: top_k is 18446744073709551616; {top_k}"));

@@ -160,6 +160,12 @@ fn numbers_that_are_none_or_out_of_range_are_refused() {
     );
     refused(&gateway, &json!({"query": "a", "top_k": 1001}), "invalid_parameter", "top_k", "from 1 to 1000");
     refused(&gateway, &json!({"query": "a", "top_k": 0}), "invalid_parameter", "top_k", "from 1 to 1000");
+    let whole = "it must be a whole number from 1 to 1000 (the limit `limits.top_k_max`)";
+    for top_k in [json!("5"), json!(1.5), json!(5.0), json!(true), json!([5]), json!({"n": 5})] {
+        refused(&gateway, &json!({"query": "a", "top_k": top_k}), "invalid_parameter", "top_k", whole);
+    }
+    let facet = json!({"query": "a", "facets": [{"field": "lang", "limit": "9"}]});
+    refused(&gateway, &facet, "invalid_parameter", "facets[0].limit", "a whole number from 1 to 1000");
     refused(
         &gateway,
         &json!({"query": "a", "context": 11}),
