@@ -116,13 +116,14 @@ pub(super) struct Made {
 pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>) -> Result<(), ApiError> {
     let Some(count) = wanted else { return Ok(()) };
     model.learn_dimension().await?;
-    if model.dimensions_allowed(count.get()) {
+    if model.dimensions().any(|served| served as u64 == count.get()) {
         return Ok(());
     }
+    let served: Vec<String> = model.dimensions().map(|served| served.to_string()).collect();
     let message = format!(
-        "`dimensions` is {count}; the embeddings of model `{}` have {} and can't be cut",
+        "`dimensions` is {count}, which model `{}` was not trained for; leave it out, or send {}, the model's own",
         model.id,
-        model.dimension().unwrap_or_default()
+        served.join(" or ")
     );
     Err(Invalid::at(Code::InvalidParameter, &["dimensions"], message).into())
 }

@@ -345,8 +345,8 @@ impl LoadedModel {
         }
     }
 
-    /// Whether embeddings may be asked for with this many floats: their own number, or one that the model was trained for.
-    pub fn dimensions_allowed(&self, dimensions: u64) -> bool {
+    /// The numbers of floats that embeddings may be asked for with: those that the model was trained for, their own last.
+    pub fn dimensions(&self) -> impl Iterator<Item = usize> {
         let trained_for = match &self.embedder {
             Embedder::Local(model) => model.info().dimensions.as_slice(),
             Embedder::Onnx(model) => model.outline().dimensions(),
@@ -354,15 +354,14 @@ impl LoadedModel {
             Embedder::Pseudo(_) => &[],
         };
         let whole = self.dimension();
-        let fits = |allowed: &usize| whole.is_none_or(|whole| *allowed <= whole);
-        let mut allowed = trained_for.iter().copied().filter(fits).chain(whole);
-        allowed.any(|allowed| allowed as u64 == dimensions)
+        let is_shorter = move |length: &usize| whole.is_none_or(|whole| *length < whole);
+        trained_for.iter().copied().filter(is_shorter).chain(whole)
     }
 
     /// The first floats of an embedding as an embedding of its own; the whole one where that is not allowed.
     pub fn cut(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
         let Ok(wanted) = usize::try_from(dimensions) else { return embedding };
-        if wanted >= embedding.len() || !self.dimensions_allowed(dimensions) {
+        if wanted >= embedding.len() || !self.dimensions().any(|allowed| allowed == wanted) {
             return embedding;
         }
         if let Embedder::Local(model) = &self.embedder {

@@ -106,4 +106,6 @@ fn embeddings_are_cut_to_lengths_that_the_model_was_trained_for() {
     let refused =
         post(&gateway, "/v1/embeddings", "", &json!({"model": "m", "input": "a weir", "dimensions": 65}));
     assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("dimensions")));
+    let remedy = "leave it out, or send 64 or 128 or 384, the model's own";
+    assert!(refused.text.contains(remedy), "{}", refused.text);
 }

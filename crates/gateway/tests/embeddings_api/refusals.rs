@@ -108,6 +108,11 @@ fn inputs_that_are_no_texts_are_refused() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
+    let dimensions = |wanted| {
+        format!(
+            "`dimensions` is {wanted}, which model `pseudo` was not trained for; leave it out, or send 384, the model's own"
+        )
+    };
     let no_format = "unknown variant `int8`, expected `float` or `base64` at line 1 column 54";
     check(&[
         (r#"{"input":"a"}"#, "invalid_parameter", "model", "missing field `model` at line 1 column 13"),
@@ -123,19 +128,25 @@ fn settings_that_make_no_sense_are_refused() {
             r#"{"model":"pseudo","input":"a","dimensions":256}"#,
             "invalid_parameter",
             "dimensions",
-            "`dimensions` is 256; the embeddings of model `pseudo` have 384 and can't be cut",
+            &dimensions("256"),
         ),
         (
             r#"{"model":"pseudo","input":"a","dimensions":0}"#,
             "invalid_parameter",
             "dimensions",
-            "`dimensions` is 0; the embeddings of model `pseudo` have 384 and can't be cut",
+            &dimensions("0"),
         ),
         (
             r#"{"model":"pseudo","input":"a","dimensions":-1}"#,
             "invalid_parameter",
             "dimensions",
-            "`dimensions` is -1; the embeddings of model `pseudo` have 384 and can't be cut",
+            &dimensions("-1"),
+        ),
+        (
+            r#"{"model":"pseudo","input":"a","dimensions":"384"}"#,
+            "invalid_parameter",
+            "dimensions",
+            &dimensions("a string"),
         ),
         (
             r#"{"model":"pseudo","input":"a","input_type":"query","task":"retrieval.passage"}"#,

@@ -88,7 +88,7 @@ fn refusals_have_the_body_and_the_status_of_tei() {
             r#"{"inputs":"a","dimensions":5}"#,
             422,
             "Validation",
-            format!("dimensions: `dimensions` is 5; the embeddings of model `pseudo` have 384 and can't be cut. {fix}"),
+            format!("dimensions: `dimensions` is 5, which model `pseudo` was not trained for; leave it out, or send 384, the model's own. {fix}"),
         ),
         (
             r#"{"inputs":"a","prompt_name":"other"}"#,
