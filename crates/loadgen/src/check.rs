@@ -1,12 +1,11 @@
 //! Decides whether a complete answer is the expected one.
 
 use crate::client::{Failure, FailureKind, ResponseSink};
+use crate::excerpt;
 use crate::plan::Expect;
 
 /// Most of a body that is kept to look for the expected text.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How much of an unexpected answer is shown.
-const EXCERPT_BYTES: usize = 200;
 
 /// Receives answers of one connection, one after the other.
 pub(crate) struct Check<'a> {
@@ -29,18 +28,22 @@ impl<'a> Check<'a> {
     /// Whether the last answer, which must be complete, is what was expected.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         if !self.expect.status.contains(self.status) {
-            return Err(Failure::new(FailureKind::BadStatus, format!("{} {}", self.status, self.excerpt())));
+            return Err(Failure::new(
+                FailureKind::BadStatus,
+                format!("{} {}", self.status, self.beginning()),
+            ));
         }
         match &self.expect.body {
             Some(text) if memchr::memmem::find(&self.kept, text.as_bytes()).is_none() => {
-                Err(Failure::new(FailureKind::BodyMismatch, self.excerpt()))
+                Err(Failure::new(FailureKind::BodyMismatch, self.beginning()))
             }
             _ => Ok(()),
         }
     }
 
-    fn excerpt(&self) -> String {
-        String::from_utf8_lossy(&self.kept[..self.kept.len().min(EXCERPT_BYTES)]).into_owned()
+    fn beginning(&self) -> String {
+        let bytes = self.kept.len().min(excerpt::KEPT_BYTES_MAX);
+        String::from_utf8_lossy(&self.kept[..bytes]).into_owned()
     }
 }
 
@@ -49,7 +52,7 @@ impl ResponseSink for Check<'_> {
         self.status = status;
         self.kept.clear();
         self.kept_bytes_max = match (self.expect.status.contains(status), &self.expect.body) {
-            (false, _) => EXCERPT_BYTES,
+            (false, _) => excerpt::KEPT_BYTES_MAX,
             (true, Some(_)) => KEPT_BYTES_MAX,
             (true, None) => 0,
         };

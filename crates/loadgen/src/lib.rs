@@ -10,6 +10,7 @@
 mod check;
 mod client;
 mod closed;
+mod excerpt;
 mod http1;
 mod null;
 mod pacer;

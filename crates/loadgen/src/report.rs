@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use crate::client::FailureKind;
+use crate::excerpt::excerpt;
 use crate::plan::{Load, Plan};
 use crate::procstat::ServerUse;
 use crate::record::Recorder;
@@ -147,7 +148,7 @@ impl Report {
             lateness: lateness(plan, &total),
             statuses: total.statuses.iter().map(|(status, times)| (*status, Latency::of(times))).collect(),
             failures: total.failures,
-            failure_examples: total.examples,
+            failure_examples: total.examples.into_iter().map(readable).collect(),
             sent_bytes: total.traffic.sent_bytes,
             received_bytes: total.traffic.received_bytes,
             reconnects: total.traffic.connects,
@@ -334,6 +335,15 @@ fn lateness(plan: &Plan, total: &Recorder) -> Option<Lateness> {
             late: Latency::of(&total.lateness),
         }),
     }
+}
+
+/// The example of a failure without what a person doesn't read; a wrong status stands before its body.
+fn readable((kind, example): (FailureKind, String)) -> (FailureKind, String) {
+    let shown = match example.split_once(' ') {
+        Some((status, body)) if kind == FailureKind::BadStatus => format!("{status} {}", excerpt(body)),
+        Some(_) | None => excerpt(&example),
+    };
+    (kind, shown)
 }
 
 fn put(map: &mut Map<String, Value>, object: Value) {

@@ -58,6 +58,21 @@ fn failed_requests_exit_with_1_unless_allowed() {
 }
 
 #[test]
+fn the_first_failure_is_shown_as_a_person_reads_it() {
+    let shown = |body: String| {
+        let url = format!("http://{}/", serve(move |_, stream| reply(stream, "400 Bad", &body)));
+        let output = bench(&["load", "--url", &url, "--requests", "3"]);
+        let failed = stdout(&output).lines().find(|line| line.contains("FAILED")).unwrap().to_owned();
+        failed.strip_prefix("  FAILED     3 bad_status, the first: ").unwrap().to_owned()
+    };
+    let long = "it must be \"from\" 1 to 1000, ".repeat(20);
+    let problem = serde_json::json!({"type": "about:blank", "detail": long, "error": {"message": long}});
+    assert_eq!(shown(problem.to_string()), format!("400 {long}"));
+    let page = format!("<p class=\"a\">\n{}", "no ".repeat(100));
+    assert_eq!(shown(page.clone()), format!("400 {}…", page.replace('\n', " ").get(..200).unwrap()));
+}
+
+#[test]
 fn a_target_on_another_machine_is_refused_before_anything_is_sent() {
     let (code, said) = refusal(&["load", "--url", "http://192.0.2.7:8000/"]);
     assert_eq!(code, Some(2));
