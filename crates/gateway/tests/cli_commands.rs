@@ -140,7 +140,7 @@ fn a_search_is_sent_and_shown() {
 fn the_flags_of_a_search_become_its_request() {
     let reply = r#"{"results":[],"took_ms":1.0,"timings_ms":{"parse":0,"embed":0,"lexical":0,"dense":0,"fuse":0,"fetch":0},
         "why_not":{"id":"b.md","stage":"missing","lexical":null,"dense":null,"rank":null,"message":"check the id"}}"#;
-    let gateway = Script::serve(vec![Answer::json(200, reply), Answer::json(200, reply)]);
+    let gateway = Script::serve((0..3).map(|_| Answer::json(200, reply)).collect());
     let filter = r#"{"year": {"gte": 2019}}"#;
     let refused = Weir::new().run(&["search", "keys", "--min-relevance", "1.5", "--url", &gateway.url]);
     assert_eq!(refused.code, 2);
@@ -157,6 +157,9 @@ fn the_flags_of_a_search_become_its_request() {
     let chunks = ["search", "--filter", filter, "--group-by", "chunk", "--min-relevance", "0.5"];
     let seen = Weir::new().run(&[chunks.as_slice(), &["--url", &gateway.url]].concat());
     assert_eq!(seen.code, 0, "{}", seen.err);
+    let page = ["search", "keys", "--strict", "--highlight", "--cursor", "-c1", "--url", &gateway.url];
+    let seen = Weir::new().run(&page);
+    assert_eq!(seen.code, 0, "{}", seen.err);
     let heard = gateway.heard();
     assert_eq!(
         heard[0].1,
@@ -167,6 +170,10 @@ fn the_flags_of_a_search_become_its_request() {
     assert_eq!(
         heard[1].1,
         r#"{"top_k":5,"collection":"default","min_relevance":0.5,"filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
+    );
+    assert_eq!(
+        heard[2].1,
+        r#"{"query":"keys","strict":true,"top_k":5,"cursor":"-c1","collection":"default","mode":"hybrid","highlight":true}"#
     );
 }
 

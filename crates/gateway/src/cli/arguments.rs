@@ -106,9 +106,15 @@ pub struct SearchArguments {
     #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]
     pub top_k: u64,
     /// The collection to search in.
+    /// Where the page begins: `next_cursor` of the page before it, which --json shows, with its other arguments repeated.
+    #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
+    pub cursor: Option<String>,
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
     /// Which legs rank.
+    /// Refuse a query that the query language doesn't know, instead of searching it as text.
+    #[arg(long)]
+    pub strict: bool,
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
     /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
@@ -130,6 +136,9 @@ pub struct SearchArguments {
     #[arg(long, value_name = "WHAT")]
     pub group_by: Option<String>,
     /// Say how the query was understood and how each result got its score.
+    /// Mark what the gateway says was searched, corrections and words behind `prefix*` among it.
+    #[arg(long)]
+    pub highlight: bool,
     #[arg(long)]
     pub explain: bool,
     /// Say at which stage this document fell out.

@@ -1,6 +1,7 @@
 //! `weir search`.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use weir_api::{
@@ -48,7 +49,9 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
     let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
     Ok(SearchRequest {
         query: arguments.query.clone(),
+        strict: arguments.strict.then_some(true),
         top_k: Some(arguments.top_k.into()),
+        cursor: arguments.cursor.clone(),
         collection: Some(arguments.collection.clone()),
         mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
         rerank: arguments.rerank.as_deref().map(Rerank::from),
@@ -62,6 +65,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
             "chunk" => GroupBy::Chunk,
             field => GroupBy::Field(field.to_owned()),
         }),
+        highlight: arguments.highlight.then_some(true),
         explain: arguments.explain.then_some(true),
         why_not: arguments.why_not.clone(),
         ..SearchRequest::default()
@@ -199,13 +203,17 @@ fn render_result(
         cited.chunk,
         cited.start,
         cited.end,
-        render_snippet(&result.text, query, language, style),
+        render_snippet(result, query, language, style),
     )
 }
 
-/// The part of the text with most of the query's words, these in bold.
-fn render_snippet(text: &str, query: &str, language: Language, style: Style) -> String {
-    let spans = weir_text::highlight(text, query, language);
+/// The part of the text with most of the query's words, these in bold: where the gateway says that they stand, if it does.
+fn render_snippet(result: &SearchResult, query: &str, language: Language, style: Style) -> String {
+    let text = result.text.as_str();
+    let spans = match &result.highlights {
+        Some(places) => places.iter().filter_map(|place| span_in(text, *place)).collect(),
+        None => weir_text::highlight(text, query, language),
+    };
     let window = weir_text::snippet(text, &spans, SNIPPET_CHARS);
     let mut shown = String::new();
     let mut at = window.start;
@@ -221,6 +229,12 @@ fn render_snippet(text: &str, query: &str, language: Language, style: Style) -> 
     let before = if window.start > 0 { "… " } else { "" };
     let after = if window.end < text.len() { " …" } else { "" };
     format!("{before}{}{after}", shown.trim())
+}
+
+/// A place in the text, as long as it is one.
+fn span_in(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
+    let span = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+    text.get(span.clone()).map(|_| span)
 }
 
 #[cfg(test)]
@@ -251,6 +265,15 @@ mod tests {
     fn the_words_of_the_query_are_bold_on_a_terminal() {
         let shown = render(&reply(), "grid turbine", Language::English, Style::BOLD);
         assert!(shown.contains("The \x1b[1mturbines\x1b[0m feed [31mthe \x1b[1mgrid\x1b[0m."), "{shown:?}");
+    }
+
+    #[test]
+    fn the_places_that_the_gateway_names_are_bold_and_others_are_passed_over() {
+        let mut reply = reply();
+        // the last two end beyond the text
+        reply.results[0].highlights = Some(vec![(4, 12), (30, 400), (u64::MAX, u64::MAX)]);
+        let shown = render(&reply, "grid", Language::English, Style::BOLD);
+        assert!(shown.contains("The \x1b[1mturbines\x1b[0m feed [31mthe grid."), "{shown:?}");
     }
 
     #[test]
