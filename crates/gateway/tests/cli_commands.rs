@@ -178,6 +178,16 @@ fn the_flags_of_a_search_become_its_request() {
 }
 
 #[test]
+fn a_query_that_begins_with_a_hyphen_stands_behind_two_as_the_help_says() {
+    let help = Weir::new().run(&["search", "--help"]).out;
+    let help: Vec<&str> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("one that begins with `-` stands last, behind `--`"), "{help:?}");
+    let gateway = Script::serve(vec![Answer::json(404, "<html>")]);
+    Weir::new().run(&["search", "--url", &gateway.url, "--", "-wind power"]);
+    assert!(gateway.heard()[0].1.starts_with(r#"{"query":"-wind power","#), "{:?}", gateway.heard());
+}
+
+#[test]
 fn a_filter_that_is_no_json_is_told_before_anything_is_sent() {
     let seen = Weir::new().run(&["search", "x", "--filter", "year > 3", "--url", "http://127.0.0.1:9"]);
     assert_eq!(seen.code, 1);

@@ -100,21 +100,22 @@ pub struct IngestArguments {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["query", "filter", "sort", "facet"]))]
 pub struct SearchArguments {
-    /// What to search: words, a sentence, or the query language. Without it, what --filter lets through is listed.
+    /// What to search: words, a sentence, or the query language; one that begins with `-` stands last, behind `--`. Without
+    /// it, what --filter lets through is listed.
     pub query: Option<String>,
     /// How many results at most.
     #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]
     pub top_k: u64,
-    /// The collection to search in.
     /// Where the page begins: `next_cursor` of the page before it, which --json shows, with its other arguments repeated.
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     pub cursor: Option<String>,
+    /// The collection to search in.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Which legs rank.
     /// Refuse a query that the query language doesn't know, instead of searching it as text.
     #[arg(long)]
     pub strict: bool,
+    /// Which legs rank.
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
     /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
@@ -135,10 +136,10 @@ pub struct SearchArguments {
     /// What counts as one result: `document`, `chunk`, or a metadata field.
     #[arg(long, value_name = "WHAT")]
     pub group_by: Option<String>,
-    /// Say how the query was understood and how each result got its score.
     /// Mark what the gateway says was searched, corrections and words behind `prefix*` among it.
     #[arg(long)]
     pub highlight: bool,
+    /// Say how the query was understood and how each result got its score.
     #[arg(long)]
     pub explain: bool,
     /// Say at which stage this document fell out.
