@@ -74,7 +74,7 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     crate::logging::start(&config.log);
-    let coalescing = Coalescing::new();
+    let coalescing = Coalescing::default();
     let resting = coalescing.clone();
     let runtime = Builder::new_multi_thread()
         .enable_all()

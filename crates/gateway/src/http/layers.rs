@@ -64,7 +64,11 @@ pub(super) fn id_of(headers: &HeaderMap) -> Arc<str> {
     };
     match sent.filter(usable) {
         Some(id) => id.into(),
-        None => format!("req_{}", uuid::Uuid::new_v4().simple()).into(),
+        // the thread's own generator: a version 4 UUID without asking the system for each
+        None => {
+            let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+            format!("req_{}", id.simple()).into()
+        }
     }
 }
 
@@ -144,13 +148,17 @@ fn is_known(host: &str, allowed: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
-/// Says who calls, and ends a request that takes longer than its deadline; what its handler was doing is dropped. Until there are API keys
-/// everybody is the operator, which is why only loopback may listen.
+/// Who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
+pub(super) fn caller() -> Arc<Caller> {
+    Arc::new(Caller::all_powerful())
+}
+
+/// Says who calls, and ends a request that takes longer than its deadline; what its handler was doing is dropped.
 async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
     let limit = gateway.deadline();
     let extensions = request.extensions_mut();
     extensions.insert(RequestId(id.clone()));
-    extensions.insert(Arc::new(Caller::all_powerful()));
+    extensions.insert(caller());
     extensions.insert(Deadline(Instant::now() + limit));
     match tokio::time::timeout(limit, heard_out(request, next)).await {
         Ok(response) => response,
@@ -162,7 +170,7 @@ async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<s
 }
 
 /// A refused caller may go on sending for this long before it is cut off.
-const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a refused request's body to its end before the refusal goes out. Most callers listen only when they have sent
 /// everything, and closing a connection on which they still send loses the answer.

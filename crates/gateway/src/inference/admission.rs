@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_more_is_refused_the_shorter_the_queue_until_a_while_has_passed() {
-        let admission = Admission::new(1000, LIMIT, Coalescing::new());
+        let admission = Admission::new(1000, LIMIT, Coalescing::default());
         assert_eq!(limit(&admission), 41);
         let after = |age: Duration, [admitted, refused]: [u32; 2]| {
             let since = Instant::now().checked_sub(age).unwrap();
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn decisions_are_counted_once_and_refusals_make_threads_rest() {
-        let coalescing = Coalescing::new();
+        let coalescing = Coalescing::default();
         let admission = Admission::new(1000, LIMIT, coalescing.clone());
         let counted = || {
             let latest = admission.latest.lock().unwrap();

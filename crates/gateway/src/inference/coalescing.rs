@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a thread rests, and how much later what comes meanwhile may be answered.
-const REST: Duration = Duration::from_micros(300);
+const REST: Duration = Duration::from_micros(500);
 /// As long as the last refusal is no older, more are expected.
 const EXPECTED: Duration = Duration::from_millis(2);
 
@@ -22,12 +22,14 @@ pub struct Coalescing {
     until: Arc<AtomicU64>,
 }
 
-impl Coalescing {
+impl Default for Coalescing {
     /// Nothing is refused yet.
-    pub fn new() -> Coalescing {
+    fn default() -> Coalescing {
         Coalescing { started: Instant::now(), until: Arc::default() }
     }
+}
 
+impl Coalescing {
     /// A request was refused for want of cores.
     pub fn refused(&self) {
         self.until.store(self.micros() + EXPECTED.as_micros() as u64, Ordering::Relaxed);
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn threads_rest_after_a_refusal_and_only_for_a_while() {
-        let coalescing = Coalescing::new();
+        let coalescing = Coalescing::default();
         assert!(!coalescing.is_expecting());
         coalescing.clone().refused();
         assert!(coalescing.is_expecting());

@@ -56,7 +56,8 @@ impl Line {
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
         let scheduler =
-            Scheduler::start(&config.inference, turns, memory, Coalescing::new(), metrics.clone()).unwrap();
+            Scheduler::start(&config.inference, turns, memory, Coalescing::default(), metrics.clone())
+                .unwrap();
         Line { models, scheduler, metrics, _threads: threads, _folder: folder }
     }
 
