@@ -25,6 +25,8 @@ pub(super) struct ApiError {
 
 /// Milliseconds after which a refused caller may come again; the queues drain in less.
 const RETRY_AFTER_MS: u32 = 1000;
+/// Nobody is told to wait longer than this, whatever a queue or an upstream says.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 impl ApiError {
     /// An error of the request as a whole. Retryable codes say when to come again.
@@ -34,7 +36,7 @@ impl ApiError {
 
     /// Too much at once; the caller may come again when those before him are answered.
     pub(super) fn overloaded(message: impl Into<String>, wait: Duration) -> ApiError {
-        let retry_after_ms = u32::try_from(wait.as_millis()).ok();
+        let retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok();
         ApiError { retry_after_ms, ..ApiError::new(Code::Overloaded, message) }
     }
 
@@ -114,7 +116,7 @@ impl From<weir_store::Error> for ApiError {
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> ApiError {
         match error {
-            InferenceError::TooLong { wait, .. } => ApiError::overloaded(error.to_string(), wait),
+            InferenceError::TooLong { again, .. } => ApiError::overloaded(error.to_string(), again),
             InferenceError::TooMany { .. } | InferenceError::Stopping => {
                 ApiError::new(Code::Overloaded, error.to_string())
             }
@@ -142,9 +144,6 @@ impl From<NoPlace> for ApiError {
     }
 }
 
-/// Clients are not kept waiting longer than this by what an upstream asks for.
-const UPSTREAM_RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
-
 impl From<UpstreamError> for ApiError {
     fn from(error: UpstreamError) -> ApiError {
         let code = match &error {
@@ -157,7 +156,7 @@ impl From<UpstreamError> for ApiError {
         };
         let mut refused = ApiError::new(code, error.to_string());
         if let Some(wait) = error.retry_after() {
-            refused.retry_after_ms = u32::try_from(wait.min(UPSTREAM_RETRY_AFTER_MAX).as_millis()).ok();
+            refused.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok();
         }
         refused
     }

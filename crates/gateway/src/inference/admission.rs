@@ -11,6 +11,8 @@ use super::scheduler::InferenceError;
 const WINDOW: Duration = Duration::from_millis(100);
 /// However much is refused, so much may wait: less would leave threads without work until the next request is read.
 const WAIT_LEAST: Duration = Duration::from_millis(5);
+/// Callers are told to come again as if no smaller share were admitted.
+const SHARE_LEAST: f64 = 0.01;
 /// The lane is overrun where a smaller share is admitted.
 const OVERRUN: f64 = 0.5;
 
@@ -62,7 +64,7 @@ impl Admission {
         let error = if queued + tokens > self.tokens_max {
             InferenceError::TooMany { queued, limit: self.tokens_max }
         } else if wait > limit {
-            InferenceError::TooLong { wait, limit }
+            InferenceError::TooLong { wait, limit, again: wait.div_f64(latest.share.max(SHARE_LEAST)) }
         } else {
             return Ok(());
         };
@@ -115,6 +117,14 @@ mod tests {
     fn the_more_is_refused_the_shorter_the_queue_until_a_while_has_passed() {
         let admission = Admission::new(1000, LIMIT, Coalescing::default());
         assert_eq!(limit(&admission), 41);
+        let again = |share: f64| {
+            admission.latest.lock().unwrap().share = share;
+            match admission.check(load(100), 1) {
+                Err(InferenceError::TooLong { again, .. }) => again.as_millis(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([1.0, 0.5, 0.1, 0.0].map(again), [100, 200, 1000, 10_000]);
         let after = |age: Duration, [admitted, refused]: [u32; 2]| {
             let since = Instant::now().checked_sub(age).unwrap();
             *admission.latest.lock().unwrap() = Latest { since, admitted, refused, share: 1.0 };

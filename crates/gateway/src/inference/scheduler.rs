@@ -100,6 +100,8 @@ pub enum InferenceError {
         wait: Duration,
         /// The limit.
         limit: Duration,
+        /// After what time to come again: later where fewer are admitted, or most would be refused again.
+        again: Duration,
     },
     /// The model's upstream gave none.
     #[error(transparent)]

@@ -138,7 +138,8 @@ fn searches_are_refused_where_most_embeddings_are() {
         for refused in refused.into_iter().flatten() {
             let problem = check_error(&refused, "overloaded", "a search too many");
             assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
-            assert_eq!(refused.header("retry-after"), "1");
+            let seconds: u32 = refused.header("retry-after").parse().unwrap();
+            assert!((1..=120).contains(&seconds), "{seconds}");
         }
         for answered in answered {
             assert_eq!(answered.status, 200, "{}", answered.text);
