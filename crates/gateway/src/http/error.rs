@@ -36,7 +36,7 @@ impl ApiError {
 
     /// Too much at once; the caller may come again when those before him are answered.
     pub(super) fn overloaded(message: impl Into<String>, wait: Duration) -> ApiError {
-        let retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok();
+        let retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
         ApiError { retry_after_ms, ..ApiError::new(Code::Overloaded, message) }
     }
 
