@@ -121,9 +121,9 @@ pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>)
     }
     let served: Vec<String> = model.dimensions().map(|served| served.to_string()).collect();
     let message = format!(
-        "`dimensions` is {count}, which model `{}` was not trained for; leave it out, or send {}, the model's own",
-        model.id,
-        served.join(" or ")
+        "`dimensions` is {count}; leave it out, or send {}, the model's own: `{}` was trained for no other number",
+        served.join(" or "),
+        model.id
     );
     Err(Invalid::at(Code::InvalidParameter, &["dimensions"], message).into())
 }

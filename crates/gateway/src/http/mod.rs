@@ -125,7 +125,7 @@ impl Gateway {
         }
         let message = format!(
             "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
-            wait.as_millis()
+            wait.as_micros().div_ceil(1000)
         );
         self.scheduler.coalescing().refused();
         Err(ApiError::overloaded(message, wait))

@@ -93,7 +93,7 @@ pub enum InferenceError {
     /// What waits in the lane takes longer than it may.
     #[error(
         "a text would wait {} ms to be embedded, and may wait {} ms: `inference.queue_wait_ms_max`, or less while many are refused",
-        wait.as_millis(), limit.as_millis()
+        wait.as_micros().div_ceil(1000), limit.as_millis()
     )]
     TooLong {
         /// How long a text would wait.

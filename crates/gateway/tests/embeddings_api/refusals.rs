@@ -110,7 +110,7 @@ fn inputs_that_are_no_texts_are_refused() {
 fn settings_that_make_no_sense_are_refused() {
     let dimensions = |wanted| {
         format!(
-            "`dimensions` is {wanted}, which model `pseudo` was not trained for; leave it out, or send 384, the model's own"
+            "`dimensions` is {wanted}; leave it out, or send 384, the model's own: `pseudo` was trained for no other number"
         )
     };
     let no_format = "unknown variant `int8`, expected `float` or `base64` at line 1 column 54";

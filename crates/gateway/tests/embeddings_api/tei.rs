@@ -88,7 +88,7 @@ fn refusals_have_the_body_and_the_status_of_tei() {
             r#"{"inputs":"a","dimensions":5}"#,
             422,
             "Validation",
-            format!("dimensions: `dimensions` is 5, which model `pseudo` was not trained for; leave it out, or send 384, the model's own. {fix}"),
+            format!("dimensions: `dimensions` is 5; leave it out, or send 384, the model's own: `pseudo` was trained for no other number. {fix}"),
         ),
         (
             r#"{"inputs":"a","prompt_name":"other"}"#,
