@@ -163,9 +163,10 @@ fn a_document_deleted_between_pages_leaves_its_place_free() {
 #[test]
 fn a_reranker_that_is_not_ready_in_time_leaves_the_order_as_it_was() {
     let (gateway, _file) = gateway(&[]);
-    gateway.ingest(&many(20));
-    let body = json!({"query": "weir stone", "mode": "lexical", "top_k": 20});
-    let hurried = with(&with(&body, "rerank", json!("ce")), "deadline_ms", json!(1));
+    // so many that no machine scores them in a millisecond
+    gateway.ingest(&many(100));
+    let body = json!({"query": "weir stone", "mode": "lexical", "top_k": 100});
+    let hurried = with(&with(&body, "rerank", json!({"model": "ce", "top_n": 100})), "deadline_ms", json!(1));
     let reply = ask(&gateway, &hurried);
     assert_eq!(ids(&reply), ids(&ask(&gateway, &body)));
     assert_eq!(reply["degraded_reasons"], json!(["rerank_deadline"]));
