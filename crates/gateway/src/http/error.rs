@@ -36,8 +36,13 @@ impl ApiError {
 
     /// Too much at once; the caller may come again when those before him are answered.
     pub(super) fn overloaded(message: impl Into<String>, wait: Duration) -> ApiError {
-        let retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
-        ApiError { retry_after_ms, ..ApiError::new(Code::Overloaded, message) }
+        ApiError::new(Code::Overloaded, message).retry_after(wait)
+    }
+
+    /// The same, with the time after which the caller may come again; never told shorter than it is.
+    fn retry_after(mut self, wait: Duration) -> ApiError {
+        self.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
+        self
     }
 
     /// The same, with more places that are wrong.
@@ -154,11 +159,11 @@ impl From<UpstreamError> for ApiError {
             | UpstreamError::Reply { .. }
             | UpstreamError::Open { .. } => Code::UpstreamError,
         };
-        let mut refused = ApiError::new(code, error.to_string());
-        if let Some(wait) = error.retry_after() {
-            refused.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok();
+        let refused = ApiError::new(code, error.to_string());
+        match error.retry_after() {
+            Some(wait) => refused.retry_after(wait),
+            None => refused,
         }
-        refused
     }
 }
 

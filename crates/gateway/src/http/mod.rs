@@ -155,7 +155,7 @@ async fn to_the_end<T: Send + 'static>(
     }
 }
 
-/// Every route and every layer, in order.
+/// Every route.
 ///
 /// A request passes, from the outside in: the [`Door`], which turns away what can't be answered in time; what is [around](layers::around)
 /// every handler; then its handler, which reads the body up to the route's limit, checks it, and takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same

@@ -73,6 +73,11 @@ impl Admission {
         Err(error)
     }
 
+    /// What is told of refusals.
+    pub(super) fn coalescing(&self) -> &Coalescing {
+        &self.coalescing
+    }
+
     /// Whether most of what comes is refused.
     pub(super) fn is_overrun(&self) -> bool {
         self.latest(Instant::now()).share < OVERRUN

@@ -129,7 +129,6 @@ struct Parts {
     memory: Memory,
     queue_tokens_max: usize,
     admission: Admission,
-    coalescing: Coalescing,
 }
 
 impl Scheduler {
@@ -164,7 +163,7 @@ impl Scheduler {
         })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
-        let admission = Admission::new(queue_tokens_max, queue_wait_max, coalescing.clone());
+        let admission = Admission::new(queue_tokens_max, queue_wait_max, coalescing);
         let cache = Cache::new(settings.cache_bytes_max);
         Ok(Scheduler(Arc::new(Parts {
             interactive,
@@ -177,7 +176,6 @@ impl Scheduler {
             memory,
             queue_tokens_max,
             admission,
-            coalescing,
         })))
     }
 
@@ -358,7 +356,7 @@ impl Scheduler {
 
     /// What is told of requests that are refused for want of cores.
     pub fn coalescing(&self) -> &Coalescing {
-        &self.0.coalescing
+        self.0.admission.coalescing()
     }
 
     /// Tokens that wait in the interactive lane.

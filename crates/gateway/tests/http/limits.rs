@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::documented::check_error;
 use crate::support::client::{Client, Reply};
-use crate::{Gateway, in_repository};
+use crate::Gateway;
 
 /// Whatever shall happen here happens long before.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -77,13 +77,7 @@ fn searches_that_would_wait_too_long_for_a_core_are_refused_unread() {
 
 #[test]
 fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_again() {
-    let model = in_repository("models/all-MiniLM-L6-v2");
-    let gateway = Gateway::start_with(&[
-        ("WEIR_MODEL", model.to_str().unwrap()),
-        ("WEIR_INFERENCE_THREADS", "1"),
-        ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
-        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
-    ]);
+    let gateway = Gateway::start_narrow();
     gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
     let body = json!({"query": "weir ".repeat(200), "mode": "dense"});
     let refused = gateway.first_refusal(16, "/v1/search", &body);
@@ -99,13 +93,7 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
 
 #[test]
 fn searches_are_refused_where_most_embeddings_are() {
-    let model = in_repository("models/all-MiniLM-L6-v2");
-    let gateway = Gateway::start_with(&[
-        ("WEIR_MODEL", model.to_str().unwrap()),
-        ("WEIR_INFERENCE_THREADS", "1"),
-        ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
-        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
-    ]);
+    let gateway = Gateway::start_narrow();
     gateway.ingest(&[json!({"text": "A weir is a low dam.", "metadata": {"river": "Lee"}})]);
     let is_over = AtomicBool::new(false);
     let long = json!({"query": "weir ".repeat(200)}).to_string();

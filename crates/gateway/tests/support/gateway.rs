@@ -45,6 +45,17 @@ impl Gateway {
         refused.into_inner().unwrap().expect("no request was refused")
     }
 
+    /// One whose interactive lane is full as soon as a text waits for another.
+    pub(crate) fn start_narrow() -> Gateway {
+        let model = in_repository("models/all-MiniLM-L6-v2");
+        Gateway::start_with(&[
+            ("WEIR_MODEL", model.to_str().unwrap()),
+            ("WEIR_INFERENCE_THREADS", "1"),
+            ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
+            ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+        ])
+    }
+
     pub(crate) fn start() -> Gateway {
         Gateway::start_with(&[])
     }

@@ -66,7 +66,7 @@ pub(super) async fn embed(
     match error {
         Some(InferenceError::Stopping) => Err(InferenceError::Stopping.into()),
         Some(error @ (InferenceError::TooMany { .. } | InferenceError::TooLong { .. }))
-            if gateway.scheduler.is_overrun() =>
+            if model.is_local() && gateway.scheduler.is_overrun() =>
         {
             Err(error.into())
         }
