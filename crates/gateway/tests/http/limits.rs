@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::Gateway;
 use crate::documented::check_error;
 use crate::support::client::{Client, Reply};
-use crate::Gateway;
 
 /// Whatever shall happen here happens long before.
 const PATIENCE: Duration = Duration::from_secs(30);
