@@ -34,7 +34,7 @@ Routes that imitate another API answer errors as that API does. `/v1/embeddings`
 faults of the gateway.
 
 \"Again\" says whether the very same request can succeed when it is sent again after a while; the reply then has
-`Retry-After` where a time is known. One bad document in a batch is refused alone: the job's `errors` name it with one of these codes.
+`Retry-After` where a time is known, in whole seconds, and `retry-after-ms` beside it. One bad document in a batch is refused alone: the job's `errors` name it with one of these codes.
 
 | code | status | type | again | meaning | remedy |
 |---|---|---|---|---|---|
