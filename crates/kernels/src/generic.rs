@@ -191,39 +191,68 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
 ) {
     let width = gamma.len();
     assert!(stride >= width && beta.len() == width, "layer_norm: shapes differ");
-    for row in rows.chunks_mut(stride).filter(|row| row.len() >= width) {
-        // SAFETY: all three slices have `width` floats.
-        unsafe { normalise_row::<V>(&mut row[..width], gamma, beta, epsilon) }
+    /// Rows at a time, so that the additions of one need not wait for each other alone.
+    const ROWS: usize = 4;
+    let count = if width == 0 { 0 } else { (rows.len() + stride - width) / stride };
+    let rows = rows.as_mut_ptr();
+    for first in (0..count).step_by(ROWS) {
+        // SAFETY: `count` rows of `width` floats begin every `stride` floats, and both factors are as long.
+        unsafe {
+            if first + ROWS <= count {
+                normalise_rows::<V, ROWS>(rows.add(first * stride), stride, gamma, beta, epsilon);
+                continue;
+            }
+            for row in first..count {
+                normalise_rows::<V, 1>(rows.add(row * stride), stride, gamma, beta, epsilon);
+            }
+        }
     }
 }
 
+/// Rows of as many floats as there are factors, which begin every `stride` floats.
 #[inline(always)]
-unsafe fn normalise_row<V: Lanes>(row: &mut [f32], gamma: &[f32], beta: &[f32], epsilon: f32) {
-    let width = row.len();
+unsafe fn normalise_rows<V: Lanes, const R: usize>(
+    rows: *mut f32,
+    stride: usize,
+    gamma: &[f32],
+    beta: &[f32],
+    epsilon: f32,
+) {
+    let width = gamma.len();
     let whole = width - width % V::WIDTH;
-    // SAFETY: loads and stores stay below `whole`, which is at most the length of all three slices.
+    // SAFETY: loads and stores stay below `whole`, which is at most the length of all rows and factors.
     unsafe {
-        let mut sum = V::splat(0.0);
+        let row = |r: usize| rows.add(r * stride);
+        let tail = |r: usize| std::slice::from_raw_parts(row(r).add(whole), width - whole);
+        let mut sums = [V::splat(0.0); R];
         for i in (0..whole).step_by(V::WIDTH) {
-            sum = sum.add(V::load(row.as_ptr().add(i)));
+            for_rows!(r in 0..R { sums[r] = sums[r].add(V::load(row(r).add(i))); });
         }
-        let mean = (sum.sum() + row[whole..].iter().sum::<f32>()) / width as f32;
-        let means = V::splat(mean);
-        let mut squares = V::splat(0.0);
+        let means: [f32; R] =
+            std::array::from_fn(|r| (sums[r].sum() + tail(r).iter().sum::<f32>()) / width as f32);
+        let mut squares = [V::splat(0.0); R];
         for i in (0..whole).step_by(V::WIDTH) {
-            let x = V::load(row.as_ptr().add(i)).sub(means);
-            squares = x.mul_add(x, squares);
+            for_rows!(r in 0..R {
+                let x = V::load(row(r).add(i)).sub(V::splat(means[r]));
+                squares[r] = x.mul_add(x, squares[r]);
+            });
         }
-        let tail: f32 = row[whole..].iter().map(|x| (x - mean) * (x - mean)).sum();
-        let scale = 1.0 / ((squares.sum() + tail) / width as f32 + epsilon).sqrt();
-        let scales = V::splat(scale);
+        let scales: [f32; R] = std::array::from_fn(|r| {
+            let rest: f32 = tail(r).iter().map(|x| (x - means[r]) * (x - means[r])).sum();
+            1.0 / ((squares[r].sum() + rest) / width as f32 + epsilon).sqrt()
+        });
         for i in (0..whole).step_by(V::WIDTH) {
-            let x = V::load(row.as_ptr().add(i)).sub(means).mul(scales);
-            let y = x.mul_add(V::load(gamma.as_ptr().add(i)), V::load(beta.as_ptr().add(i)));
-            y.store(row.as_mut_ptr().add(i));
+            let (gamma, beta) = (V::load(gamma.as_ptr().add(i)), V::load(beta.as_ptr().add(i)));
+            for_rows!(r in 0..R {
+                let x = V::load(row(r).add(i)).sub(V::splat(means[r])).mul(V::splat(scales[r]));
+                x.mul_add(gamma, beta).store(row(r).add(i));
+            });
         }
-        for i in whole..width {
-            row[i] = (row[i] - mean) * scale * gamma[i] + beta[i];
+        for r in 0..R {
+            let rest = std::slice::from_raw_parts_mut(row(r).add(whole), width - whole);
+            for ((x, gamma), beta) in rest.iter_mut().zip(&gamma[whole..]).zip(&beta[whole..]) {
+                *x = (*x - means[r]) * scales[r] * gamma + beta;
+            }
         }
     }
 }
