@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -12,6 +15,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
+use tower::ServiceExt;
 use weir_encoder::Kernels;
 use weir_store::Store;
 
@@ -155,8 +159,7 @@ async fn serve(
         metrics.clone(),
         query_log,
     );
-    let door = http::router(gateway.clone());
-    accept_until_stopped(listener, door, connections_max, &metrics, grace).await?;
+    accept_until_stopped(listener, &gateway, connections_max, grace).await?;
 
     gateway.query_log.close().await;
     collections.close().await;
@@ -194,12 +197,12 @@ async fn open_store(config: &Config) -> Result<Store, ServeError> {
 /// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
 async fn accept_until_stopped(
     listener: TcpListener,
-    door: Door,
+    gateway: &Gateway,
     connections_max: usize,
-    metrics: &Metrics,
     grace: Duration,
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Start)?;
+    let routes = http::router(gateway.clone());
     let places = Arc::new(Semaphore::new(connections_max));
     let draining = GracefulShutdown::new();
     loop {
@@ -219,7 +222,12 @@ async fn accept_until_stopped(
                 }
             },
         };
-        serve_connection(stream, door.clone(), &draining, (place, metrics.connection()));
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let held = (place, gateway.metrics.connection());
+        let door = Door::new(stream, gateway.clone(), HEAD_TIMEOUT);
+        serve_connection(door, routes.clone(), &draining, held);
     }
     drop(listener);
     tokio::select! {
@@ -231,15 +239,20 @@ async fn accept_until_stopped(
 }
 
 /// Serves one connection; `held` is dropped at its end.
-fn serve_connection(stream: TcpStream, door: Door, draining: &GracefulShutdown, held: impl Send + 'static) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY");
-    }
+fn serve_connection(
+    door: Door<TcpStream>,
+    routes: Router,
+    draining: &GracefulShutdown,
+    held: impl Send + 'static,
+) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new());
-    let service = TowerToHyperService::new(door);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let answered = door.answered();
+    let noticed =
+        ServiceExt::<Request<Incoming>>::map_response(routes, move |response| answered.by(response));
+    let service = TowerToHyperService::new(noticed);
+    let connection = builder.serve_connection(TokioIo::new(door), service).into_owned();
     let connection = draining.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {

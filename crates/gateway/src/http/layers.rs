@@ -23,7 +23,7 @@ use super::error::{ApiError, Style};
 #[derive(Debug, Clone)]
 pub(super) struct RequestId(pub Arc<str>);
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Longer ids of callers are replaced.
 const REQUEST_ID_BYTES_MAX: usize = 512;
@@ -170,7 +170,7 @@ async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<s
 }
 
 /// A refused caller may go on sending for this long before it is cut off.
-pub(super) const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a refused request's body to its end before the refusal goes out. Most callers listen only when they have sent
 /// everything, and closing a connection on which they still send loses the answer.
@@ -190,7 +190,7 @@ async fn heard_out(request: Request, next: Next) -> Response {
 }
 
 /// Reads what comes of a refused request's body, for a while.
-pub(super) async fn read_out(body: impl Stream<Item = Result<Bytes, axum::Error>>) {
+async fn read_out(body: impl Stream<Item = Result<Bytes, axum::Error>>) {
     let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
     drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
 }

@@ -157,11 +157,11 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Every route.
 ///
-/// A request passes, from the outside in: the [`Door`], which turns away what can't be answered in time; what is [around](layers::around)
+/// A request that the [`Door`] lets in passes, from the outside in: what is [around](layers::around)
 /// every handler; then its handler, which reads the body up to the route's limit, checks it, and takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
 /// way and touch neither model nor disk.
-pub fn router(gateway: Gateway) -> Door {
-    let routes = Router::new()
+pub fn router(gateway: Gateway) -> Router {
+    Router::new()
         .route("/v1/ingest", post(ingest::ingest))
         .route("/v1/search", post(search::search))
         .route("/v1/feedback", get(feedback::list).post(feedback::post))
@@ -200,8 +200,7 @@ pub fn router(gateway: Gateway) -> Door {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gateway.clone(), layers::around))
-        .with_state(gateway.clone());
-    Door::new(gateway, routes)
+        .with_state(gateway)
 }
 
 async fn no_route(uri: http::Uri) -> ApiError {

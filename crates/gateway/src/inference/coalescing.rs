@@ -42,7 +42,8 @@ impl Coalescing {
         }
     }
 
-    pub(super) fn is_expecting(&self) -> bool {
+    /// Whether more refusals are expected.
+    pub fn is_expecting(&self) -> bool {
         self.micros() < self.until.load(Ordering::Relaxed)
     }
 

@@ -95,18 +95,8 @@ fn queries_that_would_wait_too_long_for_a_core_are_told_at_once_when_to_come_aga
 fn searches_are_refused_where_most_embeddings_are() {
     let gateway = Gateway::start_narrow();
     gateway.ingest(&[json!({"text": "A weir is a low dam.", "metadata": {"river": "Lee"}})]);
-    let is_over = AtomicBool::new(false);
-    let long = json!({"query": "weir ".repeat(200)}).to_string();
-    std::thread::scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| {
-                let client = Client::new(&gateway.weir.url);
-                while !is_over.load(Ordering::Relaxed) {
-                    client.send("POST", "/v1/search", Some(long.as_bytes()));
-                }
-            });
-        }
-        let search = |body: &Value| gateway.send("POST", "/v1/search", Some(body.to_string().as_bytes()));
+    let search = |body: &Value| gateway.send("POST", "/v1/search", Some(body.to_string().as_bytes()));
+    let (refused, answered, unreadable) = gateway.under_load(|| {
         // long ones are read before they are refused, short ones are not
         let refused =
             [json!({"query": "weir ".repeat(100)}), json!({"query": "dam", "mode": "dense"})].map(|body| {
@@ -121,19 +111,18 @@ fn searches_are_refused_where_most_embeddings_are() {
             json!({"filter": {"river": {"eq": "Lee"}}}),
         ]
         .map(|body| search(&body));
-        let unreadable = search(&json!({"query": "dam", "top": 3}));
-        is_over.store(true, Ordering::Relaxed);
-        for refused in refused.into_iter().flatten() {
-            let problem = check_error(&refused, "overloaded", "a search too many");
-            assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
-            let seconds: u32 = refused.header("retry-after").parse().unwrap();
-            assert!((1..=120).contains(&seconds), "{seconds}");
-        }
-        for answered in answered {
-            assert_eq!(answered.status, 200, "{}", answered.text);
-        }
-        check_error(&unreadable, "unknown_field", "which would be wrong at any time");
+        (refused, answered, search(&json!({"query": "dam", "top": 3})))
     });
+    for refused in refused.into_iter().flatten() {
+        let problem = check_error(&refused, "overloaded", "a search too many");
+        assert!(problem["detail"].as_str().unwrap().contains("inference.queue_wait_ms_max"), "{problem}");
+        let seconds: u32 = refused.header("retry-after").parse().unwrap();
+        assert!((1..=120).contains(&seconds), "{seconds}");
+    }
+    for answered in answered {
+        assert_eq!(answered.status, 200, "{}", answered.text);
+    }
+    check_error(&unreadable, "unknown_field", "which would be wrong at any time");
     let metrics = gateway.send("GET", "/metrics", None).text;
     assert!(metrics.contains("weir_search_degraded_total{reason=\"embedding_overloaded\"}"), "{metrics}");
 }

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -43,6 +45,25 @@ impl Gateway {
             }
         });
         refused.into_inner().unwrap().expect("no request was refused")
+    }
+
+    /// What `work` gives while sixteen callers embed long queries without a pause.
+    pub(crate) fn under_load<T>(&self, work: impl FnOnce() -> T) -> T {
+        let is_over = AtomicBool::new(false);
+        let long = json!({"query": "weir ".repeat(200)}).to_string();
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let client = Client::new(&self.weir.url);
+                    while !is_over.load(Ordering::Relaxed) {
+                        client.send("POST", "/v1/search", Some(long.as_bytes()));
+                    }
+                });
+            }
+            let done = std::panic::catch_unwind(AssertUnwindSafe(work));
+            is_over.store(true, Ordering::Relaxed);
+            done.unwrap_or_else(|failure| std::panic::resume_unwind(failure))
+        })
     }
 
     /// One whose interactive lane is full as soon as a text waits for another.

@@ -58,6 +58,7 @@ pub(super) async fn search(
     CallerOf(caller): CallerOf,
     request: Request,
 ) -> Result<Json<SearchAnswer>, ApiError> {
+    gateway.check_turns()?;
     let caching = body::caching(request.headers());
     let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
     let bytes = body::read(request, gateway.config.limits.body_bytes_max, "body_bytes_max").await?;
