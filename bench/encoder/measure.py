@@ -4,7 +4,7 @@
     bench/encoder.sh                     # everything, about eight minutes after the set-up
     python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER   # the encoder alone
 
-    python bench/encoder/measure.py --tiny --binaries target/checked/examples --out FOLDER  # the encoder alone
+All engines stay loaded and take turns of a few calls, case by case and round by round, in another order each time, so that
 whatever else the machine does meets all of them.
 """
 
