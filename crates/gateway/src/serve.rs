@@ -226,7 +226,7 @@ async fn accept_until_stopped(
             tracing::debug!(%error, "no TCP_NODELAY");
         }
         let held = (place, gateway.metrics.connection());
-        let door = Door::new(stream, gateway.clone(), HEAD_TIMEOUT);
+        let door = Door::new(stream, gateway.clone());
         serve_connection(door, routes.clone(), &draining, held);
     }
     drop(listener);

@@ -31,6 +31,8 @@ use verdict::Verdict;
 const HEADERS_MAX: usize = 32;
 /// Requests of more bytes are let in.
 const HELD_BYTES_MAX: u64 = 64 << 10;
+/// After so long a request is let in: the server behind ends connections of which it hears nothing.
+const UNHEARD_MAX: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
 const READ_BYTES: usize = 8 << 10;
 /// Memory that a connection keeps for what is held of the next request.
@@ -41,8 +43,7 @@ pub struct Door<S> {
     stream: S,
     gateway: Gateway,
     visit: Visit,
-    /// The server behind ends a connection of which it hears nothing for this long.
-    heard_at_least: Duration,
+    /// When the server behind last got a request.
     heard: Instant,
     /// What came and is neither refused nor let in yet.
     held: Vec<u8>,
@@ -82,13 +83,12 @@ enum Decision {
 }
 
 impl<S> Door<S> {
-    /// A door before `stream`. `patience` is how long the server behind waits for a request before it ends the connection.
-    pub fn new(stream: S, gateway: Gateway, patience: Duration) -> Door<S> {
+    /// A door before `stream`.
+    pub fn new(stream: S, gateway: Gateway) -> Door<S> {
         Door {
             stream,
             gateway,
             visit: Visit::None,
-            heard_at_least: patience / 2,
             heard: Instant::now(),
             held: Vec::new(),
             refusal: Vec::new(),
@@ -116,7 +116,7 @@ impl<S> Door<S> {
             return Decision::LetIn(Visit::Open); // the next one came with it
         };
         let let_in = Decision::LetIn(Visit::One(rest));
-        if head_bytes as u64 + body_bytes > HELD_BYTES_MAX || self.heard.elapsed() > self.heard_at_least {
+        if head_bytes as u64 + body_bytes > HELD_BYTES_MAX || self.heard.elapsed() > UNHEARD_MAX {
             return let_in;
         }
         let Some(head) = parts_of(&request) else { return let_in };
@@ -173,15 +173,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
             let mut room = [MaybeUninit::uninit(); READ_BYTES];
             let mut read = ReadBuf::uninit(&mut room);
             ready!(Pin::new(&mut door.stream).poll_read(context, &mut read))?;
-            let is_end = read.filled().is_empty();
+            if read.filled().is_empty() {
+                door.visit = Visit::Open;
+                continue; // what was held, and then the end
+            }
             door.held.extend_from_slice(read.filled());
             match door.decide() {
-                _ if is_end => {
-                    door.visit = Visit::Open;
-                    if door.held.is_empty() {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
                 Decision::LetIn(visit) => (door.visit, door.heard) = (visit, Instant::now()),
                 Decision::Hold => {}
                 Decision::Refuse(response) => {
