@@ -21,13 +21,10 @@ use weir_store::Store;
 
 use crate::collections::{CollectionError, Collections};
 use crate::config::Config;
-use crate::http::{self, Door, Gateway};
+use crate::http::{self, Door, Gateway, HEAD_TIMEOUT};
 use crate::inference::{Coalescing, Memory, Models, Scheduler, Turns, search_threads, stand_back};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
-
-/// A caller has this long to send the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
 const BACKGROUND_THREADS: usize = 2;

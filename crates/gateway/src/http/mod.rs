@@ -36,7 +36,7 @@ use crate::config::Config;
 use crate::inference::{Models, Scheduler};
 use crate::metrics::Metrics;
 use crate::query_log::QueryLog;
-pub use door::Door;
+pub use door::{Door, HEAD_TIMEOUT};
 use error::ApiError;
 pub use error::chain;
 pub use openapi::{ROUTES, Route, document as openapi_document};

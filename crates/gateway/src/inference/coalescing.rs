@@ -42,8 +42,7 @@ impl Coalescing {
         }
     }
 
-    /// Whether more refusals are expected.
-    pub fn is_expecting(&self) -> bool {
+    pub(super) fn is_expecting(&self) -> bool {
         self.micros() < self.until.load(Ordering::Relaxed)
     }
 

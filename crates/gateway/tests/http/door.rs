@@ -44,16 +44,11 @@ fn read_response(connection: &mut TcpStream) -> Response {
     Response { status, head, body: String::from_utf8(body).unwrap() }
 }
 
-/// Sends the parts of a request one after the other, again and again, until it is refused unread.
-fn refused(connection: &mut TcpStream, parts: &[&str]) -> Response {
+/// Sends a request again and again until it is refused unread.
+fn refused(connection: &mut TcpStream, request: &str) -> Response {
     let started = Instant::now();
     loop {
-        for (i, part) in parts.iter().enumerate() {
-            if i > 0 {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            connection.write_all(part.as_bytes()).unwrap();
-        }
+        connection.write_all(request.as_bytes()).unwrap();
         let response = read_response(connection);
         if response.status == 503 {
             return response;
@@ -70,7 +65,7 @@ fn what_the_door_refuses_leaves_the_connection_as_it_was() {
     gateway.under_load(|| {
         let mut connection = gateway.connect();
         let whole = head("X-Request-Id: mine\r\n", NO_JSON.len()) + NO_JSON;
-        let response = refused(&mut connection, &[&whole]);
+        let response = refused(&mut connection, &whole);
         for header in
             ["retry-after: ", "retry-after-ms: ", "x-request-id: mine", "date: ", "application/json"]
         {
@@ -79,10 +74,30 @@ fn what_the_door_refuses_leaves_the_connection_as_it_was() {
         let body: Value = serde_json::from_str(&response.body).unwrap();
         assert_eq!(body["error"]["code"], "overloaded", "{body}");
 
-        // the same in parts, as many clients send it
+        // what comes in parts is read
         let (start, end) = NO_JSON.split_at(5);
-        let head = head("", NO_JSON.len());
-        refused(&mut connection, &[&head, start, end]);
+        for part in [&head("", NO_JSON.len()), start, end] {
+            connection.write_all(part.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(read_response(&mut connection).status, 400);
+        refused(&mut connection, &whole);
+
+        // as is what comes from a page that is not ours, and nothing of it is taken for another request
+        let embeddings = whole.repeat(200);
+        let foreign = head("Origin: http://evil.example\r\n", embeddings.len()) + &embeddings;
+        let mut other = gateway.connect();
+        other.write_all(foreign.as_bytes()).unwrap();
+        assert_eq!(read_response(&mut other).status, 403);
+        let mut rest = Vec::new();
+        drop(other.write_all(LIVENESS.as_bytes())); // the connection may be over
+        drop(other.read_to_end(&mut rest));
+        assert!(!String::from_utf8_lossy(&rest).contains(" 503 "), "{}", String::from_utf8_lossy(&rest));
+        // and a length that nobody has
+        let endless = head("", 0).replace(": 0", ": 18446744073709551615");
+        let mut other = gateway.connect();
+        other.write_all((endless + NO_JSON).as_bytes()).unwrap();
+        assert!([400, 413, 431].contains(&read_response(&mut other).status));
 
         let mut ask = |request: &str| {
             connection.write_all(request.as_bytes()).unwrap();
@@ -100,7 +115,7 @@ fn requests_that_come_together_are_answered_in_their_order() {
     gateway.ingest(&[json!({"text": "A weir is a low dam."})]);
     let embeddings = head("", NO_JSON.len()) + NO_JSON;
     gateway.under_load(|| {
-        refused(&mut gateway.connect(), &[&embeddings]);
+        refused(&mut gateway.connect(), &embeddings);
         for _ in 0..20 {
             let mut connection = gateway.connect();
             let together = [LIVENESS, &embeddings, LIVENESS, LIVENESS].concat();

@@ -29,14 +29,14 @@ use verdict::Verdict;
 
 /// Requests with more headers are let in.
 const HEADERS_MAX: usize = 32;
-/// Requests of more bytes are let in.
-const HELD_BYTES_MAX: u64 = 64 << 10;
-/// After so long a request is let in: the server behind ends connections of which it hears nothing.
-const UNHEARD_MAX: Duration = Duration::from_secs(5);
-/// Bytes that are read at once.
+/// Bytes that are read at once: a request that is refused here has no more.
 const READ_BYTES: usize = 8 << 10;
-/// Memory that a connection keeps for what is held of the next request.
+/// Memory that a connection keeps for what comes next.
 const SHORT_BYTES: usize = 1 << 10;
+/// The server behind ends a connection of which it hears nothing for so long.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// So after this time a request is let in.
+const UNHEARD_MAX: Duration = Duration::from_secs(HEAD_TIMEOUT.as_secs() / 6);
 
 /// A connection behind its door.
 pub struct Door<S> {
@@ -45,18 +45,17 @@ pub struct Door<S> {
     visit: Visit,
     /// When the server behind last got a request.
     heard: Instant,
-    /// What came and is neither refused nor let in yet.
+    /// What came and is neither refused nor handed on yet.
     held: Vec<u8>,
-    /// A refusal that is not written yet, and how much of it is.
+    /// What of a refusal is not written yet.
     refusal: Vec<u8>,
-    written: usize,
     answered: Answered,
 }
 
 /// Who is inside.
 #[derive(Clone, Copy, PartialEq)]
 enum Visit {
-    /// Nobody: what came was answered.
+    /// Nobody: all that was let in was answered.
     None,
     /// One request, of which so many bytes are still to come.
     One(u64),
@@ -77,8 +76,6 @@ pub struct AnswerBody {
 /// What becomes of the bytes that came while nobody was inside.
 enum Decision {
     LetIn(Visit),
-    /// More of them must come.
-    Hold,
     Refuse(Response),
 }
 
@@ -92,7 +89,6 @@ impl<S> Door<S> {
             heard: Instant::now(),
             held: Vec::new(),
             refusal: Vec::new(),
-            written: 0,
             answered: Answered::default(),
         }
     }
@@ -116,33 +112,25 @@ impl<S> Door<S> {
             return Decision::LetIn(Visit::Open); // the next one came with it
         };
         let let_in = Decision::LetIn(Visit::One(rest));
-        if head_bytes as u64 + body_bytes > HELD_BYTES_MAX || self.heard.elapsed() > UNHEARD_MAX {
+        if rest > 0 || self.heard.elapsed() > UNHEARD_MAX {
             return let_in;
         }
         let Some(head) = parts_of(&request) else { return let_in };
-        if rest > 0 {
-            return if Verdict::is_likely(&self.gateway, &head) { Decision::Hold } else { let_in };
-        }
-        match Verdict::on(&self.gateway, &head, body_bytes) {
-            Some(verdict) if verdict.stands(&self.gateway, body) => {
-                Decision::Refuse(verdict.refuse(&self.gateway, &head, started))
-            }
-            Some(_) | None => let_in,
+        match Verdict::on(&self.gateway, &head, body) {
+            Some(verdict) => Decision::Refuse(verdict.refuse(&self.gateway, &head, started)),
+            None => let_in,
         }
     }
 }
 
 impl<S: AsyncWrite + Unpin> Door<S> {
     fn poll_refusal(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.refusal.len() {
-            let rest = &self.refusal[self.written..];
-            match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
+        while !self.refusal.is_empty() {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, &self.refusal))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.written += written,
+                written => drop(self.refusal.drain(..written)),
             }
         }
-        self.written = 0;
-        self.refusal.clear();
         Poll::Ready(Ok(()))
     }
 }
@@ -156,17 +144,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
         let door = self.get_mut();
         loop {
             ready!(door.poll_refusal(context))?;
-            if door.visit != Visit::None && !door.held.is_empty() {
-                let count = door.held.len().min(buffer.remaining());
-                buffer.put_slice(&door.held[..count]);
-                door.held.drain(..count);
-                door.held.shrink_to(SHORT_BYTES);
-                return Poll::Ready(Ok(()));
-            }
             if door.visit != Visit::None {
-                let before = buffer.filled().len();
-                ready!(Pin::new(&mut door.stream).poll_read(context, buffer))?;
-                door.visit = door.visit.after(buffer.filled().len() - before);
+                if door.held.is_empty() {
+                    let before = buffer.filled().len();
+                    ready!(Pin::new(&mut door.stream).poll_read(context, buffer))?;
+                    door.visit = door.visit.after(buffer.filled().len() - before);
+                } else {
+                    let count = door.held.len().min(buffer.remaining());
+                    buffer.put_slice(&door.held[..count]);
+                    door.held.drain(..count);
+                    door.held.shrink_to(SHORT_BYTES);
+                }
                 return Poll::Ready(Ok(()));
             }
             // what the server offers may have no room for a head
@@ -174,15 +162,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Door<S> {
             let mut read = ReadBuf::uninit(&mut room);
             ready!(Pin::new(&mut door.stream).poll_read(context, &mut read))?;
             if read.filled().is_empty() {
-                door.visit = Visit::Open;
-                continue; // what was held, and then the end
+                door.visit = Visit::Open; // which hears of the end
+                continue;
             }
             door.held.extend_from_slice(read.filled());
             match door.decide() {
                 Decision::LetIn(visit) => (door.visit, door.heard) = (visit, Instant::now()),
-                Decision::Hold => {}
                 Decision::Refuse(response) => {
                     door.held.clear();
+                    door.held.shrink_to(SHORT_BYTES);
                     write_response(response, &mut door.refusal)?;
                 }
             }
@@ -211,13 +199,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Door<S> {
         self.stream.is_write_vectored()
     }
 
-    /// The server flushes after each response, when all of it is written.
+    /// The server flushes when what it had to write is written, and drops the body of a response when all of it is to be written.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let door = self.get_mut();
         ready!(door.poll_refusal(context))?;
         ready!(Pin::new(&mut door.stream).poll_flush(context))?;
         if door.answered.0.swap(false, Ordering::Relaxed) {
-            door.visit = if door.visit == Visit::One(0) { Visit::None } else { Visit::Open };
+            let is_over = door.visit == Visit::One(0) && door.held.is_empty();
+            door.visit = if is_over { Visit::None } else { Visit::Open };
         }
         Poll::Ready(Ok(()))
     }

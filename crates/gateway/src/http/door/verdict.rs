@@ -1,4 +1,4 @@
-//! What can't be answered in time, by the head of a request and, for some searches, its body.
+//! Which requests can't be answered in time.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use super::super::layers;
 use super::super::search::needs_embedding;
 
 /// A request for embeddings of no more bytes has no more tokens than the interactive lane takes.
-const SHORT_BODY_BYTES_MAX: u64 = INTERACTIVE_TOKENS_MAX as u64;
+const SHORT_BODY_BYTES_MAX: usize = INTERACTIVE_TOKENS_MAX;
 
 /// What verdicts and refusals depend on.
 pub(super) static HEADERS: [HeaderName; 3] = [header::ACCEPT, header::CACHE_CONTROL, layers::REQUEST_ID];
@@ -26,34 +26,26 @@ const SEARCH: &str = "/v1/search";
 pub(super) struct Verdict {
     route: &'static str,
     error: ApiError,
-    /// Only if it is a search that needs the embedding of its query.
-    is_of_embedding: bool,
 }
 
 impl Verdict {
-    /// Whether there may be one when the body is there.
-    pub(super) fn is_likely(gateway: &Gateway, head: &Parts) -> bool {
-        gateway.scheduler.coalescing().is_expecting() && route_of(head).is_some()
-    }
-
-    /// What becomes of a request with a body of so many bytes; `None` where it is to be heard.
-    pub(super) fn on(gateway: &Gateway, head: &Parts, body_bytes: u64) -> Option<Verdict> {
-        let route = route_of(head)?;
+    /// What becomes of a request; `None` where it is to be heard.
+    pub(super) fn on(gateway: &Gateway, head: &Parts, body: &[u8]) -> Option<Verdict> {
+        let routes = [SEARCH, "/v1/embeddings", "/embeddings", "/embed"];
+        let is_it = |route: &&str| head.method == Method::POST && *route == head.uri.path();
+        let route = routes.into_iter().find(is_it)?;
         let is_search = route == SEARCH;
         if is_search && let Err(error) = gateway.check_turns() {
-            return Some(Verdict { route, error, is_of_embedding: false });
+            return Some(Verdict { route, error });
         }
-        let can_tell = body_bytes <= SHORT_BODY_BYTES_MAX && gateway.models.are_local();
-        if !can_tell || is_search && !gateway.scheduler.is_overrun() {
+        let needs_embedding = || {
+            !is_search || gateway.scheduler.is_overrun() && needs_embedding(gateway, &layers::caller(), body)
+        };
+        if body.len() > SHORT_BODY_BYTES_MAX || !gateway.models.are_local() || !needs_embedding() {
             return None;
         }
         let error = gateway.scheduler.refuses(caching(&head.headers))?.into();
-        Some(Verdict { route, error, is_of_embedding: is_search })
-    }
-
-    /// Whether it stands now that the body is there.
-    pub(super) fn stands(&self, gateway: &Gateway, body: &[u8]) -> bool {
-        !self.is_of_embedding || needs_embedding(gateway, &layers::caller(), body)
+        Some(Verdict { route, error })
     }
 
     /// The refusal, as a handler's would be.
@@ -65,10 +57,4 @@ impl Verdict {
         layers::count(gateway, self.route, "POST", &response, started);
         response
     }
-}
-
-/// The route of a request, if it may need cores that others wait for.
-fn route_of(head: &Parts) -> Option<&'static str> {
-    let routes = [SEARCH, "/v1/embeddings", "/embeddings", "/embed"];
-    routes.into_iter().find(|route| head.method == Method::POST && *route == head.uri.path())
 }
