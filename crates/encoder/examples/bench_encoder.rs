@@ -17,13 +17,17 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use weir_encoder::{Kernels, Model, Precision, Scratch, Split, SplitScratch};
+use weir_encoder::{Kernels, Model, Precision, Scratch, Split};
+
+use crew::with_helpers;
+
+mod crew;
 
 /// Tokens that a thread takes at once of a batch, unless one sequence has more.
 const PART_TOKENS_MAX: usize = 256;
@@ -169,31 +173,10 @@ fn run_split(
     warmup: usize,
     repetitions: usize,
 ) -> Result<Reply, String> {
-    if Split::new(model.clone(), vec![query.to_vec()]).is_none() {
+    if Split::new(model.clone(), vec![query.to_vec()], helpers + 1).is_none() {
         return Err("the heads of this model do not end at borders of its packed weights".to_owned());
     }
-    let current = RwLock::new(None::<Arc<Split>>);
-    let is_over = AtomicBool::new(false);
-    Ok(std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            scope.spawn(|| {
-                let mut scratch = SplitScratch::new();
-                while !is_over.load(Ordering::Relaxed) {
-                    let split = current.read().unwrap_or_else(PoisonError::into_inner).clone();
-                    split.inspect(|split| split.help(&mut scratch));
-                }
-            });
-        }
-        let mut scratch = SplitScratch::new();
-        let embed = || {
-            let split = Split::new(model.clone(), vec![query.to_vec()]).map(Arc::new);
-            current.write().unwrap_or_else(PoisonError::into_inner).clone_from(&split);
-            split.map(|split| split.lead(&mut scratch)).unwrap_or_default()
-        };
-        let times = run(embed, warmup, repetitions);
-        is_over.store(true, Ordering::Relaxed);
-        times
-    }))
+    Ok(with_helpers(model, helpers, |embed| run(|| embed(query), warmup, repetitions)))
 }
 
 fn nanoseconds(since: Instant) -> u64 {

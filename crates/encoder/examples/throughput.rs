@@ -4,12 +4,15 @@
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_encoder::{Model, Precision, Scratch, Split, SplitScratch};
+use weir_encoder::{Model, Precision, Scratch};
 use weir_kernels::Kernels;
+
+use crew::with_helpers;
+
+mod crew;
 
 fn main() {
     let folder =
@@ -57,31 +60,11 @@ fn measure(model: &Arc<Model>) {
     }
 }
 
-/// One text, by all threads together: helpers that look for the next pass all the time.
+/// One text, by all threads together.
 fn split(model: &Arc<Model>, tokens: usize) -> Duration {
     let helpers = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-    let current = RwLock::new(None::<Arc<Split>>);
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            scope.spawn(|| {
-                let mut scratch = SplitScratch::new();
-                while !is_over.load(Ordering::Relaxed) {
-                    let split = current.read().ok().and_then(|current| current.clone());
-                    split.inspect(|split| split.help(&mut scratch));
-                }
-            });
-        }
-        let mut scratch = SplitScratch::new();
-        let time = median(|| {
-            let split =
-                Split::new(model.clone(), vec![ids(tokens)]).map(Arc::new).expect("a model that splits");
-            current.write().expect("no panic").replace(split.clone());
-            split.lead(&mut scratch);
-        });
-        is_over.store(true, Ordering::Relaxed);
-        time
-    })
+    let ids = ids(tokens);
+    with_helpers(model, helpers, |embed| median(|| drop(embed(&ids))))
 }
 
 fn ids(tokens: usize) -> Vec<u32> {

@@ -1,9 +1,10 @@
 //! One forward pass that several threads work on, for a short text that should be ready soon.
 //!
 //! A layer has four phases: heads (their part of queries, keys and values, and attention), the product behind attention, and
-//! the two of the feed-forward part. A phase consists of tasks, each some heads' or columns' worth, which whoever is
-//! there takes one after the other; its results lie in cells of their own, so that nobody writes where another reads. What
-//! is cheap (layer norm, codes) each thread does for itself, on rows of its own.
+//! the two of the feed-forward part. A phase consists of tasks, each some heads' or columns' worth, one for each
+//! thread, which whoever is there takes one after the other: with more and smaller ones, threads would mostly wait for each other's
+//! cache lines. Results lie in cells that are written once and read by all at the same time. What is cheap (layer norm, codes)
+//! each thread does for itself, on rows of its own.
 //!
 //! The pass needs nobody but the thread that wants its result: who is late takes part from a later phase on, who is never
 //! given a core is not missed. Only a task that was taken is waited for.
@@ -12,7 +13,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_kernels::{AlignedVec, AttentionShape, Epilogue};
 
@@ -21,8 +22,6 @@ use crate::model::Model;
 use crate::output::pool_all;
 use crate::weights::{Layer, Linear};
 
-/// Tasks of a phase of products, a multiple of the usual numbers of threads.
-const TASKS: usize = 12;
 /// So often a thread looks whether a phase is over before it gives up its core, or the pass: some tens of microseconds.
 const LOOKS: usize = 1000;
 
@@ -51,7 +50,7 @@ struct Cells {
     columns: usize,
     /// Columns of all cells; the last may have fewer.
     width: usize,
-    cells: Vec<Mutex<AlignedVec<f32>>>,
+    cells: Vec<RwLock<AlignedVec<f32>>>,
 }
 
 /// Working memory of one thread for splits. Grows to the largest it has seen and is used again.
@@ -62,8 +61,8 @@ pub struct SplitScratch {
     /// Rows gathered from the cells of the phase before.
     rows: AlignedVec<f32>,
     rounded: Rounded,
-    /// `[tokens, 3 * head_dim]`
-    head: AlignedVec<f32>,
+    /// `[tokens, 3 * columns]`: of the heads of a task
+    qkv: AlignedVec<f32>,
     attention: AlignedVec<f32>,
 }
 
@@ -71,8 +70,8 @@ impl SplitScratch {
     /// Empty working memory.
     pub fn new() -> SplitScratch {
         let empty = || AlignedVec::zeroed(0);
-        let (hidden, rows, head, attention) = (empty(), empty(), empty(), empty());
-        SplitScratch { hidden, hidden_at: None, rows, rounded: Rounded::default(), head, attention }
+        let (hidden, rows, qkv, attention) = (empty(), empty(), empty(), empty());
+        SplitScratch { hidden, hidden_at: None, rows, rounded: Rounded::default(), qkv, attention }
     }
 }
 
@@ -83,12 +82,12 @@ impl Default for SplitScratch {
 }
 
 impl Split {
-    /// A pass over `sequences`, for which [`Split::lead`] will have to be called once; `None` when the model's heads do not
-    /// end at borders of the packed weights.
+    /// A pass over `sequences` for about `threads` threads, for which [`Split::lead`] will have to be called once; `None` when the
+    /// model's heads do not end at borders of the packed weights.
     ///
     /// # Panics
     /// As [`Model::embed`](crate::Model::embed), when the pass is led.
-    pub fn new(model: Arc<Model>, sequences: Vec<Vec<u32>>) -> Option<Split> {
+    pub fn new(model: Arc<Model>, sequences: Vec<Vec<u32>>, threads: usize) -> Option<Split> {
         let config = &model.config.network;
         let panel = model.weights.layout.packing.panel;
         let width = config.hidden_size;
@@ -97,19 +96,19 @@ impl Split {
             return None;
         }
         let tokens: usize = sequences.iter().map(Vec::len).sum();
-        let by_panels = |width: usize| (width / panel).div_ceil(TASKS) * panel;
+        let in_tasks = |width: usize, unit: usize| (width / unit).div_ceil(threads.max(1)) * unit;
         let cells = |width: usize, columns: usize| Cells {
             columns,
             width,
             cells: (0..width.div_ceil(columns))
-                .map(|_| Mutex::new(AlignedVec::zeroed(tokens * columns)))
+                .map(|_| RwLock::new(AlignedVec::zeroed(tokens * columns)))
                 .collect(),
         };
         let cells = [
-            cells(width, head_dim),
-            cells(width, by_panels(width)),
-            cells(config.intermediate_size, by_panels(config.intermediate_size)),
-            cells(width, by_panels(width)),
+            cells(width, in_tasks(width, head_dim)),
+            cells(width, in_tasks(width, panel)),
+            cells(config.intermediate_size, in_tasks(config.intermediate_size, panel)),
+            cells(width, in_tasks(width, panel)),
         ];
         let (ticket, done) = (AtomicU64::new(0), AtomicUsize::new(0));
         Some(Split { model, sequences, ticket, done, has_failed: AtomicBool::new(false), cells })
@@ -175,15 +174,11 @@ impl Cells {
         task * self.columns..((task + 1) * self.columns).min(self.width)
     }
 
-    fn lock(&self, task: usize) -> MutexGuard<'_, AlignedVec<f32>> {
-        self.cells[task].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts the columns of all cells side by side.
     fn gather(&self, rows: usize, to: &mut AlignedVec<f32>, stride: usize) {
         to.grow(rows * stride);
-        for task in 0..self.cells.len() {
-            let (columns, cell) = (self.of(task), self.lock(task));
+        for (task, cell) in self.cells.iter().enumerate() {
+            let (columns, cell) = (self.of(task), cell.read().unwrap_or_else(PoisonError::into_inner));
             for (from, to) in cell.chunks_exact(self.columns).zip(to.chunks_exact_mut(stride)).take(rows) {
                 to[columns.clone()].copy_from_slice(&from[..columns.len()]);
             }
@@ -285,12 +280,12 @@ impl Member<'_> {
     fn run(&self, phase: u64, task: usize, own: &mut SplitScratch) {
         let layer = self.layer(phase);
         let cells = self.split.cells(phase);
-        let mut cell = cells.lock(task);
+        let mut cell = cells.cells[task].write().unwrap_or_else(PoisonError::into_inner);
         let (columns, hidden) = (cells.of(task), self.pass.strides.hidden);
         let out = (&mut **cell, cells.columns);
         match (phase % PHASES as u64) as usize {
             HEADS => {
-                self.head(layer, columns, own, out);
+                self.heads(layer, columns, own, out);
             }
             UP => {
                 let a = Rows { floats: &own.hidden, stride: hidden, rounded: &own.rounded };
@@ -310,8 +305,8 @@ impl Member<'_> {
         }
     }
 
-    /// Queries, keys and values of one head, and its attention.
-    fn head(
+    /// Queries, keys and values of some heads, and their attention.
+    fn heads(
         &self,
         layer: &Layer,
         columns: Range<usize>,
@@ -319,20 +314,22 @@ impl Member<'_> {
         (out, out_stride): (&mut [f32], usize),
     ) {
         let Pass { tokens, strides, .. } = self.pass;
-        let (head_dim, width) = (columns.len(), self.pass.width());
-        own.head.grow(tokens * 3 * head_dim);
+        let (of_heads, width) = (columns.len(), self.pass.width());
+        let head_dim = width / self.pass.model.config.network.num_attention_heads;
+        let qkv_stride = 3 * of_heads;
+        own.qkv.grow(tokens * qkv_stride);
         let a = Rows { floats: &own.hidden, stride: strides.hidden, rounded: &own.rounded };
         for part in 0..3 {
             let columns = part * width + columns.start..part * width + columns.end;
-            let to = (&mut own.head[part * head_dim..], 3 * head_dim);
+            let to = (&mut own.qkv[part * of_heads..], qkv_stride);
             self.pass.columns(&layer.qkv, columns, tokens, &a, Epilogue::Store, to);
         }
         let mut first = 0;
         for ids in self.pass.sequences {
-            let (qkv_stride, tokens) = (3 * head_dim, ids.len());
-            let shape = AttentionShape { tokens, heads: 1, head_dim, qkv_stride, out_stride };
+            let (tokens, heads) = (ids.len(), of_heads / head_dim);
+            let shape = AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride };
             own.attention.grow(shape.scratch_len());
-            let (qkv, out) = (&own.head[first * qkv_stride..], &mut out[first * out_stride..]);
+            let (qkv, out) = (&own.qkv[first * qkv_stride..], &mut out[first * out_stride..]);
             self.pass.attention()(&shape, qkv, &mut own.attention, out);
             first += tokens;
         }

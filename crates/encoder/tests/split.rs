@@ -35,15 +35,20 @@ fn threads_together_give_what_one_gives() {
         for lengths in [&[1][..], &[8], &[16], &[31], &[3, 20, 9]] {
             let texts = texts(lengths);
             let want = bits(&alone(&model, &texts));
-            for helpers in [0, 1, 3, 7] {
-                let split = Split::new(model.clone(), texts.clone()).unwrap();
+            for (helpers, threads) in [(0, 1), (1, 0), (3, 4), (3, 5), (7, 100)] {
+                let split = Split::new(model.clone(), texts.clone(), threads).unwrap();
                 let got = std::thread::scope(|scope| {
                     for _ in 0..helpers {
                         scope.spawn(|| split.help(&mut SplitScratch::new()));
                     }
                     split.lead(&mut SplitScratch::new())
                 });
-                assert_eq!(bits(&got), want, "{} {lengths:?} with {helpers} helpers", precision.name());
+                assert_eq!(
+                    bits(&got),
+                    want,
+                    "{} {lengths:?} with {helpers} helpers of {threads}",
+                    precision.name()
+                );
             }
         }
     }
@@ -55,7 +60,7 @@ fn helpers_that_come_late_leave_early_and_come_again_change_nothing() {
     let texts = texts(&[24]);
     let want = bits(&alone(&model, &texts));
     for round in 0..40 {
-        let split = Split::new(model.clone(), texts.clone()).unwrap();
+        let split = Split::new(model.clone(), texts.clone(), 4).unwrap();
         let got = std::thread::scope(|scope| {
             for helper in 0..6u64 {
                 let split = &split;
@@ -78,7 +83,7 @@ fn helpers_that_come_late_leave_early_and_come_again_change_nothing() {
 #[test]
 fn a_pass_that_is_over_takes_no_help() {
     let model = model(Precision::Int8);
-    let split = Split::new(model, texts(&[5])).unwrap();
+    let split = Split::new(model, texts(&[5]), 2).unwrap();
     let first = split.lead(&mut SplitScratch::new());
     split.help(&mut SplitScratch::new());
     assert_eq!(bits(&split.lead(&mut SplitScratch::new())), bits(&first));

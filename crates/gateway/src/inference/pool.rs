@@ -159,11 +159,11 @@ impl MicroBatch {
         matches!(self.engine, Engine::Local(..)) && self.tokens <= SPLIT_TOKENS_MAX && !self.is_short()
     }
 
-    /// A pass over it that several threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
-    fn split(&self) -> Option<Arc<Split>> {
+    /// A pass over it that so many threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
+    fn split(&self, threads: usize) -> Option<Arc<Split>> {
         let Engine::Local(model, _) = &self.engine else { return None };
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
-        Split::new(model.clone(), ids).map(Arc::new)
+        Split::new(model.clone(), ids, threads).map(Arc::new)
     }
 
     /// Ends the waiting; says how long it was.
@@ -306,7 +306,7 @@ impl Pool {
                 let embeddings = self.shared.embed(std::slice::from_ref(batch), running, scratch)?.collect();
                 return Some(Embedded { embeddings, waited });
             }
-            let split = batch.split()?;
+            let split = batch.split(settings.threads)?;
             Some(block_in_place(|| self.shared.lead_split(split, batch, running, split_scratch)))
         })
     }
@@ -464,7 +464,7 @@ impl Shared {
 
     /// Computes one micro-batch with the help of the threads that have no work.
     fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
-        let Some(split) = batch.split() else {
+        let Some(split) = batch.split(self.settings.threads) else {
             return self.compute(vec![batch], scratch);
         };
         let running = Running::new(self, std::slice::from_ref(&batch));
