@@ -19,27 +19,37 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     if width == 0 {
         return;
     }
-    let rows = rows.chunks(stride).map(|row| &row[..width]);
-    for ((row, codes), factor) in rows.zip(bytes.chunks_exact_mut(row_bytes)).zip(factors) {
-        let whole = width - width % V::WIDTH;
-        let (values, tail) = row.split_at(whole);
-        // SAFETY: loads and stores stay below `whole` floats and codes; the last register is filled up from the tail, and rows of
-        // codes are whole cache lines, so that it fits too.
-        unsafe {
-            let range = match group {
-                Group::Pair => range_of_pairs::<V>(values).and(RowRange::of(tail, group)),
-                Group::Quad => range_of_quads::<V>(values), // no tail, see `QUAD_WIDTH`
+    /// Rows at a time, so that the range of one need not wait for the codes of another.
+    const BLOCK: usize = 8;
+    let blocks =
+        rows.chunks(BLOCK * stride).zip(bytes.chunks_mut(BLOCK * row_bytes)).zip(factors.chunks_mut(BLOCK));
+    for ((rows, codes), factors) in blocks {
+        let rows = rows.chunks(stride).map(|row| row[..width].split_at(width - width % V::WIDTH));
+        for ((values, tail), factor) in rows.clone().zip(&mut *factors) {
+            // SAFETY: this function runs under the instruction set of V.
+            let range = unsafe {
+                match group {
+                    Group::Pair => range_of_pairs::<V>(values).and(RowRange::of(tail, group)),
+                    Group::Quad => range_of_quads::<V>(values), // no tail, see `QUAD_WIDTH`
+                }
             };
             *factor = range.factor(group);
-            let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
-            let code_of = |x: V| x.sub(base).mul(inverse);
-            for i in (0..whole).step_by(V::WIDTH) {
-                code_of(V::load(row.as_ptr().add(i))).store_codes(codes.as_mut_ptr().add(i * V::CODE_BYTES));
-            }
-            if !tail.is_empty() {
-                let mut last = [factor.base; 16];
-                last[..tail.len()].copy_from_slice(tail);
-                code_of(V::load(last.as_ptr())).store_codes(codes.as_mut_ptr().add(whole * V::CODE_BYTES));
+        }
+        for (((values, tail), codes), factor) in rows.zip(codes.chunks_exact_mut(row_bytes)).zip(factors) {
+            // SAFETY: loads and stores stay below the whole registers' floats and codes; the last register is filled up from the
+            // tail, and rows of codes are whole cache lines, so that it fits too.
+            unsafe {
+                let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+                let code_of = |x: V| x.sub(base).mul(inverse);
+                let to = codes.as_mut_ptr();
+                for i in (0..values.len()).step_by(V::WIDTH) {
+                    code_of(V::load(values.as_ptr().add(i))).store_codes(to.add(i * V::CODE_BYTES));
+                }
+                if !tail.is_empty() {
+                    let mut last = [factor.base; 16];
+                    last[..tail.len()].copy_from_slice(tail);
+                    code_of(V::load(last.as_ptr())).store_codes(to.add(values.len() * V::CODE_BYTES));
+                }
             }
         }
     }
