@@ -115,7 +115,7 @@ async fn serve(
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = Memory::new(&config.inference, &models)?;
-    let scheduler = Scheduler::start(&config.inference, turns, memory, coalescing, metrics.clone())
+    let scheduler = Scheduler::start(&config.inference, &models, turns, memory, coalescing, metrics.clone())
         .map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),

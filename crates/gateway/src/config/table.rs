@@ -221,9 +221,9 @@ settings! {
         /// that needs more than there is with `payload_too_large`. 0 sets no limit. ONNX Runtime's own memory isn't counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
         /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
-        /// `overloaded`, at once. It is for bursts: while requests are refused, the time shrinks with the share of those admitted, down
-        /// to 5 ms, so that these are answered sooner.
-        queue_wait_ms_max: u64 = 25, "ms", ONE;
+        /// `overloaded`, at once. It is for bursts: while requests are refused, the time shrinks with the square of the share of those
+        /// admitted, down to 5 ms, so that these are answered sooner.
+        queue_wait_ms_max: u64 = 50, "ms", ONE;
         /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }

@@ -19,7 +19,7 @@ const OVERRUN: f64 = 0.5;
 /// The limits of the lane, and what became of the latest requests.
 ///
 /// The time that a text may wait is for bursts. Where requests are refused for longer, a long queue serves nobody: as many are answered
-/// with a short one, and sooner. So the limit shrinks with the share of those who are admitted (the idea is that of CoDel: Nichols and
+/// with a short one, and sooner. So the limit shrinks with the square of the share of those who are admitted (the idea is that of CoDel: Nichols and
 /// Jacobson, "Controlling queue delay", 2012).
 pub(super) struct Admission {
     tokens_max: usize,
@@ -60,7 +60,7 @@ impl Admission {
             return Ok(());
         }
         let mut latest = self.latest(Instant::now());
-        let limit = self.wait_max.mul_f64(latest.share).max(WAIT_LEAST.min(self.wait_max));
+        let limit = self.wait_max.mul_f64(latest.share.powi(2)).max(WAIT_LEAST.min(self.wait_max));
         let error = if queued + tokens > self.tokens_max {
             InferenceError::TooMany { queued, limit: self.tokens_max }
         } else if wait > limit {
@@ -136,8 +136,8 @@ mod tests {
             (limit(&admission), admission.is_overrun())
         };
         assert_eq!(after(WINDOW / 2, [1, 9]), (41, false), "the window is not over");
-        assert_eq!(after(WINDOW, [6, 4]), (25, false));
-        assert_eq!(after(WINDOW, [4, 6]), (17, true));
+        assert_eq!(after(WINDOW, [6, 4]), (15, false));
+        assert_eq!(after(WINDOW, [4, 6]), (7, true));
         assert_eq!(after(WINDOW, [1, 99]), (6, true), "threads are not left without work");
         assert_eq!(after(2 * WINDOW, [1, 99]), (41, false), "that was long ago");
     }

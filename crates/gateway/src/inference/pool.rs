@@ -21,8 +21,6 @@ use crate::metrics::{Metrics, Queued};
 const SPLIT_TOKENS_MAX: usize = 32;
 /// What one thread computes in this time is not split: to wake the others and to wait for them takes as long.
 const SHORT: Duration = Duration::from_micros(500);
-/// Tokens a second of one thread, as long as nothing was measured.
-const RATE_AT_START: f64 = 4000.0;
 /// How much of the rate the newest micro-batch decides.
 const RATE_NEWEST: f64 = 0.1;
 
@@ -181,6 +179,8 @@ pub(super) struct Settings {
     /// Whether threads without work help with a short text that another one works on.
     pub(super) splits: bool,
     pub(super) lane: Lane,
+    /// Tokens a second of one thread, about, as long as it has computed nothing.
+    pub(super) rate_at_start: f64,
     pub(super) metrics: Metrics,
 }
 
@@ -242,7 +242,7 @@ impl Pool {
             idle: 0,
             here: 0,
             split: None,
-            rate: RATE_AT_START,
+            rate: settings.rate_at_start,
             is_stopping: false,
         };
         let (name, count) = (settings.name, settings.threads);

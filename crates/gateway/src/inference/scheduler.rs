@@ -20,7 +20,7 @@ use super::cache::{Cache, Key};
 use super::coalescing::Coalescing;
 use super::input::Input;
 use super::memory::Memory;
-use super::models::{Embedder, LoadedModel};
+use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{Engine, MicroBatch, Pool, Sequence, Settings};
 use super::standing::Standing;
 use super::turns::{Turns, may_block};
@@ -30,6 +30,9 @@ use crate::metrics::Metrics;
 
 /// Tokens of one micro-batch; a single longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;
+
+/// Tokens a second of one thread, as long as nothing was measured.
+const RATE_UNKNOWN: f64 = 4000.0;
 
 /// Which work goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,12 +135,13 @@ struct Parts {
 }
 
 impl Scheduler {
-    /// Starts the threads of both lanes.
+    /// Starts the threads of both lanes, for these models.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(
         settings: &Inference,
+        models: &Models,
         turns: Turns,
         memory: Memory,
         coalescing: Coalescing,
@@ -145,12 +149,15 @@ impl Scheduler {
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
+        let token_time = models.iter().map(|model| model.token_time).max().filter(|time| !time.is_zero());
+        let rate_at_start = token_time.map_or(RATE_UNKNOWN, |time| time.as_secs_f64().recip());
         let interactive = Pool::start(Settings {
             name: "embed",
             threads,
             standing: Standing::Soon,
             splits: true,
             lane: Lane::Interactive,
+            rate_at_start,
             metrics: metrics.clone(),
         })?;
         let bulk = Pool::start(Settings {
@@ -159,6 +166,7 @@ impl Scheduler {
             standing: Standing::WhenIdle,
             splits: false,
             lane: Lane::Bulk,
+            rate_at_start,
             metrics: metrics.clone(),
         })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));

@@ -67,8 +67,8 @@ impl Turns {
         Duration::from_micros(micros.saturating_mul(waiting as u64) / self.count as u64)
     }
 
-    /// Runs `work` when its turn comes: on this thread when nobody else computes or waits, because to wake another one takes as long as
-    /// many a search; else on a thread for searches.
+    /// Runs `work` when its turn comes: on this thread when searches are short, or nobody else computes or waits, because to wake another
+    /// one takes as long as many a search; else on a thread for searches.
     ///
     /// # Errors
     /// When the work panicked on such a thread, or these were stopped.
@@ -80,12 +80,13 @@ impl Turns {
         let _place = self.places.acquire().await;
         drop(line);
         let started = Instant::now();
+        let is_short = self.mean_micros.load(Ordering::Relaxed) <= SHORT_MICROS;
         let is_alone =
             self.places.available_permits() + 1 == self.count && self.waiting.load(Ordering::Relaxed) == 0;
-        let done = match is_alone && may_block() {
-            true if self.mean_micros.load(Ordering::Relaxed) <= SHORT_MICROS => Ok(work()),
-            true => Ok(block_in_place(work)),
-            false => self.threads.spawn_blocking(work).await,
+        let done = match may_block() {
+            true if is_short => Ok(work()),
+            true if is_alone => Ok(block_in_place(work)),
+            _ => self.threads.spawn_blocking(work).await,
         };
         self.took(started.elapsed());
         done
@@ -195,18 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_computes_on_the_calling_thread_and_whoever_is_not_on_another() {
+    fn who_is_alone_or_short_computes_on_the_calling_thread_and_whoever_is_neither_on_another() {
         let threads = search_threads(2).unwrap();
         let turns = Turns::new(2, threads.handle().clone());
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let name = || std::thread::current().name().map(str::to_owned);
         runtime.block_on(async {
-            let here = turns.run(name).await.unwrap();
-            assert_eq!(here, name());
+            let long = || turns.mean_micros.store(100 * SHORT_MICROS, Ordering::Relaxed);
+            long();
+            assert_eq!(turns.run(name).await.unwrap(), name());
             let other = turns.places.acquire().await.unwrap();
+            long();
             assert_eq!(turns.run(name).await.unwrap().as_deref(), Some("search"));
+            turns.mean_micros.store(SHORT_MICROS / 2, Ordering::Relaxed);
+            assert_eq!(turns.run(name).await.unwrap(), name());
             drop(other);
-            assert_eq!(turns.run(name).await.unwrap(), here);
         });
     }
 }

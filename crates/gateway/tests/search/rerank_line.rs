@@ -55,9 +55,15 @@ impl Line {
         let memory = Memory::new(&config.inference, &models).unwrap();
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
-        let scheduler =
-            Scheduler::start(&config.inference, turns, memory, Coalescing::default(), metrics.clone())
-                .unwrap();
+        let scheduler = Scheduler::start(
+            &config.inference,
+            &models,
+            turns,
+            memory,
+            Coalescing::default(),
+            metrics.clone(),
+        )
+        .unwrap();
         Line { models, scheduler, metrics, _threads: threads, _folder: folder }
     }
 

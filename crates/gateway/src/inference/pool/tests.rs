@@ -13,7 +13,7 @@ fn model() -> Arc<Model> {
 fn settings() -> Settings {
     let metrics = Metrics::new("none");
     let (standing, lane) = (Standing::Soon, Lane::Interactive);
-    Settings { name: "test", threads: 2, standing, splits: true, lane, metrics }
+    Settings { name: "test", threads: 2, standing, splits: true, lane, rate_at_start: 4000.0, metrics }
 }
 
 /// A pool whose only thread has ended.
@@ -49,6 +49,17 @@ fn a_helper_that_gave_up_is_not_handed_the_same_pass_again() {
         shared.work_came.notify_all();
         assert!(receive.recv().unwrap(), "another pass is work again");
     });
+}
+
+#[test]
+fn the_wait_is_told_by_the_rate_at_start_before_anything_was_computed() {
+    let shared = shared();
+    shared.lock().waiting_tokens = 400;
+    assert_eq!(
+        shared.lock().load(2).wait,
+        Duration::from_millis(50),
+        "400 tokens, two threads at 4,000 a second"
+    );
 }
 
 #[test]
