@@ -8,7 +8,7 @@ use super::pool::Load;
 use super::scheduler::InferenceError;
 
 /// How long decisions are counted before they tell how much is refused.
-const WINDOW: Duration = Duration::from_millis(100);
+const WINDOW: Duration = Duration::from_millis(25);
 /// However much is refused, so much may wait: less would leave threads without work until the next request is read.
 const WAIT_LEAST: Duration = Duration::from_millis(5);
 /// Callers are told to come again as if no smaller share were admitted.
