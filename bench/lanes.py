@@ -2,9 +2,9 @@
 
 1. 50 searches a second for a while alone, then while a second collection is filled as fast as it goes; and how fast that
    goes alone.
-2. Embeddings of ten words and of a hundred, and then searches of ten, at ten times the rate that the gateway can answer:
-   how many are answered still in full, how fast, and how fast the others are refused. That rate is measured before and
-   after, because the machine's own changes from minute to minute. The generator has a core of its own and one thread on
+2. Embeddings of ten words and of up to a hundred (sixty in the mean), and then searches of ten, at ten times the rate that the
+   gateway can answer: how many are answered still in full, how fast, and how fast the others are refused. That rate is
+   measured once more after, because the machine changes from minute to minute; shares are of the mean. The generator has a core of its own and one thread on
    it (two would wait for each other's slices, which is 4 ms at p99 even before a server that only refuses), and the
    gateway has the others. What of these the bare answering takes at such a rate, a server shows that does nothing else.
 
@@ -131,7 +131,7 @@ def metric(url: str, name: str) -> float:
 
 
 def overload(folder: Path, url: str, pid: int, path: str, bodies: Path, words: int) -> None:
-    """Ten times the capacity of a route for texts of so many words. That is the rate at 16 connections, the mean of before and after."""
+    """Ten times the capacity of a route, its rate at 16 connections, for texts of up to so many words."""
 
     def run(*arguments: str) -> dict[str, Any]:
         return load(folder, f"{url}{path}", bodies, pid, *arguments, cores=GENERATOR_CORES)
@@ -155,7 +155,7 @@ def overload(folder: Path, url: str, pid: int, path: str, bodies: Path, words: i
     capacity, sent = sum(rates) / len(rates), over["requests_sent"] / over["duration_s"]
     goodput = over["statuses"].get("200", 0) / over["duration_s"] - degraded
     accepted, refused = (over["service_by_status"].get(status) for status in ("200", "503"))
-    print(f"{path}, {words} words: capacity {rates[0]:.0f} and {rates[1]:.0f}/s; p99 {p99s[0]:.2f} and {p99s[1]:.2f} ms, at half of it "
+    print(f"{path}, up to {words} words: capacity {rates[0]:.0f} and {rates[1]:.0f}/s; p99 {p99s[0]:.2f} and {p99s[1]:.2f} ms, at half of it "
           f"{unloaded['latency_ms_p99']:.2f} ms")
     print(f"{sent:.0f}/s sent, which is {sent / capacity:.1f} times that: goodput {goodput:.0f}/s, {goodput / capacity:.0%} of capacity "
           f"(target: 85 %), and {degraded:.0f}/s by words alone")

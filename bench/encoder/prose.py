@@ -35,8 +35,8 @@ METHOD = """## How it was measured
 - Every engine lives in one process that is bound to one core or to all four. In each round every engine gets a turn
   at every case, in a random order: calls that do not count (lone texts), then a few that do. The first round does not
   count. What the machine does beside meets all. An engine that used twice its share of the time sits turns out.
-- p50 and p99 are of single calls (p99 of less than a hundred calls is the slowest one). CPU is the median over the
-  calls of the CPU time of all threads of the process. Tokens a second are at p50 and count real tokens: `[CLS]` and
+- p50 and p99 are of single calls (p99 of less than a hundred calls is the slowest one). CPU is the mean over the
+  calls of the CPU time of all threads of the process: the system counts what the others take only at its ticks. Tokens a second are at p50 and count real tokens: `[CLS]` and
   `[SEP]` of each text, but no padding.
 - Texts are runs of words from the recorded texts of `fixtures/embeddings` that have exactly the length; mixed lengths
   are 64 of these texts as they are. The cosine is to the vectors that sentence-transformers made of all 200 in f32,

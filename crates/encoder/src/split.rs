@@ -1,13 +1,13 @@
 //! One forward pass that several threads work on, for a short text that should be ready soon.
 //!
 //! A layer has four phases: heads (their part of queries, keys and values, and attention), the product behind attention, and
-//! the two of the feed-forward part. A phase consists of tasks, each some heads' or columns' worth, one for each
-//! thread, which whoever is there takes one after the other: with more and smaller ones, threads would mostly wait for each other's
-//! cache lines. Results lie in cells that are written once and read by all at the same time. What is cheap (layer norm, codes)
-//! each thread does for itself, on rows of its own.
+//! the two of the feed-forward part. A phase consists of tasks, each some heads' or columns' worth, about as many as there are
+//! threads, which whoever is there takes one after the other: with more and smaller ones, threads would mostly wait for each other's
+//! cache lines. Results lie in cells that one thread writes in a layer and all read at the same time; locks keep a late reader's
+//! from being written for the next layer. What is cheap (layer norm, codes) each thread does for itself, on rows of its own.
 //!
 //! The pass needs nobody but the thread that wants its result: who is late takes part from a later phase on, who is never
-//! given a core is not missed. Only a task that was taken is waited for.
+//! given a core is not missed. Only a task that was taken is waited for, or a cell that is being read.
 //!
 //! The numbers are those of [`Model::embed`](crate::Model::embed), bit for bit: every element is the same chain of operations.
 
@@ -22,6 +22,8 @@ use crate::model::Model;
 use crate::output::pool_all;
 use crate::weights::{Layer, Linear};
 
+/// The most tasks of a phase: more were not measured to be of use.
+const TASKS_MAX: usize = 12;
 /// So often a thread looks whether a phase is over before it gives up its core, or the pass: some tens of microseconds.
 const LOOKS: usize = 1000;
 
@@ -96,7 +98,8 @@ impl Split {
             return None;
         }
         let tokens: usize = sequences.iter().map(Vec::len).sum();
-        let in_tasks = |width: usize, unit: usize| (width / unit).div_ceil(threads.max(1)) * unit;
+        let in_tasks =
+            |width: usize, unit: usize| (width / unit).div_ceil(threads.clamp(1, TASKS_MAX)) * unit;
         let cells = |width: usize, columns: usize| Cells {
             columns,
             width,

@@ -3,7 +3,7 @@
 use crate::generic::for_rows;
 use crate::int8::{Codes, Group, MatmulInt8, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, Lanes, gelu_polynomial};
-use crate::layout::{Epilogue, Packing};
+use crate::layout::{Epilogue, Packing, span};
 use crate::prefetch::fetch_next;
 
 /// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
@@ -15,10 +15,12 @@ pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
 #[inline(always)]
 pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mut Codes) {
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
+    let count = to.rows();
     let (bytes, factors) = to.check(rows, stride, V::CODE_BYTES);
     if width == 0 {
         return;
     }
+    let rows = &rows[..span(count, stride, width)]; // there may be more, and the last of these in part
     /// Rows at a time, so that the range of one need not wait for the codes of another.
     const BLOCK: usize = 8;
     let blocks =

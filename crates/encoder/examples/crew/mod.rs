@@ -35,16 +35,24 @@ pub(crate) fn with_helpers<T>(
                 }
             });
         }
+        let _ends = Ends(&is_over);
         let mut scratch = SplitScratch::new();
-        let measured = measure(&mut |ids| {
+        measure(&mut |ids| {
             let split =
                 Split::new(model.clone(), vec![ids.to_vec()], helpers + 1).expect("a model that splits");
             let split = Arc::new(split);
             current.lock().unwrap_or_else(PoisonError::into_inner).replace(split.clone());
             count.fetch_add(1, Ordering::Release);
             split.lead(&mut scratch)
-        });
-        is_over.store(true, Ordering::Relaxed);
-        measured
+        })
     })
+}
+
+/// Ends the helpers' looking, also when what is measured panics.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

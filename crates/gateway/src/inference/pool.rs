@@ -191,6 +191,8 @@ pub(super) struct Load {
     pub(super) waiting: usize,
     /// When tokens that came now could be begun with.
     pub(super) wait: Duration,
+    /// What a full micro-batch takes.
+    pub(super) at_a_time: Duration,
 }
 
 /// The queue and its threads.
@@ -342,6 +344,7 @@ impl Queue {
         Load {
             waiting: self.waiting_tokens,
             wait: if self.waiting_tokens == 0 { Duration::ZERO } else { wait },
+            at_a_time: Duration::from_secs_f64(MICRO_BATCH_TOKENS as f64 / self.rate),
         }
     }
 

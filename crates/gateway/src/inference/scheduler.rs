@@ -149,7 +149,7 @@ impl Scheduler {
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
-        let token_time = models.iter().map(|model| model.token_time).max().filter(|time| !time.is_zero());
+        let token_time = models.default_model().map(|model| model.token_time).filter(|time| !time.is_zero());
         let rate_at_start = token_time.map_or(RATE_UNKNOWN, |time| time.as_secs_f64().recip());
         let interactive = Pool::start(Settings {
             name: "embed",

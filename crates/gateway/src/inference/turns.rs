@@ -19,6 +19,9 @@ const WAITING_PER_TURN: usize = 4;
 /// meanwhile.
 const SHORT_MICROS: u64 = 1_000;
 
+/// What a search takes as long as none was measured: not short.
+const MICROS_AT_START: u64 = 2 * SHORT_MICROS;
+
 /// The newest search decides one part in so many of what a search is expected to take.
 const NEWEST: u64 = 10;
 
@@ -52,7 +55,7 @@ impl Turns {
             places: Semaphore::new(count),
             count,
             waiting: AtomicUsize::new(0),
-            mean_micros: AtomicU64::new(0),
+            mean_micros: AtomicU64::new(MICROS_AT_START),
             threads,
         }
     }
@@ -67,8 +70,8 @@ impl Turns {
         Duration::from_micros(micros.saturating_mul(waiting as u64) / self.count as u64)
     }
 
-    /// Runs `work` when its turn comes: on this thread when searches are short, or nobody else computes or waits, because to wake another
-    /// one takes as long as many a search; else on a thread for searches.
+    /// Runs `work` when its turn comes: on this thread when nobody else computes or waits, or when searches are short and another place is
+    /// free, because to wake another thread takes as long as many a search; else on a thread for searches.
     ///
     /// # Errors
     /// When the work panicked on such a thread, or these were stopped.
@@ -81,10 +84,11 @@ impl Turns {
         drop(line);
         let started = Instant::now();
         let is_short = self.mean_micros.load(Ordering::Relaxed) <= SHORT_MICROS;
-        let is_alone =
-            self.places.available_permits() + 1 == self.count && self.waiting.load(Ordering::Relaxed) == 0;
+        let free = self.places.available_permits();
+        let is_alone = free + 1 == self.count && self.waiting.load(Ordering::Relaxed) == 0;
         let done = match may_block() {
-            true if is_short => Ok(work()),
+            // the last place is for another thread, or nobody were left who reads requests and refuses them
+            true if is_short && (is_alone || free > 0) => Ok(work()),
             true if is_alone => Ok(block_in_place(work)),
             _ => self.threads.spawn_blocking(work).await,
         };
@@ -168,6 +172,33 @@ mod tests {
     }
 
     #[test]
+    fn a_line_forms_before_short_searches_too_and_a_thread_is_left_that_sees_it() {
+        let threads = search_threads(2).unwrap();
+        let turns = Arc::new(Turns::new(2, threads.handle().clone()));
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let gate = Arc::new(RwLock::new(()));
+        let closed = gate.write().unwrap();
+        turns.mean_micros.store(SHORT_MICROS, Ordering::Relaxed);
+        let searches: Vec<_> = (0..2 + 8)
+            .map(|_| {
+                let (turns, gate) = (turns.clone(), gate.clone());
+                runtime.spawn(async move { turns.run(move || drop(gate.read())).await })
+            })
+            .collect();
+        let started = Instant::now();
+        while turns.wait().is_zero() && started.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert_eq!(turns.wait(), Duration::from_millis(4), "eight wait for two turns of a millisecond");
+        drop(closed);
+        runtime.block_on(async {
+            for search in searches {
+                search.await.unwrap().unwrap();
+            }
+        });
+    }
+
+    #[test]
     fn who_leaves_the_line_is_not_counted_any_more() {
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
@@ -198,7 +229,7 @@ mod tests {
     #[test]
     fn who_is_alone_or_short_computes_on_the_calling_thread_and_whoever_is_neither_on_another() {
         let threads = search_threads(2).unwrap();
-        let turns = Turns::new(2, threads.handle().clone());
+        let turns = Turns::new(3, threads.handle().clone());
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let name = || std::thread::current().name().map(str::to_owned);
         runtime.block_on(async {
@@ -208,9 +239,13 @@ mod tests {
             let other = turns.places.acquire().await.unwrap();
             long();
             assert_eq!(turns.run(name).await.unwrap().as_deref(), Some("search"));
-            turns.mean_micros.store(SHORT_MICROS / 2, Ordering::Relaxed);
+            let short = || turns.mean_micros.store(SHORT_MICROS / 2, Ordering::Relaxed);
+            short();
             assert_eq!(turns.run(name).await.unwrap(), name());
-            drop(other);
+            let last_but_one = turns.places.acquire().await.unwrap();
+            short();
+            assert_eq!(turns.run(name).await.unwrap().as_deref(), Some("search"), "it took the last place");
+            drop((other, last_but_one));
         });
     }
 }

@@ -35,7 +35,8 @@ fn product_int8(
     let mut a = Codes::new();
     a.fit(2 * rows, depth + 9, Group::Pair, 1); // larger than needed, with other contents
     a.fit(rows, depth, group, kernels.code_bytes);
-    (kernels.quantise)(&numbers(21, rows * stride), stride, &mut a);
+    let more = rows * stride + depth / 2; // buffers that others use too hold more, and the last row of these in part
+    (kernels.quantise)(&numbers(21, more), stride, &mut a);
     let codes = codes_of(kernels, &a);
     let mut out = vec![0.0; rows * out_stride];
     let start = numbers(24, rows * columns);
