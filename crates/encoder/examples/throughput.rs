@@ -1,4 +1,4 @@
-//! Tokens a second and time of one query, on one thread and on all: a quick look while working on kernels.
+//! Tokens a second and time of one query, on one thread and on all, and of its tokenizer: a quick look while working on kernels.
 //! `cargo run --release -p weir-encoder --example throughput [FOLDER [PRECISION]]`
 
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
@@ -40,6 +40,12 @@ fn measure(model: &Arc<Model>) {
             split.as_secs_f64() * 1e3
         );
     }
+    for query in
+        ["what is a weir", "who plays the lead in the matrix", "effect of boundary layer on wing lift"]
+    {
+        let (time, ids) = tokenise(model, query);
+        println!("`{query}` to {ids} ids: {:.2} µs", time.as_secs_f64() * 1e6);
+    }
     for (texts, tokens) in [(2, 128), (1, 256)] {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let started = Instant::now();
@@ -58,6 +64,14 @@ fn measure(model: &Arc<Model>) {
             total / started.elapsed().as_secs_f64()
         );
     }
+}
+
+/// What the ids of a text take, and how many they are.
+fn tokenise(model: &Model, text: &str) -> (Duration, usize) {
+    const TIMES: u32 = 10_000;
+    let encode = || std::hint::black_box(model.tokenizer().encode(std::hint::black_box(text)));
+    let time = median(|| (0..TIMES).for_each(|_| drop(encode())));
+    (time / TIMES, encode().ids.len())
 }
 
 /// One text, by all threads together.
