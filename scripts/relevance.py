@@ -5,13 +5,15 @@ Ingests the sets into a gateway of its own, asks every query of every set of eve
 estimate sees of the hits through the example `relevance_features`. Then, for each kind of search:
 
 - calibration: expected calibration error (ten bins of one width) over a set's (query, hit) pairs of the first ten hits,
-  and over the first hits alone, by curves that were fitted without the set; hits without a judgment count as not
-  relevant;
+  and over the first hits alone, by curves that were fitted without the set, while its queries come one after the other
+  to a collection that learns from them what its searches usually find, in random orders; hits without a judgment count
+  as not relevant;
+- the same before any query came, and once all have;
+- feedback: the calibration error when some judged hits of the set refine the curves;
 - answerable or not: area under the ROC of a set's own queries against those of another set asked of its collection, by
   the best relevance among the hits, with the same curves, beside raw top-1 cosine;
-- feedback: the calibration error when some judged hits of the set refine the curves;
 - the limit: the calibration error if the share of relevant hits were known, that of judged hits alone, and that of
-  curves that are fitted so that the worst set is least bad, with the set left out and with all judgments of all sets.
+  curves that know all judgments of all sets.
 
     cargo build --release --workspace --example relevance_features
     scripts/relevance.py --data /path/to/sets --work /tmp/relevance --plot docs/benchmarks/relevance.svg
@@ -30,7 +32,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean as mean
@@ -38,150 +39,18 @@ from typing import Any
 
 import quality
 from evaluation_sets import EvaluationSet, Gateway, ingest, load_set
+from relevance_curves import AS_AT_START, Asked, Curve, Fit, Hit, Pair, Query, Row, fit, logistic, sigmoid
 
 SETS = ("scifact", "cranfield", "cacm", "xquad_en", "dbpedia_entity_subset5k", "trecqa")
 KINDS = ("hybrid", "dense", "lexical")
 BINS = 10
-# The first column is the intercept and is not held back.
-RIDGE = 1e-3
-# How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
-SHARPNESS = 2.0
-FOREIGN_WEIGHT = 0.25
-FOREIGN_QUERIES_MAX = 150
 # The prior of the product's refinement: standard deviations of shift and slope.
-PRIOR = (1.0, 0.25)
+PRIOR = (0.5, 0.25)
 FEEDBACK = (10, 30, 100)
 REPEATS = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
 # The threshold whose results are shown pair by pair.
 THRESHOLD = 0.2
-# Curves that are tried in search of the least worst ones.
-TRIALS = 200
-
-
-@dataclass(frozen=True)
-class Hit:
-    """What the estimate sees of a hit, what the product says of it, whether it is relevant, whether anybody judged."""
-
-    nearness: float
-    gap: float
-    shipped: float
-    relevant: float
-    judged: bool
-
-
-@dataclass(frozen=True)
-class Query:
-    """The first hits of a query by kind of search, and the raw cosine of the best chunk."""
-
-    hits: dict[str, list[Hit]]
-    cosine: float
-
-
-Asked = dict[tuple[str, str], list[Query]]
-
-
-def sigmoid(value: float) -> float:
-    """The logistic function, without overflow."""
-    if value < 0:
-        power = math.exp(max(value, -700.0))
-        return power / (1.0 + power)
-    return 1.0 / (1.0 + math.exp(-value))
-
-
-def softplus(value: float) -> float:
-    """ln(1 + exp(value)), without overflow."""
-    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
-
-
-# Values, label, weight.
-Row = tuple[tuple[float, ...], float, float]
-
-
-def solve(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Solves a small linear system by elimination with pivots."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    size = len(rows)
-    for column in range(size):
-        pivot = max(range(column, size), key=lambda row: abs(rows[row][column]))
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        for row in range(size):
-            if row != column:
-                factor = rows[row][column] / rows[column][column]
-                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[column], strict=True)]
-    return [rows[at][size] / rows[at][at] for at in range(size)]
-
-
-def logistic(rows: list[Row], centre: tuple[float, ...], spread: tuple[float, ...]) -> list[float]:
-    """Weighted logistic regression by Newton's method with a Gaussian prior; the first column of a row is 1.
-
-    `centre` and `spread` describe the prior of each coefficient; an infinite spread leaves it free.
-    """
-    size = len(centre)
-    found = list(centre)
-    for _ in range(40):
-        weights = [0.0 if math.isinf(one) else one**-2 for one in spread]
-        gradient = [weight * (a - b) for weight, a, b in zip(weights, found, centre, strict=True)]
-        twice = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
-        for values, label, weight in rows:
-            expected = sigmoid(sum(a * b for a, b in zip(found, values, strict=True)))
-            error, curvature = weight * (expected - label), weight * expected * (1.0 - expected)
-            for i, a in enumerate(values):
-                gradient[i] += error * a
-                for j in range(i + 1):
-                    twice[i][j] += curvature * a * values[j]
-        for i in range(size):
-            twice[i][i] += 1e-9
-            for j in range(i):
-                twice[j][i] = twice[i][j]
-        step = solve(twice, gradient)
-        found = [a - b for a, b in zip(found, step, strict=True)]
-        if max(map(abs, step)) < 1e-7:
-            break
-    return found
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The curves of one kind of search, as in `relevance.rs`."""
-
-    answerable: tuple[float, float]
-    best: float
-    gap: float
-    unanswerable: float
-
-    def log_odds(self, hit: Hit) -> float:
-        """That the hit answers its query."""
-        answerable = self.answerable[0] + self.answerable[1] * hit.nearness
-        return self.best - self.gap * hit.gap - self.unanswerable * softplus(-answerable)
-
-
-def fit(asked: Asked, kind: str, sets: list[str]) -> Curve:
-    """Fits the curves over some sets, each of which weighs the same."""
-    pairs = [(collection, queries) for collection in sets for queries in sets]
-
-    def weight(collection: str, queries: str, foreign: float) -> float:
-        return 1000.0 if collection == queries else 1000.0 * foreign / (len(sets) - 1)
-
-    rows: list[Row] = []
-    for pair in pairs:
-        nearness = [query.hits[kind][0].nearness for query in asked[pair] if query.hits[kind]]
-        own = float(pair[0] == pair[1])
-        rows += [((1.0, one), own, weight(*pair, 1.0) / len(nearness)) for one in nearness]
-    intercept, slope = logistic(rows, (0.0, 0.0), (math.inf, 1000.0))
-    answerable = (SHARPNESS * intercept, SHARPNESS * slope)
-
-    rows = []
-    for pair in pairs:
-        queries = asked[pair]
-        if pair[0] != pair[1]:
-            queries = queries[:: max(1, len(queries) // FOREIGN_QUERIES_MAX)]
-        hits = [hit for query in queries for hit in query.hits[kind]]
-        for hit in hits:
-            unanswerable = -softplus(-(answerable[0] + answerable[1] * hit.nearness))
-            rows.append(((1.0, -hit.gap, unanswerable), hit.relevant, weight(*pair, FOREIGN_WEIGHT) / len(hits)))
-    best, gap, unanswerable = logistic(rows, (0.0, 0.0, 0.0), (math.inf, 1.0 / RIDGE, 1.0 / RIDGE))
-    return Curve(answerable, best, gap, unanswerable)
 
 
 def calibration_error(pairs: list[tuple[float, float]]) -> float:
@@ -216,14 +85,27 @@ def area_under_roc(above: list[float], below: list[float]) -> float:
     return (total - count * (count + 1) / 2) / (count * len(below))
 
 
+# (probability, label) of the hits of every query.
+Judged = list[list[tuple[float, float]]]
+
+
 def judged(
-    queries: list[Query], kind: str, curve: Curve, refined: tuple[float, float] = (0.0, 1.0)
-) -> list[list[tuple[float, float]]]:
-    """(probability, label) of the hits of every query."""
+    queries: list[Query], kind: str, curve: Curve, usual: Pair, refined: tuple[float, float] = (0.0, 1.0)
+) -> Judged:
+    """What the hits of every query are judged to be, and are."""
     shift, slope = refined
     return [
-        [(sigmoid(shift + slope * curve.log_odds(hit)), hit.relevant) for hit in query.hits[kind]] for query in queries
+        [(sigmoid(shift + slope * curve.log_odds(hit, usual)), hit.relevant) for hit in query.hits[kind]]
+        for query in queries
     ]
+
+
+def judged_as_they_come(queries: list[Query], kind: str, fitted: Fit, seed: int) -> Judged:
+    """The same while the collection learns from one query after the other, in a random order."""
+    order = list(range(len(queries)))
+    Random(seed).shuffle(order)  # noqa: S311 - not for secrets
+    found = fitted.followed(queries, order)
+    return [judged([queries[at]], kind, fitted.curve, usual)[0] for at, usual in found]
 
 
 def flat(lists: Iterable[list[tuple[float, float]]]) -> list[tuple[float, float]]:
@@ -236,7 +118,7 @@ def some_of(hits: list[Hit], seed: int) -> list[Hit]:
     return Random(seed).sample(hits, min(3, len(hits)))  # noqa: S311 - not for secrets
 
 
-def after_feedback(queries: list[Query], kind: str, curve: Curve, count: int) -> float:
+def after_feedback(queries: list[Query], kind: str, curve: Curve, usual: Pair, count: int) -> float:
     """The calibration error when `count` hits refine the curves, over the hits of queries without any of them."""
     errors = []
     for seed in range(REPEATS):
@@ -244,63 +126,71 @@ def after_feedback(queries: list[Query], kind: str, curve: Curve, count: int) ->
         Random(seed).shuffle(order)  # noqa: S311 - not for secrets
         told = {at for at in order[: max(count // 3, 1)] if queries[at].hits[kind]}
         hits = [hit for at in sorted(told) for hit in some_of(queries[at].hits[kind], seed + at)]
-        rows: list[Row] = [((1.0, curve.log_odds(hit)), hit.relevant, 1.0) for hit in hits]
+        rows: list[Row] = [((1.0, curve.log_odds(hit, usual)), hit.relevant, 1.0) for hit in hits]
         shift, slope = logistic(rows, (0.0, 1.0), PRIOR)
         rest = [query for at, query in enumerate(queries) if at not in told]
-        errors.append(calibration_error(flat(judged(rest, kind, curve, (shift, slope)))))
+        errors.append(calibration_error(flat(judged(rest, kind, curve, usual, (shift, slope)))))
     return mean(errors)
 
 
-def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Curve:
+def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Fit:
     """Prints the tables of one kind of search; the curves over all sets are what is shipped."""
     print(f"\n## {kind}\n")
     print("| set left out | queries | relevant (first ten / first) | expected | ECE | ECE of the first hit |", end="")
-    print("".join(f" after {count} |" for count in FEEDBACK))
-    print("|---|---|---|---|---|---|" + "---|" * len(FEEDBACK))
-    curves = {name: fit(asked, kind, [other for other in sets if other != name]) for name in sets}
+    print(" before any query | after all |" + "".join(f" after {count} judged |" for count in FEEDBACK))
+    print("|---|---|---|---|---|---|---|---|" + "---|" * len(FEEDBACK))
+    fits = {name: fit(asked, kind, [other for other in sets if other != name]) for name in sets}
     own: dict[str, list[tuple[float, float]]] = {}
-    errors: list[tuple[float, float]] = []
+    errors: list[tuple[float, ...]] = []
     for name in sets:
-        queries = asked[name, name]
-        lists = judged(queries, kind, curves[name])
-        own[name], first = flat(lists), [one[0] for one in lists if one]
-        errors.append((calibration_error(own[name]), calibration_error(first)))
-        base, base_first = mean(y for _, y in own[name]), mean(y for _, y in first)
-        expected, expected_first = mean(p for p, _ in own[name]), mean(p for p, _ in first)
-        told = "".join(f" {after_feedback(queries, kind, curves[name], count):.3f} |" for count in FEEDBACK)
+        queries, fitted = asked[name, name], fits[name]
+        orders = [judged_as_they_come(queries, kind, fitted, seed) for seed in range(REPEATS)]
+        own[name] = flat(orders[0])
+        firsts = [[one[0] for one in lists if one] for lists in orders]
+        learned = fitted.learned(queries)
+        once, before = (flat(judged(queries, kind, fitted.curve, usual)) for usual in (learned, AS_AT_START))
+        row = (
+            mean(calibration_error(flat(lists)) for lists in orders),
+            mean(calibration_error(first) for first in firsts),
+            calibration_error(before),
+            calibration_error(once),
+            *(after_feedback(queries, kind, fitted.curve, learned, count) for count in FEEDBACK),
+        )
+        errors.append(row)
+        base, base_first = mean(y for _, y in own[name]), mean(y for _, y in firsts[0])
+        expected = mean(p for lists in orders for p, _ in flat(lists))
+        expected_first = mean(p for first in firsts for p, _ in first)
         shares = f"{base:.2f} / {base_first:.2f} | {expected:.2f} / {expected_first:.2f}"
-        print(f"| {name} | {len(queries)} | {shares} | {errors[-1][0]:.3f} | {errors[-1][1]:.3f} |{told}")
+        print(f"| {name} | {len(queries)} | {shares} |" + "".join(f" {error:.3f} |" for error in row))
+    means = [mean(column) for column in zip(*errors, strict=True)]
+    print("| mean of the sets | | | |" + "".join(f" {error:.3f} |" for error in means))
     pooled = calibration_error(flat(own.values()))
-    print(
-        f"| mean of the sets | | | | {mean(e for e, _ in errors):.3f} | {mean(e for _, e in errors):.3f} |"
-        + " |" * len(FEEDBACK)
-    )
-    print(f"| all pairs together | | | | {pooled:.3f} | |" + " |" * len(FEEDBACK))
-    print_limits(asked, kind, sets, curves)
-    print_areas(asked, kind, sets, curves)
-    print_thresholds(asked, kind, sets, curves)
+    print(f"| all pairs together | | | | {pooled:.3f} |" + " |" * (len(means) - 1))
+    everything = fit(asked, kind, sets)
+    print_limits(asked, kind, fits, everything)
+    print_areas(asked, kind, sets, fits)
+    print_thresholds(asked, kind, sets, fits)
     if plot:
         plot.write_text(reliability_plot(own), encoding="utf-8")
-    return fit(asked, kind, sets)
+    return everything
 
 
-def print_limits(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
-    """Prints what would make the calibration error smaller, and what that of the product's coefficients is."""
-    everything = least_worst(asked, kind, sets)
-    print("\n| set | never judged | ECE of judged hits | share known | for the worst | the same, all sets | shipped |")
-    print("|---|---|---|---|---|---|---|")
+def print_limits(asked: Asked, kind: str, fits: dict[str, Fit], everything: Fit) -> None:
+    """Prints what would make the calibration error smaller, once all queries came."""
+    print("\n| set | never judged | ECE of judged hits | share known | curves of all sets |")
+    print("|---|---|---|---|---|")
     errors = []
-    for name in sets:
-        hits = [hit for query in asked[name, name] for hit in query.hits[kind]]
-        odds = [(curves[name].log_odds(hit), hit.relevant) for hit in hits]
-        of_judged = [(sigmoid(curves[name].log_odds(hit)), hit.relevant) for hit in hits if hit.judged]
+    for name, fitted in fits.items():
+        queries = asked[name, name]
+        hits, usual = [hit for query in queries for hit in query.hits[kind]], fitted.learned(queries)
+        odds = [(fitted.curve.log_odds(hit, usual), hit.relevant, hit.judged) for hit in hits]
+        of_judged = [(sigmoid(log_odds), y) for log_odds, y, is_judged in odds if is_judged]
         # where relevant documents are listed and no others, judged hits are always right
         both = f"{calibration_error(of_judged):.3f}" if min(y for _, y in of_judged) == 0.0 else ""
-        shift = shift_to_share(odds)
-        known = calibration_error([(sigmoid(log_odds + shift), y) for log_odds, y in odds])
-        left_out = least_worst(asked, kind, [other for other in sets if other != name])
-        found = [calibration_error(flat(judged(asked[name, name], kind, curve))) for curve in (left_out, everything)]
-        errors.append((known, *found, calibration_error([(hit.shipped, hit.relevant) for hit in hits])))
+        shift = shift_to_share([(log_odds, y) for log_odds, y, _ in odds])
+        known = calibration_error([(sigmoid(log_odds + shift), y) for log_odds, y, _ in odds])
+        of_all = flat(judged(queries, kind, everything.curve, everything.learned(queries)))
+        errors.append((known, calibration_error(of_all)))
         unjudged = 100 * mean(float(not hit.judged) for hit in hits)
         print(f"| {name} | {unjudged:.0f} % | {both} |" + "".join(f" {error:.3f} |" for error in errors[-1]))
     print("| mean of the sets | | |" + "".join(f" {mean(column):.3f} |" for column in zip(*errors, strict=True)))
@@ -316,34 +206,13 @@ def shift_to_share(odds: list[tuple[float, float]]) -> float:
     return (low + high) / 2
 
 
-def least_worst(asked: Asked, kind: str, sets: list[str]) -> Curve:
-    """The curves whose largest calibration error over the sets is least, as far as a random search finds them."""
-    found = fit(asked, kind, sets)
-    lists = [[hit for query in asked[name, name] for hit in query.hits[kind]] for name in sets]
-
-    def worst(curve: Curve) -> float:
-        return max(calibration_error([(sigmoid(curve.log_odds(hit)), hit.relevant) for hit in one]) for one in lists)
-
-    random, step, least = Random(0), 0.2, worst(found)  # noqa: S311 - not for secrets
-    for _ in range(TRIALS):
-        moved = (
-            value + random.gauss(0.0, step * max(abs(value), 0.3))
-            for value in (found.best, found.gap, found.unanswerable)
-        )
-        trial = Curve(found.answerable, *moved)
-        error = worst(trial)
-        if error < least:
-            found, least, step = trial, error, step * 1.5
-        else:
-            step = max(step * 0.95, 0.01)
-    return found
-
-
-def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+def print_areas(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) -> None:
     """Prints how well own and foreign queries are told apart, beside raw top-1 cosine."""
 
-    def best(queries: list[Query], curve: Curve) -> list[float]:
-        return [max((pair[0] for pair in one), default=0.0) for one in judged(queries, kind, curve)]
+    def best(collection: str, queries: str) -> list[float]:
+        curve, usual = fits[collection].curve, fits[collection].learned(asked[collection, collection])
+        lists = judged(asked[collection, queries], kind, curve, usual)
+        return [max((pair[0] for pair in one), default=0.0) for one in lists]
 
     print("\n| collection (curves without it) |" + "".join(f" {name} |" for name in sets))
     print("|---|" + "---|" * len(sets))
@@ -354,7 +223,7 @@ def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curv
             if other == name:
                 cells.append("")
                 continue
-            ours = area_under_roc(best(asked[name, name], curves[name]), best(asked[name, other], curves[name]))
+            ours = area_under_roc(best(name, name), best(name, other))
             raw = area_under_roc([q.cosine for q in asked[name, name]], [q.cosine for q in asked[name, other]])
             worse = ours < raw - 1e-9
             below += worse
@@ -363,24 +232,26 @@ def print_areas(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curv
     print(f"\nrelevance (raw top-1 cosine); pairs below raw cosine: {below} of {len(sets) * (len(sets) - 1)}")
 
 
-def print_thresholds(asked: Asked, kind: str, sets: list[str], curves: dict[str, Curve]) -> None:
+def print_thresholds(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) -> None:
     """Prints how many own and foreign queries still get a result at some values of `min_relevance`."""
 
-    def kept(queries: list[Query], curve: Curve, least: float) -> float:
-        return mean(float(any(p >= least for p, _ in one)) for one in judged(queries, kind, curve))
+    def kept(collection: str, queries: str, least: float) -> float:
+        curve, usual = fits[collection].curve, fits[collection].learned(asked[collection, collection])
+        lists = judged(asked[collection, queries], kind, curve, usual)
+        return mean(float(any(p >= least for p, _ in one)) for one in lists)
 
     print("\n| min_relevance |" + "".join(f" {name} |" for name in sets))
     print("|---|" + "---|" * len(sets))
     for least in THRESHOLDS:
         cells = []
         for name in sets:
-            foreign = mean(kept(asked[name, other], curves[name], least) for other in sets if other != name)
-            cells.append(f" {100 * kept(asked[name, name], curves[name], least):.0f} / {100 * foreign:.0f} % |")
+            foreign = mean(kept(name, other, least) for other in sets if other != name)
+            cells.append(f" {100 * kept(name, name, least):.0f} / {100 * foreign:.0f} % |")
         print(f"| {least} |" + "".join(cells))
     print(f"\n| collection, queries that get a result at {THRESHOLD} |" + "".join(f" {name} |" for name in sets))
     print("|---|" + "---|" * len(sets))
     for name in sets:
-        shares = [100 * kept(asked[name, other], curves[name], THRESHOLD) for other in sets]
+        shares = [100 * kept(name, other, THRESHOLD) for other in sets]
         print(f"| {name} |" + "".join(f" {share:.0f} % |" for share in shares))
 
 
@@ -482,12 +353,12 @@ def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
     """One line of the example's output."""
     hits = {
         kind: [
-            Hit(near, gap, shipped, float(scores.get(document, 0) > 0), document in scores)
-            for document, near, gap, shipped in seen[kind]
+            Hit(near, gap, float(scores.get(document, 0) > 0), document in scores) for document, near, gap in seen[kind]
         ]
         for kind in KINDS
     }
-    return Query(hits, float(seen["best_cosine"] or 0.0))
+    cosine, drop = seen["shape"]
+    return Query(hits, float(seen["best_cosine"] or 0.0), (cosine, drop))
 
 
 def main(arguments: list[str]) -> int:
@@ -512,9 +383,10 @@ def main(arguments: list[str]) -> int:
         collect(data, options)
     asked = read(data, options.work)
     shipped = {kind: report(asked, kind, list(data), options.plot if kind == "hybrid" else None) for kind in KINDS}
-    print("\n## Coefficients over all sets, for `crates/index/src/relevance.rs`\n")
-    for kind, curve in shipped.items():
-        print(f"{kind.upper()}: {curve}")
+    print("\n## Coefficients over all sets, for `crates/index/src/relevance/mod.rs`, and the start, for `usual.rs`\n")
+    for kind, fitted in shipped.items():
+        print(f"{kind.upper()}: {fitted.curve}")
+    print("start: {:.3f} {:.3f}".format(*shipped["hybrid"].start))
     return 0
 
 

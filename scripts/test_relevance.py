@@ -6,7 +6,8 @@ import math
 import unittest
 
 import relevance
-from relevance import Hit, Query
+import relevance_curves as curves
+from relevance_curves import Hit, Query
 
 
 class RelevanceTest(unittest.TestCase):
@@ -24,40 +25,62 @@ class RelevanceTest(unittest.TestCase):
         self.assertAlmostEqual(relevance.area_under_roc([2.0, 0.0], [1.0]), 0.5)
 
     def test_a_logistic_fit_finds_the_observed_share_and_is_held_by_its_prior(self) -> None:
-        rows: list[relevance.Row] = [((1.0,), label, 1.0) for label in (1.0, 1.0, 1.0, 0.0)]
-        self.assertAlmostEqual(relevance.logistic(rows, (0.0,), (math.inf,))[0], math.log(3), places=6)
-        self.assertLess(relevance.logistic(rows, (0.0,), (0.1,))[0], 0.02)
+        rows: list[curves.Row] = [((1.0,), label, 1.0) for label in (1.0, 1.0, 1.0, 0.0)]
+        self.assertAlmostEqual(curves.logistic(rows, (0.0,), (math.inf,))[0], math.log(3), places=6)
+        self.assertLess(curves.logistic(rows, (0.0,), (0.1,))[0], 0.02)
 
     def test_a_shift_makes_the_mean_probability_the_share_of_labels(self) -> None:
         self.assertAlmostEqual(relevance.shift_to_share([(0.5, 1.0), (0.5, 1.0), (0.5, 0.0)]), math.log(2) - 0.5)
         self.assertAlmostEqual(relevance.shift_to_share([(2.0, 1.0), (-2.0, 0.0)]), 0.0)
 
-    def test_the_least_worst_curves_are_better_at_their_worst_than_the_fitted_ones(self) -> None:
-        def query(nearness: float, relevant: float) -> Query:
-            return Query({"hybrid": [Hit(nearness, 0.2, 0.0, relevant, judged=True)]}, nearness)
+    def test_what_searches_find_is_learned_after_each_of_them_and_fades(self) -> None:
+        queries = [Query({"hybrid": [Hit(1.0, 0.0, 1.0, judged=True)]}, 1.0, (0.4, None))] * 2
+        curve = curves.Curve((0.0, 100.0), 0.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+        fitted = curves.Fit(curve, (0.5, 0.4), curve.answerable)
+        seen = list(fitted.followed(queries, [1, 0]))
+        self.assertEqual([at for at, _ in seen], [1, 0])
+        self.assertEqual(seen[0][1], (0.0, 0.0))
+        self.assertAlmostEqual(seen[1][1][0], -0.05)
+        self.assertAlmostEqual(fitted.learned(queries)[0], -0.1 * 2 / 3)
+        usual = curves.Usual((0.5, 0.4))
+        for value, times in ((0.5, 5000), (0.4, 1000)):
+            for _ in range(times):
+                usual.learn((value, 2.0), 1.0)
+        self.assertAlmostEqual(usual.deviations()[0], -0.1 * (1 - math.exp(-1)), places=4)
+        self.assertAlmostEqual(usual.deviations()[1], 0.8 - 0.4)
 
-        # two sets where the hit answers, one where it doesn't: the fit leans to the two
-        answers = {"a": 1.0, "b": 1.0, "c": 0.0}
-        asked = {
-            (collection, queries): [query(0.6, answers[collection]) if collection == queries else query(0.1, 0.0)]
-            for collection in answers
-            for queries in answers
+    def test_a_fit_finds_that_gaps_count_more_where_scores_drop_more(self) -> None:
+        def asked(drop: float, relevant: float) -> list[Query]:
+            # the second hit is right as often as `relevant` says
+            first = Hit(0.7, 0.0, 1.0, judged=True)
+            wrong, right = (Hit(0.7, 0.5, label, judged=True) for label in (0.0, 1.0))
+            hits = [[first, right if at < relevant else wrong] for at in range(4)]
+            return [Query({"hybrid": one}, 0.7, (0.5, drop)) for one in hits]
+
+        foreign = [Query({"hybrid": [Hit(0.1, 0.0, 0.0, judged=True)]}, 0.1, (0.1, 0.1))] * 4
+        own = {"sharp": asked(0.6, 0.0), "middle": asked(0.4, 2.0), "flat": asked(0.2, 4.0)}
+        sets = list(own)
+        fitted = curves.fit({(a, b): own[a] if a == b else foreign for a in sets for b in sets}, "hybrid", sets)
+        self.assertAlmostEqual(fitted.start[1], 0.4, places=4)
+        second = {
+            name: fitted.curve.log_odds(queries[0].hits["hybrid"][1], fitted.learned(queries))
+            for name, queries in own.items()
         }
-
-        def worst(curve: relevance.Curve) -> float:
-            return max(
-                relevance.calibration_error(relevance.flat(relevance.judged(asked[name, name], "hybrid", curve)))
-                for name in answers
-            )
-
-        least = relevance.least_worst(asked, "hybrid", list(answers))
-        self.assertGreater(worst(relevance.fit(asked, "hybrid", list(answers))), 0.6)
-        self.assertLess(worst(least), 0.51)
+        self.assertLess(second["sharp"], second["middle"] - 0.5)
+        self.assertLess(second["middle"], second["flat"] - 0.5)
 
     def test_the_curves_are_those_of_the_product(self) -> None:
-        curve = relevance.Curve((-21.94, 49.31), 0.312, 3.967, 0.590)
-        for nearness, gap, expected in ((0.7, 0.0, 0.57737), (0.7, 0.5, 0.15822), (0.4, 0.0, 0.25798)):
-            seen = relevance.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, 0.0, judged=True)))
+        curve = curves.Curve((-21.84, 49.36), 0.490, 4.085, 0.8, 0.644, -6.787, 13.999)
+        near, flat, sharp, high = (0.0, 0.0), (0.0, 0.22 - 0.435), (0.0, 0.75 - 0.435), (0.6 - 0.518, 0.0)
+        for nearness, gap, usual, expected in (
+            (0.7, 0.0, near, 0.6201),
+            (0.7, 0.5, near, 0.1351),
+            (0.4, 0.0, near, 0.2820),
+            (0.7, 0.5, sharp, 0.0123),
+            (0.7, 0.5, flat, 0.4682),
+            (0.7, 0.0, high, 0.4834),
+        ):
+            seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True), usual))
             self.assertAlmostEqual(seen, expected, places=4)
 
 

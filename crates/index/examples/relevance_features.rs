@@ -2,15 +2,17 @@
 //!
 //! `relevance_features FOLDER DIMENSION FINGERPRINT < searches > hits`: each line of the input is `{"query": text,
 //! "embedding": [numbers]}`, each line of the output `{"hybrid": [hits], "dense": [hits], "lexical": [hits],
-//! "best_cosine": number}`, where a hit is `[document id, nearness, gap, relevance]`. The gateway has to be
-//! stopped: an index has one owner.
+//! "best_cosine": number, "shape": [cosine, drop]}`, where a hit is `[document id, nearness, gap]`. The gateway has to
+//! be stopped: an index has one owner.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
 
 use serde::Deserialize;
+use weir_index::fusion::Scored;
 use weir_index::query::Query;
-use weir_index::{Embedded, EngineSettings, Mode, SearchReply, SearchRequest};
+use weir_index::relevance::{Leg, Shape};
+use weir_index::{Embedded, EngineSettings, Mode, Ranking, SearchReply, SearchRequest};
 use weir_policy::Caller;
 use weir_text::Language;
 
@@ -47,8 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             run(&engine, &search, Mode::Dense)?,
         );
         let best_cosine = dense.dense.best.first().map(|best| best.score);
+        let shape = shape(&hybrid);
         let line = serde_json::json!({
-            "hybrid": hits(&hybrid), "lexical": hits(&lexical), "dense": hits(&dense), "best_cosine": best_cosine
+            "hybrid": hits(&hybrid), "lexical": hits(&lexical), "dense": hits(&dense), "best_cosine": best_cosine,
+            "shape": [shape.cosine, shape.drop]
         });
         writeln!(out, "{line}")?;
     }
@@ -63,8 +67,17 @@ fn run(engine: &Embedded, search: &Search, mode: Mode) -> Result<SearchReply, Bo
     Ok(engine.search(&Caller::all_powerful(), &request)?)
 }
 
-fn hits(reply: &SearchReply) -> Vec<(&str, f32, f32, f32)> {
-    let judged = |hit: &'_ weir_index::Hit| Some((hit.features?, hit.relevance?));
-    let hits = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), judged(hit)?)));
-    hits.map(|(id, (features, relevance))| (id, features.nearness, features.gap, relevance)).collect()
+fn hits(reply: &SearchReply) -> Vec<(&str, f32, f32)> {
+    let judged = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), hit.features?)));
+    judged.map(|(id, features)| (id, features.nearness, features.gap)).collect()
+}
+
+fn shape(reply: &SearchReply) -> Shape {
+    let scored = |ranking: &Ranking| -> Vec<Scored> {
+        (0..).zip(&ranking.best).map(|(document, one)| Scored { document, score: one.score }).collect()
+    };
+    let (lexical, dense) = (scored(&reply.lexical), scored(&reply.dense));
+    // of a leg that was cut there are more than ten
+    let leg = |ranking| Leg { ranking, is_cut: false };
+    Shape::of(Some(leg(lexical.as_slice())), Some(leg(dense.as_slice())))
 }

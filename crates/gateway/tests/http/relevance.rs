@@ -1,4 +1,4 @@
-//! What people say of hits moves the relevance of later ones.
+//! What people search for, and what they say of hits, moves the relevance of later ones.
 
 use serde_json::{Value, json};
 
@@ -39,10 +39,10 @@ fn wait_until_taken_up(gateway: &Gateway, weighed: usize, no_hit: usize) {
     }
 }
 
-/// The relevance of the first hit of query 0.
+/// The relevance of the first hit of query 0. By chunks, from which the collection doesn't learn.
 fn relevance(gateway: &Gateway, collection: &str) -> f64 {
-    let (status, reply) =
-        gateway.try_post("/v1/search", &json!({"query": query(0), "collection": collection})).unwrap();
+    let search = json!({"query": query(0), "collection": collection, "group_by": "chunk"});
+    let (status, reply) = gateway.try_post("/v1/search", &search).unwrap();
     assert_eq!(status, 200, "{reply}");
     assert_eq!(reply["results"][0]["id"], "0");
     reply["results"][0]["relevance"].as_f64().unwrap()
@@ -120,4 +120,20 @@ fn judgments_that_a_crash_left_over_are_taken_up_at_the_next_start() {
     first.weir.kill();
     let second = Gateway::start_in(folder.path(), &[]);
     second.wait("the judgments", || relevance(&second, "default") < before);
+}
+
+#[test]
+fn a_collection_learns_from_its_searches_and_goes_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Gateway::start_in(folder.path(), &[]);
+    ingest(&first, "default");
+    let before = relevance(&first, "default");
+    for number in 0..DOCUMENTS {
+        assert_eq!(first.try_post("/v1/search", &json!({"query": query(number)})).unwrap().0, 200);
+    }
+    let learned = relevance(&first, "default");
+    assert!((learned - before).abs() > 0.01, "{learned} after {before}");
+    first.weir.terminate();
+    let second = Gateway::start_in(folder.path(), &[]);
+    assert_eq!(relevance(&second, "default"), learned);
 }

@@ -48,7 +48,7 @@ use codes::Codes;
 use files::MappedFiles;
 use held::Held;
 use lexical::{LexicalView, Merge};
-use relevance::Learned;
+use relevance::{Learned, UsualFile};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{Before, Writer};
@@ -70,6 +70,8 @@ struct Inner {
     /// Where the embeddings lie; learned again when the index has doubled.
     learned: ArcSwap<Learned>,
     calibration: ArcSwap<Calibration>,
+    /// Held for moments.
+    usual: Mutex<UsualFile>,
     /// Held for moments. Taken after `writer` where both are needed.
     live: Mutex<Live>,
     /// What earlier searches go on with.
@@ -100,6 +102,7 @@ impl Embedded {
             settings,
             learned: ArcSwap::from_pointee(learned),
             calibration: ArcSwap::from_pointee(Calibration::default()),
+            usual: Mutex::new(UsualFile::read(folder)),
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(Live { table: loaded.table, hidden: HashMap::new() }),
             held: Mutex::default(),
@@ -211,6 +214,7 @@ impl Embedded {
     pub fn close(&self) -> Result<(), IndexError> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
+                lock(&self.inner.usual).keep()?;
                 writer.lexical.settle()?;
                 self.show_merged(&mut writer)
             }

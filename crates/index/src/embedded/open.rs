@@ -22,7 +22,7 @@ use crate::{EngineSettings, IndexError};
 const LEXICAL_FOLDER: &str = "lexical";
 const LOCK: &str = "lock";
 /// What a folder may hold beside the append-only files, all of which is ours to remove.
-const OTHER_FILES: [&str; 4] = ["FORMAT", "FORMAT.new", "head", "head.new"];
+const OTHER_FILES: [&str; 6] = ["FORMAT", "FORMAT.new", "head", "head.new", "usual", "usual.new"];
 
 /// Everything that an open folder consists of.
 pub(crate) struct Loaded {

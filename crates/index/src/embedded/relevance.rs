@@ -1,12 +1,17 @@
 //! What the estimate of relevance takes from an index: a background learned from its rows, and the rankings of both legs.
 
-use super::Inner;
+use std::path::{Path, PathBuf};
+
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
 use super::search::scored;
 use super::snapshot::Snapshot;
-use crate::relevance::{Background, Calibration, Evidence, Leg, SAMPLE_CHUNKS_MAX};
+use super::{Inner, lock};
+use crate::relevance::{Background, Calibration, Evidence, Leg, SAMPLE_CHUNKS_MAX, Usual};
 use crate::{IndexError, Mode, SearchRequest};
+
+const USUAL: &str = "usual";
+const USUAL_NEW: &str = "usual.new";
 
 /// A background and how large the index was when it was learned.
 #[derive(Debug)]
@@ -44,9 +49,51 @@ fn sample(snapshot: &Snapshot, dimension: usize) -> Vec<Vec<f32>> {
         .collect()
 }
 
+/// What the collection's searches usually find, and the file `usual` that keeps it. Without a sync: what is lost is learned
+/// again from a few searches.
+#[derive(Debug)]
+pub(crate) struct UsualFile {
+    pub(crate) usual: Usual,
+    /// What the file holds.
+    kept: Usual,
+    folder: PathBuf,
+}
+
+impl UsualFile {
+    /// Starts anew where there is no file, or none that can be read.
+    pub(crate) fn read(folder: &Path) -> UsualFile {
+        let bytes = std::fs::read(folder.join(USUAL)).ok();
+        let usual = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        UsualFile { usual, kept: usual, folder: folder.to_owned() }
+    }
+
+    /// Takes up a search, and keeps what comes of it when that makes a difference: often at first, then rarely.
+    pub(crate) fn learn(&mut self, evidence: &Evidence) {
+        evidence.teach(&mut self.usual);
+        if self.usual.has_moved_from(&self.kept) {
+            // a search does not fail over it
+            let _ = self.keep();
+        }
+    }
+
+    /// Writes the file, if it holds anything else.
+    pub(crate) fn keep(&mut self) -> Result<(), IndexError> {
+        if self.usual == self.kept {
+            return Ok(());
+        }
+        self.kept = self.usual;
+        let temporary = self.folder.join(USUAL_NEW);
+        let bytes = serde_json::to_vec(&self.usual).unwrap_or_default();
+        let written = std::fs::write(&temporary, bytes)
+            .and_then(|()| std::fs::rename(&temporary, self.folder.join(USUAL)));
+        written.map_err(IndexError::file("write", &temporary))
+    }
+}
+
 /// What one search is judged with.
 pub(crate) struct Judge {
     topicality: f32,
+    usual: Usual,
     pub(crate) calibration: Calibration,
 }
 
@@ -57,6 +104,7 @@ impl Judge {
         Judge {
             topicality: topicality.map_or(0.0, |(embedding, background)| background.topicality(embedding)),
             calibration: **inner.calibration.load(),
+            usual: lock(&inner.usual).usual,
         }
     }
 
@@ -82,7 +130,7 @@ impl Judge {
             Mode::Lexical => (Some(lexical), None),
             Mode::Dense => (None, Some(dense)),
         };
-        Ok(Evidence::of(lexical, dense, bm25_max, self.topicality))
+        Ok(Evidence::of(lexical, dense, bm25_max, self.topicality, &self.usual))
     }
 }
 
@@ -90,9 +138,10 @@ impl Judge {
 mod tests {
     use weir_policy::Caller;
 
+    use super::{USUAL, Usual};
     use crate::embedded::Embedded;
     use crate::query::Query;
-    use crate::{Change, EngineSettings, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest};
+    use crate::{Change, EngineSettings, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest};
 
     fn put(number: u32, embedding: Vec<f32>) -> Change {
         let text = format!("{} number {number}", if number == 0 { "weir" } else { "stone" });
@@ -116,9 +165,13 @@ mod tests {
         engine
     }
 
+    fn request(text: &str, embedding: [f32; 2], mode: Mode) -> SearchRequest {
+        SearchRequest::new(mode, Some(Query::Words(text.to_owned())), Some(embedding.to_vec()), 5)
+    }
+
+    /// By chunks, from which the collection doesn't learn.
     fn search(engine: &Embedded, text: &str, embedding: [f32; 2], mode: Mode) -> Vec<Hit> {
-        let query = Query::Words(text.to_owned());
-        let request = SearchRequest::new(mode, Some(query), Some(embedding.to_vec()), 5);
+        let request = SearchRequest { group_by: GroupBy::Chunk, ..request(text, embedding, mode) };
         engine.search(&Caller::all_powerful(), &request).unwrap().hits
     }
 
@@ -164,9 +217,9 @@ mod tests {
     fn relevance_does_not_depend_on_how_many_hits_are_asked_for() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
-        let query = Query::Words("stone number 5".to_owned());
-        let request =
-            |limit| SearchRequest::new(Mode::Hybrid, Some(query.clone()), Some(vec![0.6, 0.8]), limit);
+        let by_chunks = request("stone number 5", [0.6, 0.8], Mode::Hybrid);
+        let by_chunks = SearchRequest { group_by: GroupBy::Chunk, ..by_chunks };
+        let request = |limit| SearchRequest { limit, ..by_chunks.clone() };
         let hits = |limit| engine.search(&Caller::all_powerful(), &request(limit)).unwrap().hits;
         assert_eq!(hits(1)[0].relevance, hits(20)[0].relevance);
     }
@@ -176,8 +229,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let features = |text: &str, mode, id: &str| {
-            let query = Some(Query::Words(text.to_owned()));
-            let request = SearchRequest::new(mode, query, Some(vec![1.0, 0.0]), 1);
+            let request = request(text, [1.0, 0.0], mode);
             engine.features(&Caller::all_powerful(), &request, id).unwrap()
         };
         for mode in [Mode::Hybrid, Mode::Lexical, Mode::Dense] {
@@ -201,5 +253,70 @@ mod tests {
         assert!(search(&engine, "weir", [1.0, 0.0], Mode::Hybrid)[0].relevance.unwrap() > 0.9);
         engine.refine_relevance(&[]);
         assert_eq!(search(&engine, "weir", [1.0, 0.0], Mode::Hybrid)[0].relevance, before.relevance);
+    }
+
+    fn usual(engine: &Embedded) -> Usual {
+        engine.inner.usual.lock().unwrap().usual
+    }
+
+    #[test]
+    fn a_collection_learns_from_its_searches_and_keeps_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = engine(folder.path(), 64);
+        let asked = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
+        let ask =
+            |engine: &Embedded| engine.search(&Caller::all_powerful(), &asked).unwrap().hits[1].relevance;
+        let before = ask(&first).unwrap();
+        assert!((ask(&first).unwrap() - before).abs() > 0.05, "{before:?}");
+        for _ in 0..50 {
+            ask(&first);
+        }
+        let learned = usual(&first);
+        drop(first);
+        let again = engine(folder.path(), 0);
+        assert!(!usual(&again).has_moved_from(&learned), "{:?} {learned:?}", usual(&again));
+        assert!(usual(&again).has_moved_from(&Usual::default()));
+        ask(&again);
+        let learned = usual(&again);
+        again.close().unwrap();
+        drop(again);
+        assert_eq!(usual(&engine(folder.path(), 0)), learned, "exactly, once it was closed");
+        std::fs::write(folder.path().join(USUAL), "{\"cosine\":").unwrap();
+        assert_eq!(usual(&engine(folder.path(), 0)), Usual::default(), "what can't be read is learned again");
+    }
+
+    #[test]
+    fn only_first_pages_of_whole_collections_teach() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let request = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
+        let teaches = |change: fn(&mut SearchRequest)| {
+            let before = usual(&engine);
+            let mut request = request.clone();
+            change(&mut request);
+            engine.search(&Caller::all_powerful(), &request).unwrap();
+            usual(&engine) != before
+        };
+        assert!(teaches(|_| {}));
+        assert!(!teaches(|request| request.offset = 5));
+        assert!(!teaches(|request| request.at = Some(1)));
+        assert!(!teaches(|request| request.group_by = GroupBy::Chunk));
+        assert!(!teaches(|request| request.query = Some(crate::query::parse_forgiving("number AND 5"))));
+        assert!(!teaches(|request| {
+            (request.query, request.embedding) = (None, None);
+        }));
+        let before = usual(&engine);
+        assert!(engine.features(&Caller::all_powerful(), &request, "5").unwrap().is_some());
+        assert!(engine.recall(&Caller::all_powerful(), &request).unwrap().is_some());
+        assert_eq!(usual(&engine), before, "what repeats a search");
+    }
+
+    #[test]
+    fn a_handful_of_chunks_teaches_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 31);
+        let request = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
+        engine.search(&Caller::all_powerful(), &request).unwrap();
+        assert_eq!(usual(&engine), Usual::default());
     }
 }

@@ -33,10 +33,7 @@ impl Search<'_> {
             kept.collapsed.iter().map(|&slot| Some(self.snapshot.chunk(slot)?.document.id.to_owned()));
         let lexical = rank_in(&outcome.candidates.lexical, candidate.unit);
         let dense = rank_in(&outcome.candidates.dense, candidate.unit);
-        // what fields alone find or put in order is not judged
-        let has_terms = self.query.as_ref().is_some_and(|query| !query.terms.is_empty());
-        let is_judged = self.request.sort.is_empty() && (has_terms || self.request.embedding.is_some());
-        let evidence = self.evidence.filter(|_| is_judged);
+        let evidence = self.evidence.filter(|_| self.is_judged());
         let features = evidence
             .map(|evidence| evidence.features(lexical.map(|leg| leg.score), dense.map(|leg| leg.score)));
         Some(Hit {

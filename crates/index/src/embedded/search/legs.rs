@@ -64,7 +64,7 @@ impl Search<'_> {
         let search = |chunks: usize| {
             let codes = &self.snapshot.codes;
             let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
-            found.ok_or_else(|| IndexError::damaged(self.folder, "file `vectors.f16` lacks a row"))
+            found.ok_or_else(|| IndexError::damaged(self.engine.folder(), "file `vectors.f16` lacks a row"))
         };
         self.units_from(depth, search)
     }

@@ -13,7 +13,6 @@ mod thin;
 mod why_not;
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,8 @@ use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::query::Query;
-use crate::relevance::{Evidence, Features};
-use crate::{FacetCount, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
+use crate::relevance::{Evidence, Features, SAMPLE_CHUNKS_MIN};
+use crate::{FacetCount, GroupBy, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
 use candidates::Candidates;
 pub(super) use candidates::scored;
 use thin::Kept;
@@ -137,14 +136,13 @@ impl SearchRequest {
 
     /// Whether candidates stand for others, or change places.
     pub(crate) fn is_thinned(&self) -> bool {
-        self.collapse || self.diversity > 0.0 || matches!(self.group_by, crate::GroupBy::Field(_))
+        self.collapse || self.diversity > 0.0 || matches!(self.group_by, GroupBy::Field(_))
     }
 }
 
 /// A search under way.
 pub(super) struct Search<'a> {
-    /// Where the snapshot's files are, for errors.
-    folder: &'a Path,
+    engine: &'a Embedded,
     snapshot: &'a Snapshot,
     /// The snapshot of this moment: what it has dead is not shown.
     current: &'a Snapshot,
@@ -193,7 +191,7 @@ impl<'a> Search<'a> {
         let timings = Timings { select: started.elapsed(), ..Timings::default() };
         let judge = Judge::of(&engine.inner, request.embedding.as_deref());
         Ok(Search {
-            folder: engine.folder(),
+            engine,
             snapshot,
             current,
             request,
@@ -215,10 +213,29 @@ impl<'a> Search<'a> {
         Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
     }
 
+    /// Whether words or an embedding rank: what fields alone find or put in order is not judged.
+    fn is_judged(&self) -> bool {
+        let has_terms = self.query.as_ref().is_some_and(|query| !query.terms.is_empty());
+        self.request.sort.is_empty() && (has_terms || self.request.embedding.is_some())
+    }
+
+    /// Lets the collection learn from the first page of a search of all its documents.
+    fn teach(&self) {
+        let is_first = self.request.offset == 0 && self.request.at.is_none();
+        let is_of_all = self.selection.is_none() && self.request.group_by == GroupBy::Document;
+        let has_enough = self.snapshot.chunks() as usize >= SAMPLE_CHUNKS_MIN;
+        if let Some(evidence) =
+            self.evidence.filter(|_| is_first && is_of_all && has_enough && self.is_judged())
+        {
+            super::lock(&self.engine.inner.usual).learn(&evidence);
+        }
+    }
+
     /// `None` when the files contradict each other.
     fn run(mut self) -> Result<Option<SearchReply>, IndexError> {
         let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
         let Some(outcome) = outcome else { return Ok(None) };
+        self.teach();
         let why_not = match &self.request.why_not {
             Some(_) => Some(self.why_not(&outcome)?),
             None => None,
@@ -259,8 +276,8 @@ impl Snapshot {
         let facets = request.facets.iter().map(|facet| facet.field.as_str());
         let keys = request.sort.iter().map(|key| key.field.as_str());
         let group = match &request.group_by {
-            crate::GroupBy::Field(field) => Some(field.as_str()),
-            crate::GroupBy::Document | crate::GroupBy::Chunk => None,
+            GroupBy::Field(field) => Some(field.as_str()),
+            GroupBy::Document | GroupBy::Chunk => None,
         };
         let mut asked = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
         match asked.find(|path| !self.fields.is_known(path)) {

@@ -3,14 +3,18 @@
 //! Two questions decide it. *Is the query about what the collection holds?* The best cosine, nudged by where the query
 //! lies in the collection's cloud of embeddings ([`Background`], learned from the collection's own chunks without any
 //! label) and by how much of the query's words the best chunk holds. *How far is the hit behind the best one?* The gap
-//! of its two scores, each measured by the best of its leg.
+//! of its two scores, each measured by the best of its leg. How much a gap means, and what is to be expected at all, depends
+//! on what a collection is asked: [`Usual`] learns it from the searches that come, again without any label.
 //!
 //! The coefficients were fitted by `scripts/relevance.py` over the development sets; `docs/relevance.md` has what they
 //! were measured to be worth. [`Calibration::refined`] moves them by what users say of hits.
 
+mod usual;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fusion::Scored;
+pub use usual::{Shape, Usual};
 
 /// Chunks that a background is learned from at most.
 pub const SAMPLE_CHUNKS_MAX: usize = 512;
@@ -27,7 +31,7 @@ const BEST_AMONG: usize = 10;
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
 /// What topicality and the share of the words add to the best cosine. Small, because they only decide between queries
 /// of about one cosine.
-const NUDGES: (f32, f32) = (0.01, 0.025);
+const NUDGES: (f32, f32) = (0.01, 0.015);
 /// Lower best scores than these do not stretch the gap any further.
 const BEST_MIN: (f32, f32) = (0.5, 0.05);
 /// A usual best BM25 score: lexical gaps are measured halfway between this and the query's own best.
@@ -97,6 +101,8 @@ pub struct Evidence {
     floors: (f32, f32),
     /// The largest sum of both legs' scaled scores.
     best: f32,
+    shape: Shape,
+    usual: (f32, f32),
 }
 
 /// Which legs searched; each kind has coefficients of its own.
@@ -120,14 +126,24 @@ pub struct Features {
     pub nearness: f32,
     /// How far the hit is behind the best; 0 for the best.
     pub gap: f32,
+    /// [`Usual::deviations`] of the collection at the time of the search.
+    #[serde(default)]
+    pub usual: (f32, f32),
 }
 
 impl Evidence {
     /// Of a search by the legs that are given, of which at least one searched.
     ///
     /// `bm25_max` is the most that a chunk can score for the query's words: the sum of their idf by `k1 + 1`.
-    /// `topicality` is [`Background::topicality`], 0 where no background was learned.
-    pub fn of(lexical: Option<Leg<'_>>, dense: Option<Leg<'_>>, bm25_max: f32, topicality: f32) -> Evidence {
+    /// `topicality` is [`Background::topicality`], 0 where no background was learned. `usual` is what the collection has
+    /// learned from the searches before.
+    pub fn of(
+        lexical: Option<Leg<'_>>,
+        dense: Option<Leg<'_>>,
+        bm25_max: f32,
+        topicality: f32,
+        usual: &Usual,
+    ) -> Evidence {
         let first = |leg| ranking_of(leg).first().map_or(0.0, |one| one.score);
         let last = |leg| ranking_of(leg).last().map_or(0.0, |one| one.score);
         let (best_bm25, best_cosine) = (first(lexical), first(dense));
@@ -146,6 +162,8 @@ impl Evidence {
             scales: ((best_bm25.max(BEST_MIN.0) * BM25_USUAL).sqrt(), best_cosine.max(BEST_MIN.1)),
             floors: (lexical_floor, last(dense)),
             best: f32::NEG_INFINITY,
+            shape: Shape::of(lexical, dense),
+            usual: usual.deviations(),
         };
         evidence.best = evidence.best_sum(lexical, dense);
         evidence
@@ -154,7 +172,12 @@ impl Evidence {
     /// Of a hit by its scores in the legs that returned it.
     pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> Features {
         let gap = (self.best - self.sum(lexical, dense)).max(0.0);
-        Features { kind: self.kind, nearness: self.nearness, gap }
+        Features { kind: self.kind, nearness: self.nearness, gap, usual: self.usual }
+    }
+
+    /// Lets the collection learn from this search.
+    pub fn teach(&self, usual: &mut Usual) {
+        usual.learn(self.shape, sigmoid(Curve::of(self.kind).answerable(self.nearness)));
     }
 
     fn sum(&self, lexical: Option<f32>, dense: Option<f32>) -> f32 {
@@ -193,14 +216,46 @@ struct Curve {
     best: f32,
     /// What a gap of 1 takes from that.
     gap: f32,
+    /// Gaps count by this power: the first steps behind the best hit say most.
+    power: f32,
     /// What the logarithm of the probability of an answer adds, by this factor.
     unanswerable: f32,
+    /// What a higher usual cosine adds, by this factor.
+    cosine: f32,
+    /// How much more a gap takes where scores usually drop more, by this factor.
+    drop: f32,
 }
 
 /// Fitted by `scripts/relevance.py`.
-const HYBRID: Curve = Curve { answerable: (-21.94, 49.31), best: 0.312, gap: 3.967, unanswerable: 0.590 };
-const DENSE: Curve = Curve { answerable: (-21.76, 49.60), best: 0.097, gap: 8.046, unanswerable: 0.600 };
-const LEXICAL: Curve = Curve { answerable: (-8.42, 34.23), best: -0.082, gap: 4.998, unanswerable: 0.376 };
+const HYBRID: Curve = Curve {
+    answerable: (-21.84, 49.36),
+    best: 0.490,
+    gap: 4.085,
+    power: 0.8,
+    unanswerable: 0.644,
+    cosine: -6.787,
+    drop: 13.999,
+};
+const DENSE: Curve = Curve {
+    answerable: (-21.73, 49.53),
+    best: 0.502,
+    gap: 4.501,
+    power: 0.4,
+    unanswerable: 0.658,
+    cosine: -4.982,
+    drop: 15.240,
+};
+const LEXICAL: Curve = Curve {
+    answerable: (-8.417, 34.22),
+    best: 0.016,
+    gap: 4.524,
+    power: 0.8,
+    unanswerable: 0.393,
+    cosine: -5.082,
+    drop: 17.344,
+};
+/// What a gap takes is never less than this share of what it takes at the start.
+const GAP_LEAST: f32 = 0.1;
 
 impl Curve {
     fn of(kind: Kind) -> Curve {
@@ -211,9 +266,18 @@ impl Curve {
         }
     }
 
+    /// Log-odds that the collection can answer a query.
+    fn answerable(&self, nearness: f32) -> f32 {
+        self.answerable.0 + self.answerable.1 * nearness
+    }
+
+    /// Log-odds that the hit answers its query.
     fn log_odds(&self, features: &Features) -> f32 {
-        let answerable = self.answerable.0 + self.answerable.1 * features.nearness;
-        self.best - self.gap * features.gap - self.unanswerable * softplus(-answerable)
+        let (cosine, drop) = features.usual;
+        let steepness = (self.gap + self.drop * drop).max(GAP_LEAST * self.gap);
+        let behind = steepness * features.gap.powf(self.power);
+        let unanswerable = self.unanswerable * softplus(-self.answerable(features.nearness));
+        self.best + self.cosine * cosine - behind - unanswerable
     }
 }
 
@@ -226,7 +290,7 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// From features to probabilities, for one collection.
+/// From features to probabilities, for one collection: what users have said of hits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Added to the log-odds of the fitted curves.
@@ -251,13 +315,15 @@ pub struct Feedback {
     pub is_relevant: bool,
 }
 
-/// How much collections differ before anything is known: standard deviations of shift and slope, from the fits that
-/// left one set out.
-const PRIOR_SPREAD: (f64, f64) = (1.0, 0.25);
+/// How much collections differ before anybody says so: standard deviations of shift and slope, from the fits that left one
+/// set out.
+const PRIOR_SPREAD: (f64, f64) = (0.5, 0.25);
 /// The order of hits is never turned round.
 const SLOPE_RANGE: (f64, f64) = (0.25, 4.0);
 /// Newton's method is done long before.
 const STEPS_MAX: usize = 30;
+/// What one step changes the shift by at most.
+const STEP_MAX: f64 = 1.0;
 
 impl Calibration {
     /// The probability, from 0 to 1, that the hit answers the query.
@@ -280,7 +346,7 @@ impl Calibration {
         for _ in 0..STEPS_MAX {
             let (by_shift, by_slope) = newton_step(&pairs, shift, slope);
             shift -= by_shift;
-            slope = (slope - by_slope).clamp(SLOPE_RANGE.0, SLOPE_RANGE.1);
+            slope -= by_slope;
             if by_shift.abs() + by_slope.abs() < 1e-9 {
                 break;
             }
@@ -290,7 +356,7 @@ impl Calibration {
 }
 
 /// What Newton's method takes from shift and slope: the inverse of the second derivatives of the negative logarithm of
-/// the posterior, by its gradient.
+/// the posterior, by its gradient; where the slope would leave its range, as far as its end, and what the shift does then.
 fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
     let (shift_weight, slope_weight) = (PRIOR_SPREAD.0.powi(-2), PRIOR_SPREAD.1.powi(-2));
     let (mut to_shift, mut to_slope) = (shift * shift_weight, (slope - 1.0) * slope_weight);
@@ -306,10 +372,11 @@ fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
     }
     // never 0: both priors are in it
     let determinant = shift_twice * slope_twice - both * both;
-    (
-        (slope_twice * to_shift - both * to_slope) / determinant,
-        (shift_twice * to_slope - both * to_shift) / determinant,
-    )
+    let by_slope = (shift_twice * to_slope - both * to_shift) / determinant;
+    let by_slope = slope - (slope - by_slope).clamp(SLOPE_RANGE.0, SLOPE_RANGE.1);
+    // far from the mean the posterior is flat, and a whole step would go beyond it
+    let by_shift = ((to_shift - both * by_slope) / shift_twice).clamp(-STEP_MAX, STEP_MAX);
+    (by_shift, by_slope)
 }
 
 #[cfg(test)]
@@ -317,6 +384,8 @@ mod tests {
     use super::*;
 
     const TOLERANCE: f32 = 1e-4;
+    /// Of the best hit of a hybrid search, near the query, in a collection that has learned nothing.
+    const FEATURES: Features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0, usual: (0.0, 0.0) };
 
     fn ranking(pairs: &[(u32, f32)]) -> Vec<Scored> {
         pairs.iter().map(|&(document, score)| Scored { document, score }).collect()
@@ -334,15 +403,15 @@ mod tests {
     fn evidence(topicality: f32) -> Evidence {
         let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
         let dense = ranking(&[(1, 0.6), (3, 0.3)]);
-        Evidence::of(leg(&lexical), leg(&dense), 44.0, topicality)
+        Evidence::of(leg(&lexical), leg(&dense), 44.0, topicality, &Usual::default())
     }
 
     #[test]
     fn nearness_is_the_best_cosine_nudged_by_subject_and_words() {
-        close(evidence(0.0).nearness, 0.6 + 0.025 * 0.5);
-        close(evidence(-2.0).nearness, 0.6 - 0.02 + 0.0125);
-        close(evidence(-100.0).nearness, 0.6 - 0.05 + 0.0125);
-        close(evidence(100.0).nearness, 0.6 + 0.005 + 0.0125);
+        close(evidence(0.0).nearness, 0.6 + 0.015 * 0.5);
+        close(evidence(-2.0).nearness, 0.6 - 0.02 + 0.0075);
+        close(evidence(-100.0).nearness, 0.6 - 0.05 + 0.0075);
+        close(evidence(100.0).nearness, 0.6 + 0.005 + 0.0075);
     }
 
     #[test]
@@ -359,7 +428,7 @@ mod tests {
     fn a_document_beyond_a_cut_has_half_of_the_last_lexical_score() {
         let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
         let cut = Leg { ranking: &lexical, is_cut: true };
-        let evidence = Evidence::of(Some(cut), leg(&dense), 44.0, 0.0);
+        let evidence = Evidence::of(Some(cut), leg(&dense), 44.0, 0.0, &Usual::default());
         close(evidence.features(None, Some(0.6)).gap, 0.75 * 0.75);
     }
 
@@ -368,7 +437,7 @@ mod tests {
         // document 9 is second in both, and by the sum the best
         let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
         let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
-        let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0);
+        let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0, &Usual::default());
         close(evidence.features(Some(21.0), Some(0.59)).gap, 0.0);
         close(evidence.features(Some(22.0), Some(0.2)).gap, 0.6159);
     }
@@ -376,18 +445,56 @@ mod tests {
     #[test]
     fn relevance_falls_with_the_gap_and_far_from_the_collection() {
         let calibration = Calibration::default();
-        let relevance =
-            |nearness, gap| calibration.relevance(&Features { kind: Kind::Hybrid, nearness, gap });
-        close(relevance(0.7, 0.0), 0.5774);
-        close(relevance(0.7, 0.5), 0.1582);
-        close(relevance(0.4, 0.0), 0.2580);
-        close(relevance(0.2, 0.0), 0.0011);
+        let relevance = |nearness, gap| calibration.relevance(&Features { nearness, gap, ..FEATURES });
+        close(relevance(0.7, 0.0), 0.6201);
+        close(relevance(0.7, 0.5), 0.1351);
+        close(relevance(0.4, 0.0), 0.2820);
+        close(relevance(0.2, 0.0), 0.0007);
+    }
+
+    /// A collection whose searches find this.
+    fn usually(cosine: f32, drop: f32) -> Usual {
+        let mut usual = Usual::default();
+        let shape = Shape { cosine: Some(cosine), drop: Some(drop) };
+        (0..100_000).for_each(|_| usual.learn(shape, 1.0));
+        usual
+    }
+
+    #[test]
+    fn what_searches_usually_find_says_what_a_gap_is_worth() {
+        let relevance = |usual: Usual, gap| {
+            Calibration::default().relevance(&Features { gap, usual: usual.deviations(), ..FEATURES })
+        };
+        let (sharp, flat) = (usually(0.518, 0.75), usually(0.518, 0.22));
+        close(relevance(sharp, 0.0), relevance(flat, 0.0));
+        close(relevance(sharp, 0.5), 0.0123);
+        close(relevance(flat, 0.5), 0.4682);
+        // where ten are always near, nearness says less
+        close(relevance(usually(0.6, 0.435), 0.0), 0.4834);
+        let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..HYBRID };
+        let behind = |gap| steep.log_odds(&Features { gap, usual: flat.deviations(), ..FEATURES });
+        close(behind(0.0) - behind(0.5), 0.1 * 4.0 * 0.5);
+    }
+
+    #[test]
+    fn a_collection_learns_from_what_it_can_answer() {
+        let flat =
+            ranking(&(0..10).map(|document| (document, 20.0 - 0.1 * document as f32)).collect::<Vec<_>>());
+        let (near, far) = (0.9, 0.1);
+        let learned = |cosine: f32| {
+            let dense = ranking(&(0..10).map(|document| (document, cosine)).collect::<Vec<_>>());
+            let mut usual = Usual::default();
+            Evidence::of(leg(&flat), leg(&dense), 44.0, 0.0, &Usual::default()).teach(&mut usual);
+            usual
+        };
+        assert!(learned(near).has_moved_from(&Usual::default()));
+        assert!(!learned(far).has_moved_from(&Usual::default()), "it is off the subject");
     }
 
     #[test]
     fn each_kind_has_its_own_curves_and_nothing_is_near_nothing() {
         let relevance = |lexical, dense| {
-            let features = Evidence::of(lexical, dense, 0.0, 0.0).features(None, None);
+            let features = Evidence::of(lexical, dense, 0.0, 0.0, &Usual::default()).features(None, None);
             (features.kind, Calibration::default().relevance(&features))
         };
         let nothing: Vec<Scored> = Vec::new();
@@ -403,7 +510,7 @@ mod tests {
 
     #[test]
     fn scores_that_are_no_numbers_are_not_relevant() {
-        let features = Features { kind: Kind::Dense, nearness: f32::NAN, gap: 0.0 };
+        let features = Features { kind: Kind::Dense, nearness: f32::NAN, ..FEATURES };
         assert_eq!(Calibration::default().relevance(&features), 0.0);
     }
 
@@ -422,18 +529,17 @@ mod tests {
     }
 
     fn feedback(count: usize, relevant_of_ten: usize) -> Vec<Feedback> {
-        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        let features = FEATURES;
         (0..count).map(|place| Feedback { features, is_relevant: place * 7 % 10 < relevant_of_ten }).collect()
     }
 
     #[test]
     fn feedback_moves_relevance_to_what_users_say() {
-        let features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
         assert_eq!(Calibration::refined(&[]), Calibration::default());
         let relevance =
-            |count, relevant| Calibration::refined(&feedback(count, relevant)).relevance(&features);
+            |count, relevant| Calibration::refined(&feedback(count, relevant)).relevance(&FEATURES);
         assert!(
-            (relevance(10, 1) - 0.28).abs() < 0.05,
+            (relevance(10, 1) - 0.42).abs() < 0.05,
             "ten are weighed against the prior: {}",
             relevance(10, 1)
         );
@@ -442,8 +548,16 @@ mod tests {
     }
 
     #[test]
+    fn feedback_about_what_seemed_hopeless_counts_too() {
+        let features = Features { nearness: 0.0, ..FEATURES };
+        let said = vec![Feedback { features, is_relevant: true }; FEEDBACK_MAX];
+        assert!(Calibration::default().relevance(&features) < 1e-5);
+        assert!(Calibration::refined(&said).relevance(&features) > 0.9);
+    }
+
+    #[test]
     fn contrary_feedback_does_not_turn_the_order_round() {
-        let near = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0 };
+        let near = FEATURES;
         let far = Features { gap: 1.0, ..near };
         let said = |features, is_relevant| Feedback { features, is_relevant };
         let contrary: Vec<Feedback> = (0..20_000)
