@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from statistics import fmean as mean
 
 # Gaps count by this power.
-POWERS = {"hybrid": 0.8, "dense": 0.4, "lexical": 0.8}
+POWERS = {"hybrid": 0.8, "dense": 0.3, "lexical": 0.8}
 # Standard deviations of the coefficients' prior; that of the intercept is not held back. Those of what a collection's
 # searches usually find are, since five sets say little about them.
-PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 7.0, 3.0)
+PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 7.0, 4.0)
 # How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
 SHARPNESS = 2.0
-FOREIGN_WEIGHT = 0.25
+FOREIGN_WEIGHTS = {"hybrid": 0.15, "dense": 0.25, "lexical": 0.25}
 FOREIGN_QUERIES_MAX = 150
 # What the searches of a collection usually find: searches that count at most, and what the start counts as, as in
 # `usual.rs`, with the ranges of the mean cosine and the mean drop.
@@ -229,7 +229,7 @@ def fit(asked: Asked, kind: str, sets: list[str]) -> Fit:
         queries, weight = asked[pair], 1000.0
         if pair[0] != pair[1]:
             queries = queries[:: max(1, len(queries) // FOREIGN_QUERIES_MAX)]
-            weight *= FOREIGN_WEIGHT / (len(sets) - 1)
+            weight *= FOREIGN_WEIGHTS[kind] / (len(sets) - 1)
         cosine, drop = (one - other for one, other in zip(shapes[pair[0]], start, strict=True))
         hits = [hit for query in queries for hit in query.hits[kind]]
         for hit in hits:

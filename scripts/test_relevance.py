@@ -70,15 +70,15 @@ class RelevanceTest(unittest.TestCase):
         self.assertLess(second["middle"], second["flat"] - 0.5)
 
     def test_the_curves_are_those_of_the_product(self) -> None:
-        curve = curves.Curve((-21.84, 49.36), 0.490, 4.085, 0.8, 0.644, -6.787, 13.999)
+        curve = curves.Curve((-21.09, 48.18), 0.493, 4.131, 0.8, 0.555, -6.791, 14.807)
         near, flat, sharp, high = (0.0, 0.0), (0.0, 0.22 - 0.435), (0.0, 0.75 - 0.435), (0.6 - 0.518, 0.0)
         for nearness, gap, usual, expected in (
-            (0.7, 0.0, near, 0.6201),
-            (0.7, 0.5, near, 0.1351),
-            (0.4, 0.0, near, 0.2820),
-            (0.7, 0.5, sharp, 0.0123),
-            (0.7, 0.5, flat, 0.4682),
-            (0.7, 0.0, high, 0.4834),
+            (0.7, 0.0, near, 0.6208),
+            (0.7, 0.5, near, 0.1324),
+            (0.4, 0.0, near, 0.3545),
+            (0.7, 0.5, sharp, 0.0104),
+            (0.7, 0.5, flat, 0.4872),
+            (0.7, 0.0, high, 0.4840),
         ):
             seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True), usual))
             self.assertAlmostEqual(seen, expected, places=4)
