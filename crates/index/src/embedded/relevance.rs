@@ -63,7 +63,8 @@ impl UsualFile {
     /// Starts anew where there is no file, or none that can be read.
     pub(crate) fn read(folder: &Path) -> UsualFile {
         let bytes = std::fs::read(folder.join(USUAL)).ok();
-        let usual = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let usual = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).filter(Usual::is_sound);
+        let usual = usual.unwrap_or_default();
         UsualFile { usual, kept: usual, folder: folder.to_owned() }
     }
 

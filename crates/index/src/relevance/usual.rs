@@ -92,6 +92,13 @@ impl Usual {
         )
     }
 
+    /// Whether these can be the means of searches: what was read from a file may be anything.
+    pub fn is_sound(&self) -> bool {
+        [self.cosine, self.drop]
+            .iter()
+            .all(|mean| mean.value.is_finite() && (1.0..=MEMORY).contains(&mean.searches))
+    }
+
     /// Whether relevance by this one differs from that by the other enough to be noticed.
     pub fn has_moved_from(&self, other: &Usual) -> bool {
         let is_far = |one: Mean, other: Mean| (one.value - other.value).abs() > MOVED;
@@ -156,6 +163,17 @@ mod tests {
         (0..5000).for_each(|_| usual.learn(Shape { cosine: Some(-1.0), drop: Some(1.0) }, 1.0));
         let (cosine, drop) = usual.deviations();
         assert!((cosine + 0.218).abs() < 1e-6 && (drop - 0.365).abs() < 1e-6, "{usual:?}");
+    }
+
+    #[test]
+    fn what_no_searches_can_have_taught_is_not_sound() {
+        assert!(Usual::default().is_sound());
+        for searches in [0.0, -5.0, 1e9, f32::NAN] {
+            let drop = Mean { searches, ..DROP_AT_START };
+            assert!(!Usual { drop, ..Usual::default() }.is_sound(), "{searches}");
+        }
+        let cosine = Mean { value: f32::INFINITY, ..COSINE_AT_START };
+        assert!(!Usual { cosine, ..Usual::default() }.is_sound());
     }
 
     #[test]
