@@ -214,9 +214,9 @@ impl Embedded {
     pub fn close(&self) -> Result<(), IndexError> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
-                lock(&self.inner.usual).keep()?;
                 writer.lexical.settle()?;
-                self.show_merged(&mut writer)
+                self.show_merged(&mut writer)?;
+                lock(&self.inner.usual).keep()
             }
             None => Ok(()),
         }

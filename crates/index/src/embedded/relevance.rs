@@ -82,12 +82,13 @@ impl UsualFile {
         if self.usual == self.kept {
             return Ok(());
         }
-        self.kept = self.usual;
         let temporary = self.folder.join(USUAL_NEW);
         let bytes = serde_json::to_vec(&self.usual).unwrap_or_default();
         let written = std::fs::write(&temporary, bytes)
             .and_then(|()| std::fs::rename(&temporary, self.folder.join(USUAL)));
-        written.map_err(IndexError::file("write", &temporary))
+        written.map_err(IndexError::file("write", &temporary))?;
+        self.kept = self.usual;
+        Ok(())
     }
 }
 
@@ -284,6 +285,16 @@ mod tests {
         assert_eq!(usual(&engine(folder.path(), 0)), learned, "exactly, once it was closed");
         std::fs::write(folder.path().join(USUAL), "{\"cosine\":").unwrap();
         assert_eq!(usual(&engine(folder.path(), 0)), Usual::default(), "what can't be read is learned again");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_stops_no_search_and_is_said_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        std::fs::create_dir(folder.path().join(super::USUAL_NEW)).unwrap();
+        let request = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
+        assert_eq!(engine.search(&Caller::all_powerful(), &request).unwrap().hits.len(), 5);
+        assert!(engine.close().is_err());
     }
 
     #[test]
