@@ -57,13 +57,13 @@ crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name
 	@scripts/setup.sh
-	cargo build --release --locked -p weir-gateway -p weir-loadgen
+	cargo build --release --locked -p weir -p weir-loadgen
 	@scripts/bench.sh $(BENCH)
 
 .PHONY: quality
 quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=folder, SETS="scifact cacm", EVAL="--fusion rrf"
 	@scripts/setup.sh
-	cargo build --release --locked -p weir-gateway
+	cargo build --release --locked -p weir
 	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS) -- $(EVAL)
 	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
 

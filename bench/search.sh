@@ -20,7 +20,7 @@ fi
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
     echo "bench/search: no PostgreSQL server is installed, it is left out (apt install postgresql)" >&2
 
-cargo build --release --locked -p weir-gateway -p weir-loadgen
+cargo build --release --locked -p weir -p weir-loadgen
 cargo build --release --locked -p weir-index --example bench_search
 cargo build --release --locked -p weir-encoder --example embed_lines
 

@@ -77,7 +77,7 @@ TRY
 }
 
 scripts/setup.sh
-cargo build --release --locked -p weir-gateway --bin weir
+cargo build --release --locked -p weir --bin weir
 port_is_taken && die "$WEIR_LISTEN is taken by another program; stop it, or choose another: WEIR_LISTEN=127.0.0.1:8001 make run"
 start_server
 wait_until_ready

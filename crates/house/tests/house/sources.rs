@@ -10,7 +10,7 @@ const UNSAFE_ROOMS: [&str; 2] = ["kernels", "mapped"];
 /// Rooms that never look at a clock: their results depend on their arguments alone.
 const ROOMS_WITHOUT_CLOCK: [&str; 5] = ["api", "encoder", "kernels", "policy", "text"];
 /// Where printing to standard output is the purpose.
-const PRINTS: [&str; 2] = ["crates/gateway/src/cli", "crates/loadgen/src/"];
+const PRINTS: [&str; 2] = ["crates/weir/src/cli", "crates/loadgen/src/"];
 /// A reader should find their room in a file.
 const FILE_LINES_MAX: usize = 600;
 /// Names that say nothing: what is inside belongs to a noun of the vocabulary.

@@ -1,0 +1,232 @@
+//! Models that another server runs: the fields that only they have.
+
+use crate::secret::ApiKey;
+use crate::value::Scalar;
+
+/// Which API an upstream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI's, which many servers imitate: `POST {url}/embeddings`.
+    OpenAi,
+    /// That of Hugging Face's text-embeddings-inference: `POST {url}/embed`.
+    Tei,
+    /// The same server with a model that reranks: `POST {url}/rerank`.
+    TeiRerank,
+    /// Cohere's, which Jina and many servers imitate: `POST {url}/rerank`.
+    Cohere,
+}
+
+impl Protocol {
+    /// The name as a model's `kind`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::OpenAi => "openai",
+            Protocol::Tei | Protocol::TeiRerank => "tei",
+            Protocol::Cohere => "cohere",
+        }
+    }
+
+    /// Whether its models say how well texts answer a query, and make no embeddings.
+    pub fn is_reranking(self) -> bool {
+        match self {
+            Protocol::OpenAi | Protocol::Tei => false,
+            Protocol::TeiRerank | Protocol::Cohere => true,
+        }
+    }
+
+    /// Whether the upstream has several models, of which a request names one.
+    fn has_models(self) -> bool {
+        match self {
+            Protocol::OpenAi | Protocol::Cohere => true,
+            Protocol::Tei | Protocol::TeiRerank => false,
+        }
+    }
+
+    /// Texts in a request when the configuration doesn't say: TEI takes 32 unless it was started otherwise.
+    fn texts_per_request_max(self) -> usize {
+        match self {
+            Protocol::OpenAi | Protocol::Cohere => 128,
+            Protocol::Tei | Protocol::TeiRerank => 32,
+        }
+    }
+}
+
+/// A model that another server runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// Which API it speaks.
+    pub protocol: Protocol,
+    /// Where it is, without a slash at the end.
+    pub url: String,
+    /// Its own name for the model; empty where it has one model only.
+    pub model: String,
+    /// What it wants to be shown.
+    pub api_key: Option<ApiKey>,
+    /// The embeddings' length; `None` asks it.
+    pub dimension: Option<usize>,
+    /// Lengths that embeddings may be cut to.
+    pub dimensions: Vec<usize>,
+    /// Whether embeddings are brought to length one.
+    pub normalize: bool,
+    /// Texts in a request, at most.
+    pub texts_per_request_max: usize,
+    /// Bytes of the texts in a request, at most; a single longer text is sent alone.
+    pub bytes_per_request_max: usize,
+    /// Requests at one instant.
+    pub concurrent_requests_max: usize,
+    /// How long a request may take.
+    pub timeout_ms: u64,
+    /// How often a request that failed is sent again, at most.
+    pub retries_max: u32,
+}
+
+/// The fields as they were typed.
+#[derive(Debug, Default)]
+pub(super) struct TypedUpstream {
+    pub(super) url: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) api_key: Option<String>,
+    pub(super) normalize: Option<bool>,
+    pub(super) texts_per_request_max: Option<i64>,
+    pub(super) bytes_per_request_max: Option<i64>,
+    pub(super) concurrent_requests_max: Option<i64>,
+    pub(super) timeout_ms: Option<i64>,
+    pub(super) retries_max: Option<i64>,
+}
+
+/// A field and what is wrong with it.
+pub(super) type Wrong = (&'static str, String);
+
+/// The names of what a model is for.
+pub(super) const EMBED: &str = "embed";
+pub(super) const RERANK: &str = "rerank";
+
+/// Bytes of a request's texts when the configuration doesn't say: far below what servers take, and enough to keep one busy.
+const BYTES_PER_REQUEST_MAX: i64 = 256 << 10;
+const CONCURRENT_REQUESTS_MAX: i64 = 8;
+const TIMEOUT_MS: i64 = 10_000;
+const RETRIES_MAX: i64 = 3;
+
+impl TypedUpstream {
+    /// The names of the fields that were typed.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("url", self.url.is_some()),
+            ("model", self.model.is_some()),
+            ("api_key", self.api_key.is_some()),
+            ("normalize", self.normalize.is_some()),
+            ("texts_per_request_max", self.texts_per_request_max.is_some()),
+            ("bytes_per_request_max", self.bytes_per_request_max.is_some()),
+            ("concurrent_requests_max", self.concurrent_requests_max.is_some()),
+            ("timeout_ms", self.timeout_ms.is_some()),
+            ("retries_max", self.retries_max.is_some()),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// What was typed becomes what is meant; what is wrong goes into `wrong`.
+    pub(super) fn resolve(
+        self,
+        protocol: Protocol,
+        dimension: Option<usize>,
+        dimensions: Vec<usize>,
+        wrong: &mut Vec<Wrong>,
+    ) -> UpstreamConfig {
+        let url = self.url.unwrap_or_default();
+        if let Err(message) = check_url(&url) {
+            wrong.push(("url", message));
+        }
+        let model = self.model.unwrap_or_default();
+        if model.is_empty() && protocol.has_models() {
+            wrong.push(("model", "is missing: give the upstream's name for the model".to_owned()));
+        }
+        let api_key = self.api_key.as_deref().map(ApiKey::parse).transpose().unwrap_or_else(|message| {
+            wrong.push(("api_key", message));
+            None
+        });
+        let mut number = |field, typed: Option<i64>, default: i64, range: std::ops::RangeInclusive<i64>| {
+            let value = typed.unwrap_or(default);
+            if !range.contains(&value) {
+                let (least, most) = (range.start(), range.end());
+                wrong.push((field, format!("must be a whole number from {least} to {most}, not {value}")));
+            }
+            usize::try_from(value).unwrap_or(0)
+        };
+        let texts = i64::try_from(protocol.texts_per_request_max()).unwrap_or(1);
+        UpstreamConfig {
+            protocol,
+            url: url.trim_end_matches('/').to_owned(),
+            model,
+            api_key,
+            dimension,
+            dimensions,
+            normalize: self.normalize.unwrap_or(true),
+            texts_per_request_max: number(
+                "texts_per_request_max",
+                self.texts_per_request_max,
+                texts,
+                1..=100_000,
+            ),
+            bytes_per_request_max: number(
+                "bytes_per_request_max",
+                self.bytes_per_request_max,
+                BYTES_PER_REQUEST_MAX,
+                1..=1 << 30,
+            ),
+            concurrent_requests_max: number(
+                "concurrent_requests_max",
+                self.concurrent_requests_max,
+                CONCURRENT_REQUESTS_MAX,
+                1..=256,
+            ),
+            timeout_ms: number("timeout_ms", self.timeout_ms, TIMEOUT_MS, 1..=600_000) as u64,
+            retries_max: number("retries_max", self.retries_max, RETRIES_MAX, 0..=20) as u32,
+        }
+    }
+}
+
+/// Refuses what is no address of a server. The message doesn't repeat the address: it may hold a password.
+fn check_url(url: &str) -> Result<(), String> {
+    let form = "must be an address such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"";
+    if url.is_empty() {
+        return Err(format!("is missing: it {form}"));
+    }
+    let parsed: http::Uri = url.parse().map_err(|_| form.to_owned())?;
+    let is_http = matches!(parsed.scheme_str(), Some("http" | "https"));
+    if !is_http || parsed.host().is_none_or(str::is_empty) || parsed.query().is_some() {
+        return Err(form.to_owned());
+    }
+    if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("must not hold a name or password; use `api_key`".to_owned());
+    }
+    Ok(())
+}
+
+impl UpstreamConfig {
+    /// The fields of one value as they would be written in a file.
+    pub(super) fn fields(&self) -> Vec<(&'static str, Scalar)> {
+        let text = |value: &str| Scalar::Text(value.to_owned());
+        let number = |value: usize| Scalar::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+        let mut fields = vec![("kind", text(self.protocol.name())), ("url", text(&self.url))];
+        if !self.model.is_empty() {
+            fields.push(("model", text(&self.model)));
+        }
+        fields.extend(self.api_key.as_ref().map(|key| ("api_key", Scalar::Text(key.to_string()))));
+        match self.protocol {
+            Protocol::TeiRerank => fields.push(("task", text(RERANK))),
+            Protocol::Cohere => {}
+            Protocol::OpenAi | Protocol::Tei => {
+                fields.extend(self.dimension.map(|dimension| ("dimension", number(dimension))));
+                fields.push(("normalize", Scalar::Bool(self.normalize)));
+            }
+        }
+        fields.extend([
+            ("texts_per_request_max", number(self.texts_per_request_max)),
+            ("bytes_per_request_max", number(self.bytes_per_request_max)),
+            ("concurrent_requests_max", number(self.concurrent_requests_max)),
+            ("timeout_ms", number(self.timeout_ms as usize)),
+            ("retries_max", number(self.retries_max as usize)),
+        ]);
+        fields
+    }
+}

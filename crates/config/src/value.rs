@@ -1,0 +1,288 @@
+//! The types that settings have: how each is read and written.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use weir_api::FusionMethod;
+use weir_text::Language;
+
+/// The numbers that a local model computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats.
+    F32,
+    /// Brain floats.
+    Bf16,
+    /// Eight-bit integers.
+    Int8,
+}
+
+impl Precision {
+    /// Every precision, the most exact first.
+    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+            Precision::Int8 => "int8",
+        }
+    }
+
+    /// The precision called `name`.
+    pub fn parse(name: &str) -> Option<Precision> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name)
+    }
+}
+
+/// A value before it has its setting's type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Another number.
+    Float(f64),
+    /// A quoted text.
+    Text(String),
+    /// From the environment or a flag, where everything is text and numbers stand without a sign of it.
+    Untyped(String),
+}
+
+impl fmt::Display for Scalar {
+    /// As it is written in a TOML file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Bool(value) => write!(f, "{value}"),
+            Scalar::Integer(value) => write!(f, "{value}"),
+            Scalar::Float(value) => write!(f, "{value:?}"),
+            Scalar::Text(value) | Scalar::Untyped(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+impl Scalar {
+    /// The value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Scalar::Bool(value) => (*value).into(),
+            Scalar::Integer(value) => (*value).into(),
+            Scalar::Float(value) => (*value).into(),
+            Scalar::Text(value) | Scalar::Untyped(value) => value.as_str().into(),
+        }
+    }
+
+    /// The text, when it is one.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Scalar::Text(value) | Scalar::Untyped(value) => Some(value),
+            Scalar::Bool(_) | Scalar::Integer(_) | Scalar::Float(_) => None,
+        }
+    }
+}
+
+/// A type that a setting can have. Errors end a sentence that begins with the setting's name.
+pub(super) trait SettingValue: Sized {
+    fn render(&self) -> Scalar;
+    fn read(scalar: &Scalar, range: &RangeInclusive<f64>) -> Result<Self, String>;
+}
+
+impl SettingValue for bool {
+    fn render(&self) -> Scalar {
+        Scalar::Bool(*self)
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<bool, String> {
+        match scalar {
+            Scalar::Bool(value) => Ok(*value),
+            Scalar::Untyped(text) => match text.trim() {
+                "true" | "1" | "yes" | "on" => Ok(true),
+                "false" | "0" | "no" | "off" => Ok(false),
+                _ => Err(format!("must be true or false, not {scalar}")),
+            },
+            Scalar::Integer(_) | Scalar::Float(_) | Scalar::Text(_) => {
+                Err(format!("must be true or false, not {scalar}"))
+            }
+        }
+    }
+}
+
+fn read_number(scalar: &Scalar) -> Option<f64> {
+    match scalar {
+        Scalar::Integer(value) => Some(*value as f64),
+        Scalar::Float(value) => Some(*value),
+        Scalar::Untyped(text) => text.trim().replace('_', "").parse().ok(),
+        Scalar::Bool(_) | Scalar::Text(_) => None,
+    }
+}
+
+fn read_integer(scalar: &Scalar) -> Option<i64> {
+    match scalar {
+        Scalar::Integer(value) => Some(*value),
+        Scalar::Untyped(text) => text.trim().replace('_', "").parse().ok(),
+        Scalar::Bool(_) | Scalar::Float(_) | Scalar::Text(_) => None,
+    }
+}
+
+fn describe(range: &RangeInclusive<f64>) -> String {
+    if *range.end() == f64::MAX {
+        format!("of {} or more", range.start())
+    } else {
+        format!("from {} to {}", range.start(), range.end())
+    }
+}
+
+macro_rules! whole_number {
+    ($($kind:ty),+) => { $(
+        impl SettingValue for $kind {
+            fn render(&self) -> Scalar {
+                Scalar::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
+            }
+
+            fn read(scalar: &Scalar, range: &RangeInclusive<f64>) -> Result<$kind, String> {
+                let in_range = read_integer(scalar).filter(|value| range.contains(&(*value as f64)));
+                in_range
+                    .and_then(|value| <$kind>::try_from(value).ok())
+                    .ok_or_else(|| format!("must be a whole number {}, not {scalar}", describe(range)))
+            }
+        }
+    )+ };
+}
+
+whole_number!(u32, u64, usize);
+
+impl SettingValue for f32 {
+    fn render(&self) -> Scalar {
+        // Through its shortest text, so that 0.1 stays 0.1.
+        Scalar::Float(self.to_string().parse().unwrap_or(f64::from(*self)))
+    }
+
+    fn read(scalar: &Scalar, range: &RangeInclusive<f64>) -> Result<f32, String> {
+        read_number(scalar)
+            .filter(|value| range.contains(value))
+            .map(|value| value as f32)
+            .ok_or_else(|| format!("must be a number {}, not {scalar}", describe(range)))
+    }
+}
+
+impl SettingValue for String {
+    fn render(&self) -> Scalar {
+        Scalar::Text(self.clone())
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<String, String> {
+        scalar.as_text().map(str::to_owned).ok_or_else(|| format!("must be a text in quotes, not {scalar}"))
+    }
+}
+
+impl SettingValue for PathBuf {
+    fn render(&self) -> Scalar {
+        Scalar::Text(self.display().to_string())
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<PathBuf, String> {
+        match scalar.as_text() {
+            Some("") => Err("must name a folder, not be empty".to_owned()),
+            Some(text) => Ok(PathBuf::from(text)),
+            None => Err(format!("must be a path in quotes, not {scalar}")),
+        }
+    }
+}
+
+impl SettingValue for SocketAddr {
+    fn render(&self) -> Scalar {
+        Scalar::Text(self.to_string())
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<SocketAddr, String> {
+        let text = scalar.as_text().unwrap_or_default();
+        let numeric = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.to_owned(),
+        };
+        numeric.parse().map_err(|_| {
+            format!(
+                "must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", not {scalar}"
+            )
+        })
+    }
+}
+
+impl SettingValue for Language {
+    fn render(&self) -> Scalar {
+        Scalar::Text(self.name().to_owned())
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<Language, String> {
+        scalar.as_text().and_then(Language::parse).ok_or_else(|| {
+            let names: Vec<&str> = Language::all().iter().map(|language| language.name()).collect();
+            format!("must be one of {}, not {scalar}", names.join(", "))
+        })
+    }
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `Text` on a terminal, `Json` otherwise.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The least important level that is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// What may fail soon.
+    Warn,
+    /// What happens.
+    Info,
+    /// How it happens.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// A type with a few named values.
+macro_rules! choice {
+    ($kind:ident: $($name:literal => $value:ident),+) => {
+        impl SettingValue for $kind {
+            fn render(&self) -> Scalar {
+                Scalar::Text(match self { $( $kind::$value => $name, )+ }.to_owned())
+            }
+
+            fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<$kind, String> {
+                match scalar.as_text() {
+                    $( Some($name) => Ok($kind::$value), )+
+                    Some(_) | None => Err(format!("must be one of {}, not {scalar}", [$($name),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
+choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
+choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
+choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);
+
+impl LogLevel {
+    /// The level's name, as log filters know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The bodies of requests and replies, for each protocol.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::json;
+
+use super::Ask;
+use crate::Truncation;
+use weir_config::{Protocol, UpstreamConfig};
+
+/// What is put behind the upstream's address.
+pub(super) fn path(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::OpenAi => "/embeddings",
+        Protocol::Tei => "/embed",
+        Protocol::TeiRerank | Protocol::Cohere => "/rerank",
+    }
+}
+
+/// The body of a request for these texts, which are all to be cut alike.
+pub(super) fn request(settings: &UpstreamConfig, ask: &Ask) -> String {
+    let inputs: Vec<&str> = ask.texts.iter().map(|text| text.text.as_str()).collect();
+    let body = match settings.protocol {
+        Protocol::OpenAi => json!({"model": settings.model, "input": inputs, "encoding_format": "base64"}),
+        Protocol::Tei => {
+            let truncation = ask.texts.first().map_or(Truncation::End, |text| text.truncation);
+            let direction = if truncation == Truncation::Start { "Left" } else { "Right" };
+            json!({
+                "inputs": inputs,
+                "normalize": settings.normalize,
+                "truncate": truncation != Truncation::Never,
+                "truncation_direction": direction,
+            })
+        }
+        Protocol::TeiRerank => {
+            json!({"query": ask.query, "texts": inputs, "raw_scores": false, "truncate": true})
+        }
+        // all of them come back
+        Protocol::Cohere => {
+            json!({"model": settings.model, "query": ask.query, "documents": inputs, "top_n": inputs.len()})
+        }
+    };
+    body.to_string()
+}
+
+/// The embeddings in a reply to a request for `count` texts, or their scores, a row for each, in their order.
+///
+/// # Errors
+/// What is wrong with the reply.
+pub(super) fn rows(protocol: Protocol, body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
+    let unreadable = |error: serde_json::Error| format!("its reply can't be read: {error}");
+    let what = if protocol.is_reranking() { "scores" } else { "embeddings" };
+    let rows: Vec<Vec<f32>> = match protocol {
+        Protocol::Tei => serde_json::from_slice(body).map_err(unreadable)?,
+        Protocol::OpenAi => {
+            let reply: OpenAiReply = serde_json::from_slice(body).map_err(unreadable)?;
+            in_order(reply.data.into_iter().map(|item| (item.index, item.embedding.0)))?
+        }
+        Protocol::TeiRerank => {
+            let scores: Vec<TeiScore> = serde_json::from_slice(body).map_err(unreadable)?;
+            in_order(scores.into_iter().map(|item| (Some(item.index), vec![item.score])))?
+        }
+        Protocol::Cohere => {
+            let reply: CohereReply = serde_json::from_slice(body).map_err(unreadable)?;
+            in_order(reply.results.into_iter().map(|item| (Some(item.index), vec![item.relevance_score])))?
+        }
+    };
+    if rows.len() != count {
+        return Err(format!("{} {what} for {count} texts", rows.len()));
+    }
+    Ok(rows)
+}
+
+/// Only what is needed of OpenAI's reply.
+#[derive(Deserialize)]
+struct OpenAiReply {
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: Option<usize>,
+    embedding: Floats,
+}
+
+/// Only what is needed of TEI's scores.
+#[derive(Deserialize)]
+struct TeiScore {
+    index: usize,
+    score: f32,
+}
+
+/// Only what is needed of Cohere's reply.
+#[derive(Deserialize)]
+struct CohereReply {
+    results: Vec<CohereScore>,
+}
+
+#[derive(Deserialize)]
+struct CohereScore {
+    index: usize,
+    relevance_score: f32,
+}
+
+/// Numbers, or base64 of little-endian floats: servers are free to ignore that it was asked for.
+struct Floats(Vec<f32>);
+
+impl<'de> Deserialize<'de> for Floats {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Floats, D::Error> {
+        deserializer.deserialize_any(FloatsVisitor)
+    }
+}
+
+struct FloatsVisitor;
+
+impl<'de> Visitor<'de> for FloatsVisitor {
+    type Value = Floats;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of numbers or floats in base64")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Floats, E> {
+        let bytes = STANDARD.decode(text).map_err(|_| E::custom("an embedding is not in base64"))?;
+        let (floats, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(E::custom("an embedding in base64 has no whole number of floats"));
+        }
+        Ok(Floats(floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Floats, A::Error> {
+        let mut floats = Vec::with_capacity(items.size_hint().unwrap_or(1024));
+        while let Some(float) = items.next_element()? {
+            floats.push(float);
+        }
+        Ok(Floats(floats))
+    }
+}
+
+/// Puts rows where their `index` says; without one they stand where they came.
+fn in_order(
+    items: impl ExactSizeIterator<Item = (Option<usize>, Vec<f32>)>,
+) -> Result<Vec<Vec<f32>>, String> {
+    let mut placed: Vec<Option<Vec<f32>>> = vec![None; items.len()];
+    for (at, (index, row)) in items.enumerate() {
+        let index = index.unwrap_or(at);
+        match placed.get_mut(index) {
+            Some(place @ None) => *place = Some(row),
+            Some(Some(_)) | None => return Err(format!("its `index` {index} is there twice or too large")),
+        }
+    }
+    Ok(placed.into_iter().flatten().collect())
+}
+
+/// Characters of an upstream's message that are repeated, at most.
+const SAID_MAX: usize = 300;
+
+/// What an upstream says in the body of an error: the message of the shapes that are known, else the body's start, in one line.
+pub(super) fn said(body: &[u8]) -> String {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let known = [&json["error"]["message"], &json["error"], &json["message"], &json["detail"]];
+    let message = known.iter().find_map(|value| value.as_str()).map(str::to_owned);
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SAID_MAX) {
+        _ if line.is_empty() => "nothing more".to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The time that `retry-after-ms` or `Retry-After` asks for; a date counts from `now`.
+pub(super) fn retry_after(
+    milliseconds: Option<&str>,
+    seconds_or_date: Option<&str>,
+    now: SystemTime,
+) -> Option<Duration> {
+    let number = |text: &str, unit: f64| {
+        let value = text.trim().parse::<f64>().ok()? * unit;
+        Duration::try_from_secs_f64(value).ok()
+    };
+    let date = |text: &str| {
+        let at = httpdate::parse_http_date(text.trim()).ok()?;
+        Some(at.duration_since(now).unwrap_or_default())
+    };
+    milliseconds
+        .and_then(|text| number(text, 1e-3))
+        .or_else(|| seconds_or_date.and_then(|text| number(text, 1.0).or_else(|| date(text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(protocol: Protocol, body: &str, count: usize, expected: Result<&[&[f32]], &str>) {
+        let read = rows(protocol, body.as_bytes(), count);
+        let expected = expected.map(|rows| rows.iter().map(|row| row.to_vec()).collect());
+        assert_eq!(read, expected.map_err(str::to_owned), "{body}");
+    }
+
+    #[test]
+    fn replies_are_put_in_order_whether_numbers_or_base64() {
+        let both = r#"{"data":[{"index":1,"embedding":[3,-0.5]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{}}"#;
+        check(Protocol::OpenAi, both, 2, Ok(&[&[1.0, 2.0], &[3.0, -0.5]]));
+        check(
+            Protocol::OpenAi,
+            r#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#,
+            2,
+            Ok(&[&[1.0], &[2.0]]),
+        );
+        check(Protocol::Tei, "[[1,2],[3,4]]", 2, Ok(&[&[1.0, 2.0], &[3.0, 4.0]]));
+    }
+
+    #[test]
+    fn replies_that_do_not_fit_are_refused() {
+        check(Protocol::Tei, "[[1,2]]", 2, Err("1 embeddings for 2 texts"));
+        check(Protocol::OpenAi, r#"{"data":[]}"#, 1, Err("0 embeddings for 1 texts"));
+        let twice = r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]}"#;
+        check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
+        let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1).unwrap_err();
+        assert!(odd.contains("no whole number of floats"), "{odd}");
+        assert!(rows(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: "));
+    }
+
+    #[test]
+    fn scores_are_put_in_order_and_each_text_has_one() {
+        let tei = r#"[{"index":1,"score":0.75,"text":"b"},{"index":0,"score":0.25}]"#;
+        check(Protocol::TeiRerank, tei, 2, Ok(&[&[0.25], &[0.75]]));
+        check(Protocol::TeiRerank, tei, 3, Err("2 scores for 3 texts"));
+        let cohere = r#"{"id":"x","results":[{"index":1,"relevance_score":0.5,"document":{"text":"b"}},
+            {"index":0,"relevance_score":-2}],"meta":{}}"#;
+        check(Protocol::Cohere, cohere, 2, Ok(&[&[-2.0], &[0.5]]));
+        let twice = r#"{"results":[{"index":0,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
+        check(Protocol::Cohere, twice, 2, Err("its `index` 0 is there twice or too large"));
+        let large = r#"{"results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
+        check(Protocol::Cohere, large, 2, Err("its `index` 2 is there twice or too large"));
+        assert!(rows(Protocol::Cohere, b"{}", 0).unwrap_err().contains("missing field `results`"));
+    }
+
+    #[test]
+    fn the_message_of_an_error_is_found_in_every_usual_shape() {
+        for (body, expected) in [
+            (r#"{"error":{"message":"too\nmuch"}}"#, "too much"),
+            (r#"{"error":"no model","error_type":"Backend"}"#, "no model"),
+            (r#"{"message":"m"}"#, "m"),
+            (r#"{"detail":"d"}"#, "d"),
+            ("Bad Gateway", "Bad Gateway"),
+            ("", "nothing more"),
+        ] {
+            assert_eq!(said(body.as_bytes()), expected);
+        }
+        assert_eq!(said("ä".repeat(400).as_bytes()).chars().count(), SAID_MAX + 1);
+    }
+
+    #[test]
+    fn every_form_of_retry_after_is_read() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let check = |ms, seconds, expected: Option<u64>| {
+            assert_eq!(
+                retry_after(ms, seconds, now),
+                expected.map(Duration::from_millis),
+                "{ms:?} {seconds:?}"
+            );
+        };
+        check(None, None, None);
+        check(Some("250"), Some("9"), Some(250));
+        check(None, Some("2"), Some(2000));
+        check(None, Some("0.5"), Some(500));
+        check(None, Some("Sun, 06 Nov 1994 08:49:40 GMT"), Some(3000));
+        check(None, Some("Sun, 06 Nov 1994 08:49:30 GMT"), Some(0));
+        check(None, Some("-1"), None);
+        check(None, Some("soon"), None);
+    }
+}

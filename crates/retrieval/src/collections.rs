@@ -1,0 +1,554 @@
+//! The open collections: each with its index, its model and its ingest worker.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, Count, EmbeddingChoice};
+use weir_index::query::{self, Query};
+use weir_index::{Engine, EngineSettings, IndexError, Opened};
+use weir_policy::Caller;
+use weir_store::{Collection, CollectionId, Kept, OperationKind, Store};
+use weir_text::Language;
+
+use crate::clock::now;
+use crate::ingest::Preparer;
+use weir_config::Config;
+use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
+use weir_telemetry::metrics::Metrics;
+
+/// A collection that is open: searchable, and kept up to date by its worker.
+pub struct OpenCollection {
+    /// Names it in the store.
+    pub id: CollectionId,
+    /// The name that callers use.
+    pub name: String,
+    /// The settings in force, none absent.
+    pub settings: CollectionSettings,
+    /// When it was created, in unix seconds.
+    pub created_at: f64,
+    /// Its index.
+    pub engine: Engine,
+    /// What prepares its documents; has the model as well.
+    pub preparer: Preparer,
+    /// How large a batch may be.
+    pub ingest: weir_config::table::Ingest,
+    /// Where the worker counts.
+    pub metrics: Metrics,
+    /// Wakes the worker.
+    pub work_came: Notify,
+    /// Wakes who takes up feedback.
+    pub feedback_came: Notify,
+    /// Ends both.
+    pub closing: CancellationToken,
+    /// The number of the newest operation that this process has seen acknowledged.
+    accepted: AtomicU64,
+    /// The operation that a lost index had reached: below it searches would miss what they found before.
+    rebuild_until: u64,
+    reached: watch::Sender<u64>,
+    failure: Mutex<Option<String>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Why a collection can't be opened or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] weir_store::Error),
+    /// The index failed.
+    #[error("collection `{collection}`: {source}")]
+    Index {
+        /// The collection.
+        collection: String,
+        /// What the index said.
+        source: IndexError,
+    },
+    /// The settings in the store make no sense to this version.
+    #[error(
+        "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
+    )]
+    Settings {
+        /// The collection.
+        collection: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A collection names a model that is not configured.
+    #[error(
+        "collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`"
+    )]
+    NoModel {
+        /// The collection.
+        collection: String,
+        /// The model's id.
+        model: String,
+    },
+    /// It is not known how long the embeddings of its model are.
+    #[error(
+        "collection `{collection}` needs to know how long the embeddings of its model are; set `dimension`, or see to the upstream"
+    )]
+    Inference {
+        /// The collection.
+        collection: String,
+        /// Why the upstream didn't tell.
+        source: InferenceError,
+    },
+    /// The file system refused.
+    #[error("could not remove the index folder `{}`; check its permissions", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Collections are not opened or changed while the gateway stops.
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+impl OpenCollection {
+    /// The model that embeds its chunks; `None` for a text-only collection.
+    pub fn model(&self) -> Option<&Arc<LoadedModel>> {
+        self.preparer.model.as_ref()
+    }
+
+    /// The language that its texts are analysed in.
+    pub fn language(&self) -> Language {
+        self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
+    }
+
+    /// Tells the worker that operations up to `number` are in the store.
+    pub fn wake(&self, number: u64) {
+        self.accepted.fetch_max(number, Ordering::Relaxed);
+        self.work_came.notify_one();
+    }
+
+    /// The newest operation that was acknowledged.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Acknowledged operations that are not searchable yet.
+    pub fn pending_operations(&self) -> u64 {
+        self.accepted().saturating_sub(self.engine.reached())
+    }
+
+    /// Reads a query; what doesn't parse, or names a field that the collection hasn't, is text.
+    pub fn read_query(&self, text: &str) -> Query {
+        let query = query::parse_forgiving(text);
+        if query.fields().is_empty() {
+            return query;
+        }
+        query.with_fields(|name| self.engine.has_field(name))
+    }
+
+    /// Waits until everything up to operation `number` is searchable, or the collection is closed.
+    pub async fn wait_until_searchable(&self, number: u64) {
+        let mut reached = self.reached.subscribe();
+        tokio::select! {
+            _ = reached.wait_for(|reached| *reached >= number) => {}
+            () = self.closing.cancelled() => {}
+        }
+    }
+
+    /// Whether searches would miss what they found before the index was lost.
+    pub fn is_rebuilding(&self) -> bool {
+        self.engine.reached() < self.rebuild_until
+    }
+
+    /// What the store keeps of what is done.
+    pub fn kept(&self) -> Kept {
+        Kept { operations: self.ingest.operations_kept_max, jobs: self.ingest.jobs_kept_max }
+    }
+
+    /// Why the last batch could not be applied, while that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_failure(&self, failure: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(crate) fn publish_reached(&self, number: u64) {
+        self.reached.send_replace(number);
+    }
+
+    /// The collection as the API shows it.
+    pub fn reply(&self) -> CollectionReply {
+        let counts = self.engine.counts();
+        CollectionReply {
+            name: self.name.clone(),
+            document_count: counts.documents,
+            chunk_count: counts.chunks,
+            model: self.model().map(|model| model.id.clone()),
+            settings: self.settings.clone(),
+            status: if self.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            created_at: self.created_at,
+        }
+    }
+
+    async fn close(&self) {
+        self.closing.cancel();
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
+            if worker.await.is_err() {
+                tracing::error!(collection = self.name, "a worker of the collection ended by a panic");
+            }
+        }
+        if let Err(error) = self.engine.close().await {
+            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
+        }
+    }
+}
+
+/// Every open collection, by name. Cloning gives another handle to the same collections.
+#[derive(Clone)]
+pub struct Collections(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    models: Models,
+    scheduler: Scheduler,
+    config: Config,
+    metrics: Metrics,
+    /// Where the workers run: on threads that stand back.
+    background: Handle,
+    open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
+    /// Creating and deleting go one after the other.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Collections {
+    /// Opens every collection of the store, and makes the default one when it isn't there and its model is ready.
+    ///
+    /// # Errors
+    /// The first collection that can't be opened: the gateway does not start half.
+    pub async fn open(
+        store: Store,
+        models: Models,
+        scheduler: Scheduler,
+        config: Config,
+        metrics: Metrics,
+        background: Handle,
+    ) -> Result<Collections, CollectionError> {
+        let collections = Collections(Arc::new(Inner {
+            store,
+            models,
+            scheduler,
+            config,
+            metrics,
+            background,
+            open: RwLock::default(),
+            changing: tokio::sync::Mutex::default(),
+        }));
+        for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
+            collections.open_stored(collection).await?;
+        }
+        // a start waits for no upstream
+        if collections.0.models.default_model().is_none_or(|model| model.dimension().is_some()) {
+            collections.create_default().await?;
+        }
+        Ok(collections)
+    }
+
+    /// Opens the default collection, which is created when it isn't there.
+    ///
+    /// # Errors
+    /// [`CollectionError`].
+    pub async fn create_default(&self) -> Result<(), CollectionError> {
+        self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
+    }
+
+    /// Runs work that nobody waits for, on threads that stand back.
+    pub fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.background.spawn(work);
+    }
+
+    /// The open collection called `name`, if `caller` sees it.
+    pub fn get(&self, caller: &Caller, name: &str) -> Option<Arc<OpenCollection>> {
+        if !caller.sees(name) {
+            return None;
+        }
+        self.0.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Every collection that `caller` sees, by name.
+    pub fn all(&self, caller: &Caller) -> Vec<Arc<OpenCollection>> {
+        let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.values().filter(|collection| caller.sees(&collection.name)).cloned().collect()
+    }
+
+    /// The model that `settings` mean; `None` for a text-only collection.
+    ///
+    /// # Errors
+    /// The name of a model that is not configured.
+    pub fn model_for(&self, settings: &CollectionSettings) -> Result<Option<Arc<LoadedModel>>, String> {
+        if settings.embedding == Some(EmbeddingChoice::None) {
+            return Ok(None);
+        }
+        let models = &self.0.models;
+        match &settings.model {
+            None => Ok(models.default_model().cloned()),
+            Some(name) => models.get(name).cloned().map(Some).ok_or_else(|| name.clone()),
+        }
+    }
+
+    /// Opens the collection called `name`, which is created with `settings` when it isn't there; says whether it was.
+    ///
+    /// # Errors
+    /// [`CollectionError`].
+    pub async fn create(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<(Arc<OpenCollection>, bool), CollectionError> {
+        let _changing = self.0.changing.lock().await;
+        if let Some(open) = self.get(&Caller::all_powerful(), name) {
+            return Ok((open, false));
+        }
+        let settings = self.pinned(settings);
+        let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
+        learn_dimension(name, model.as_deref()).await?;
+        let fingerprint = model.map(|model| model.fingerprint()).unwrap_or_default();
+        let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
+        let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
+        Ok((self.open_stored(collection).await?, created))
+    }
+
+    /// Deletes a collection from the store and then its index; `false` when it isn't there.
+    ///
+    /// # Errors
+    /// [`CollectionError`]; after an error of the file system the collection is gone all the same.
+    pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
+        let _changing = self.0.changing.lock().await;
+        let Some(collection) = self.get(caller, name) else { return Ok(false) };
+        let deleted = self.0.store.delete_collection(collection.id, now()).await?;
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        collection.close().await;
+        remove_folder(&self.folder(collection.id))?;
+        Ok(deleted)
+    }
+
+    /// Ends all workers and closes all indexes. What is acknowledged stays in the store.
+    pub async fn close(&self) {
+        let _changing = self.0.changing.lock().await;
+        let open = std::mem::take(&mut *self.0.open.write().unwrap_or_else(PoisonError::into_inner));
+        for collection in open.values() {
+            collection.closing.cancel();
+        }
+        for collection in open.values() {
+            collection.close().await;
+        }
+    }
+
+    /// The settings with everything filled in that must not change with the configuration later on.
+    fn pinned(&self, settings: &CollectionSettings) -> CollectionSettings {
+        let config = &self.0.config;
+        let chunking = settings.chunking.unwrap_or_default();
+        CollectionSettings {
+            model: settings.model.clone(),
+            embedding: settings.embedding,
+            language: Some(language_of(settings, config).name().to_owned()),
+            chunking: Some(Chunking {
+                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens.into())),
+                overlap_tokens: Some(
+                    chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
+                ),
+            }),
+        }
+    }
+
+    /// Whether `settings`, as a caller sent them, mean what the collection has.
+    pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
+        let same_model = match self.model_for(settings) {
+            Ok(model) => {
+                model.map(|model| model.fingerprint()).unwrap_or_default() == collection.preparer.fingerprint
+            }
+            Err(_) => false,
+        };
+        let sent = self.pinned(settings);
+        same_model
+            && sent.language == collection.settings.language
+            && sent.chunking == collection.settings.chunking
+    }
+
+    fn folder(&self, id: CollectionId) -> PathBuf {
+        self.0.config.server.data_dir.join("index").join(id.to_string())
+    }
+
+    async fn open_stored(&self, stored: Collection) -> Result<Arc<OpenCollection>, CollectionError> {
+        let name = stored.name.clone();
+        let mut settings: CollectionSettings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
+        let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
+        learn_dimension(&name, model.as_deref()).await?;
+        let fingerprint = model.as_ref().map(|model| model.fingerprint()).unwrap_or_default();
+        let stored = self.matching_generation(stored, &fingerprint).await?;
+        let language = language_of(&settings, &self.0.config);
+        let chunking = settings.chunking.unwrap_or_default();
+        let engine_settings = EngineSettings {
+            dimension: model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
+            language,
+            fingerprint: fingerprint.clone(),
+            writer_memory_bytes: self.0.config.index.writer_memory_bytes,
+        };
+        let folder = self.folder(stored.id).join(stored.generation.id.to_string());
+        let index_error = |source| CollectionError::Index { collection: name.clone(), source };
+        let mut opened =
+            self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
+        if (1..stored.pruned_to).contains(&opened.engine.reached()) {
+            tracing::warn!(collection = name, "the index is older than what it has missed: it is rebuilt");
+            opened.engine.close().await.map_err(index_error)?;
+            drop(opened);
+            remove_folder(&folder)?;
+            opened = self
+                .open_index(&folder, &engine_settings, stored.last_operation)
+                .await
+                .map_err(index_error)?;
+        }
+        if let Some(reason) = &opened.rebuilt
+            && stored.generation.indexed > 0
+        {
+            tracing::warn!(collection = name, %reason, "the index is rebuilt from the store");
+        }
+        let engine = opened.engine;
+        hide_deleted(&self.0.store, stored.id, &engine).await.map_err(|error| match error {
+            HideError::Store(error) => CollectionError::Store(error),
+            HideError::Index(error) => index_error(error),
+        })?;
+        settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
+        let open = Arc::new(OpenCollection {
+            id: stored.id,
+            name: name.clone(),
+            settings,
+            created_at: stored.created_at,
+            preparer: Preparer {
+                store: self.0.store.clone(),
+                scheduler: self.0.scheduler.clone(),
+                model,
+                fingerprint,
+                generation: stored.generation.id,
+                chunking: weir_text::Chunking {
+                    max_tokens: tokens(chunking.max_tokens, self.0.config.chunking.max_tokens),
+                    overlap_tokens: tokens(chunking.overlap_tokens, self.0.config.chunking.overlap_tokens),
+                    ..weir_text::Chunking::default()
+                },
+            },
+            ingest: self.0.config.ingest.clone(),
+            metrics: self.0.metrics.clone(),
+            work_came: Notify::new(),
+            feedback_came: Notify::new(),
+            closing: CancellationToken::new(),
+            accepted: AtomicU64::new(stored.last_operation),
+            rebuild_until: stored.generation.indexed.max(stored.generation.complete_from),
+            reached: watch::Sender::new(engine.reached()),
+            failure: Mutex::default(),
+            workers: Mutex::default(),
+            engine,
+        });
+        // the first search shall have the relevance of the last one before the stop
+        crate::feedback::refine(&open).await?;
+        let background = &self.0.background;
+        let depth = self.0.config.search.depth;
+        let workers = vec![
+            background.spawn(crate::ingest::run(open.clone())),
+            background.spawn(crate::feedback::run(open.clone(), depth)),
+        ];
+        *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
+        Ok(open)
+    }
+
+    async fn open_index(
+        &self,
+        folder: &Path,
+        settings: &EngineSettings,
+        last_operation: u64,
+    ) -> Result<Opened, IndexError> {
+        // the threads that an index starts stand back as the one that opens it
+        let opening = Engine::open_embedded(folder.to_owned(), settings.clone(), last_operation);
+        self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
+    }
+
+    /// The collection with a generation for `fingerprint`: vectors of two models never meet.
+    async fn matching_generation(
+        &self,
+        stored: Collection,
+        fingerprint: &str,
+    ) -> Result<Collection, CollectionError> {
+        if stored.generation.fingerprint == fingerprint {
+            return Ok(stored);
+        }
+        tracing::warn!(
+            collection = stored.name,
+            from = stored.generation.fingerprint,
+            to = fingerprint,
+            "the model has changed: a new generation is embedded"
+        );
+        let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
+        remove_folder(&self.folder(stored.id))?;
+        Ok(started.unwrap_or(stored))
+    }
+}
+
+/// An index is made for embeddings of one length.
+async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), CollectionError> {
+    let Some(model) = model else { return Ok(()) };
+    let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
+    model.learn_dimension().await.map_err(error)
+}
+
+enum HideError {
+    Store(weir_store::Error),
+    Index(IndexError),
+}
+
+/// Hides what was deleted after the index's last batch: a deletion was acknowledged as done, so that it must hold
+/// before the first search.
+async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Result<(), HideError> {
+    let mut after = engine.reached();
+    if after == 0 {
+        return Ok(());
+    }
+    loop {
+        let operations = store.operations_after(id, after, 1000).await.map_err(HideError::Store)?;
+        let Some(last) = operations.last() else { return Ok(()) };
+        after = last.number;
+        for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
+            engine.remove_now(&operation.document_id, operation.number).await.map_err(HideError::Index)?;
+        }
+    }
+}
+
+/// What was asked for, or the setting.
+fn tokens(asked: Option<Count>, setting: u32) -> usize {
+    asked.map_or(setting, Count::get_u32) as usize
+}
+
+/// The language that the settings name, by whichever of its names.
+fn language_of(settings: &CollectionSettings, config: &Config) -> Language {
+    settings.language.as_deref().and_then(Language::parse).unwrap_or(config.collections.language)
+}
+
+fn no_model(collection: &str, model: String) -> CollectionError {
+    CollectionError::NoModel { collection: collection.to_owned(), model }
+}
+
+fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
+    CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
+}
+
+fn remove_folder(path: &Path) -> Result<(), CollectionError> {
+    match std::fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(CollectionError::Folder { path: path.to_owned(), source }),
+    }
+}

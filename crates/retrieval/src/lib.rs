@@ -1,0 +1,7 @@
+//! The application core.
+
+pub mod clock;
+pub mod collections;
+pub mod feedback;
+pub mod ingest;
+pub mod query_log;

@@ -1,0 +1,176 @@
+//! Reading requests: bodies up to a limit, callers, path segments.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::Serialize;
+use weir_api::{Code, Invalid};
+use weir_policy::Caller;
+
+use super::error::ApiError;
+use super::layers::Deadline;
+use weir_inference::Caching;
+
+/// Reads a JSON body of at most `limit` bytes; `setting` names the limit.
+///
+/// # Errors
+/// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke off.
+pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes, ApiError> {
+    check_media_type(request.headers())?;
+    check_encoding(request.headers())?;
+    let too_large = || {
+        let message = format!("the body has more bytes than the limit `limits.{setting}`, which is {limit}");
+        ApiError::new(Code::PayloadTooLarge, message)
+    };
+    let announced = content_length(request.headers());
+    if announced.is_some_and(|bytes| bytes > limit as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::with_capacity(announced.map_or(0, |bytes| bytes as usize));
+    let mut parts = request.into_body().into_data_stream();
+    while let Some(part) = parts.next().await {
+        let part = part
+            .map_err(|error| ApiError::new(Code::InvalidParameter, format!("the body broke off: {error}")))?;
+        if body.len() + part.len() > limit {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body.into())
+}
+
+/// The length that the caller announced.
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Whether a caller takes embeddings that were made before: not with `Cache-Control: no-cache` or `no-store`.
+pub(super) fn caching(headers: &HeaderMap) -> Caching {
+    let said = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_off = |directive: &str| matches!(directive.trim(), "no-cache" | "no-store");
+    if said.to_ascii_lowercase().split(',').any(is_off) { Caching::Off } else { Caching::On }
+}
+
+/// When the deadline of a request is over, if it has one.
+pub(super) fn until(request: &Request) -> Option<Instant> {
+    request.extensions().get::<Deadline>().map(|deadline| deadline.0)
+}
+
+/// A body without a media type is taken for JSON, as `curl -d` would have sent it otherwise.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let media = value.to_str().unwrap_or_default();
+    let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // what curl sends with -d when it is told nothing
+    if essence == "application/json"
+        || essence.ends_with("+json")
+        || essence == "application/x-www-form-urlencoded"
+    {
+        return Ok(());
+    }
+    let message = format!("the body's media type is `{}`", media.escape_debug());
+    Err(ApiError::new(Code::UnsupportedMediaType, message))
+}
+
+/// Nothing is unpacked: a small body could become a large one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let named = value.to_str().unwrap_or("?");
+        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+        if !named.split(',').map(str::trim).all(is_plain) {
+            let message =
+                format!("the body's content encoding is `{}`, which is not read", named.escape_debug());
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+    }
+    Ok(())
+}
+
+/// Who calls, put there by [`super::layers::around`].
+pub(super) struct CallerOf(pub Arc<Caller>);
+
+impl<S: Send + Sync> FromRequestParts<S> for CallerOf {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CallerOf, ApiError> {
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
+        caller.map(CallerOf).ok_or_else(|| ApiError::new(Code::Internal, "the request has no caller"))
+    }
+}
+
+/// The parts of the path behind the route's placeholders, percent-decoded.
+pub(super) struct Segments<const N: usize>(pub [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>, ApiError> {
+        let bad = || ApiError::new(Code::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
+        let params =
+            axum::extract::RawPathParams::from_request_parts(parts, state).await.map_err(|_| bad())?;
+        let all: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
+        <[String; N]>::try_from(all).map(Segments).map_err(|_| bad())
+    }
+}
+
+/// The value of a query parameter that may be `true` or `false`.
+///
+/// # Errors
+/// `invalid_parameter` for any other value or an unknown parameter.
+pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
+    let mut value = false;
+    for (key, text) in query_pairs(query) {
+        if key != name {
+            return Err(unknown_parameter(&key, name));
+        }
+        value = match text.as_str() {
+            "true" | "1" | "" => true,
+            "false" | "0" => false,
+            other => {
+                let message = format!("`{name}` is `{}`; it must be `true` or `false`", other.escape_debug());
+                return Err(Invalid::at(Code::InvalidParameter, &[name], message).into());
+            }
+        };
+    }
+    Ok(value)
+}
+
+/// An error for a query parameter that the route doesn't know.
+pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
+    let message = format!("unknown query parameter `{}`, expected {accepted}", key.escape_debug());
+    Invalid::at(Code::UnknownField, &[key], message).into()
+}
+
+/// The query parameter `limit`: from 1 to `most`.
+///
+/// # Errors
+/// `invalid_parameter`.
+pub(super) fn page_limit(text: &str, most: usize) -> Result<usize, ApiError> {
+    text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
+        let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
+        Invalid::at(Code::InvalidParameter, &["limit"], message).into()
+    })
+}
+
+/// The pairs of a query string, decoded.
+pub(super) fn query_pairs(query: Option<&str>) -> Vec<(String, String)> {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
+}
+
+/// A JSON reply.
+pub(super) struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], Body::from(bytes)).into_response(),
+            Err(error) => ApiError::internal(&error).into_response(),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `POST /embed`, `GET /info` and `GET /health`, as clients of text-embeddings-inference (TEI) know them.
+
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use weir_api::{
+    Code, Count, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
+};
+
+use super::Gateway;
+use super::body::{self, Json};
+use super::embeddings::{
+    Made, Wanted, check_dimensions, embed as embed_texts, in_time, is_long_reply, read_body,
+};
+use super::error::ApiError;
+use super::vectors;
+use weir_inference::{LoadedModel, scale_to_length_one};
+
+/// Embeds texts with the default model.
+pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+    let wants_raw = vectors::wants_raw(request.headers());
+    let (bytes, place) = read_body(&gateway, request).await?;
+    let started = Instant::now();
+    let request: EmbedRequest = weir_api::parse(&bytes)?;
+    drop(bytes);
+    request.check(&gateway.config.request_limits())?;
+    let model = gateway.models.default_model().ok_or_else(no_default_model)?.clone();
+    check_dimensions(&model, request.dimensions).await?;
+    let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
+    check_normalize(&model, request.normalize)?;
+    let wanted = Wanted {
+        role: request.prompt_name,
+        truncate: request.truncate(),
+        texts: request.inputs,
+        field: "inputs",
+        model: model.clone(),
+        caching,
+        until,
+        dimensions: request.dimensions.map(Count::get),
+        place,
+    };
+    let mut made = embed_texts(&gateway, wanted).await?;
+    let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
+    let place = std::mem::take(&mut made.place);
+    let mut response = in_time(is_long_reply(&embeddings), move || {
+        if is_scaled {
+            embeddings.iter_mut().for_each(|embedding| scale_to_length_one(embedding));
+        }
+        if wants_raw {
+            return Ok(vectors::raw(&embeddings, &model.id, usage, place));
+        }
+        vectors::json(&embeddings, embeddings.iter().map(Vec::len).sum(), place)
+    })
+    .await??;
+    describe(response.headers_mut(), &made, started.elapsed());
+    Ok(response)
+}
+
+/// Refuses to give back lengths that the model doesn't have.
+fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
+    if normalize == Some(false) && model.is_normalised() {
+        let message =
+            format!("`normalize` is false, and model `{}` makes embeddings of length one only", model.id);
+        return Err(Invalid::at(Code::InvalidParameter, &["normalize"], message));
+    }
+    Ok(())
+}
+
+/// TEI's headers.
+fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
+    let ms = |duration: Duration| usize::try_from(duration.as_millis()).unwrap_or(usize::MAX);
+    headers.insert("x-compute-type", HeaderValue::from_static("cpu"));
+    vectors::set(headers, "x-compute-time", ms(total));
+    vectors::set(headers, "x-compute-characters", made.characters);
+    vectors::set(headers, "x-compute-tokens", made.usage.prompt_tokens);
+    vectors::set(headers, "x-total-time", ms(total));
+    vectors::set(headers, "x-tokenization-time", ms(made.tokenization));
+    vectors::set(headers, "x-queue-time", ms(made.queue));
+    vectors::set(headers, "x-inference-time", ms(made.inference));
+    vectors::name_truncated(headers, &made.truncated);
+    vectors::name_split(headers, &made.split);
+}
+
+/// The default model and the limits.
+pub(super) async fn info(State(gateway): State<Gateway>) -> Result<Json<InfoReply>, ApiError> {
+    let model = gateway.models.default_model().ok_or_else(no_default_model)?;
+    let (limits, inference) = (&gateway.config.limits, &gateway.config.inference);
+    let (dtype, pooling) = model.numbers_and_pooling();
+    Ok(Json(InfoReply {
+        model_id: model.id.clone(),
+        model_sha: Some(model.fingerprint()),
+        model_dtype: dtype.to_owned(),
+        served_model_name: model.id.clone(),
+        model_type: InfoModelType::Embedding(InfoEmbedding { pooling: pooling.to_owned() }),
+        max_concurrent_requests: limits.connections_max,
+        max_input_length: model.input_tokens_max().unwrap_or(limits.embedding_tokens_max),
+        max_batch_tokens: limits.embedding_tokens_max,
+        max_batch_requests: None,
+        max_client_batch_size: limits.embedding_inputs_max,
+        auto_truncate: true,
+        tokenization_workers: inference.threads(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sha: None,
+        docker_label: None,
+    }))
+}
+
+/// Whether there is a model: 200 without a body, else 503.
+pub(super) async fn health(State(gateway): State<Gateway>) -> Response {
+    health_of(gateway.models.default_model().is_some())
+}
+
+fn health_of(has_model: bool) -> Response {
+    if has_model {
+        return StatusCode::OK.into_response();
+    }
+    let body = TeiError { error: "unhealthy".to_owned(), error_type: TeiErrorType::Unhealthy };
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+}
+
+fn no_default_model() -> ApiError {
+    ApiError::new(Code::ModelNotFound, "no model is configured")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_model_the_gateway_is_unhealthy() {
+        let response = health_of(false);
+        assert_eq!(response.status(), 503);
+        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        assert_eq!(body, r#"{"error":"unhealthy","error_type":"Unhealthy"}"#);
+    }
+}

@@ -1,0 +1,148 @@
+//! Embeddings on the wire: numbers, base64, raw bytes.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_api::{
+    EmbeddingItem, EmbeddingObject, EmbeddingsReply, EncodedEmbedding, EncodingFormat, ListObject, Usage,
+};
+
+use super::error::ApiError;
+use weir_inference::Place;
+
+const RAW: &str = "application/octet-stream";
+
+/// Texts that are named in a header at most, so that it stays below the limits of common clients.
+const TRUNCATED_NAMED_MAX: usize = 100;
+
+/// Whether the caller asks for raw bytes.
+pub(super) fn wants_raw(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accept.flat_map(|value| value.split(',')).any(|media| {
+        let essence = media.split(';').next().unwrap_or_default();
+        essence.trim().eq_ignore_ascii_case(RAW)
+    })
+}
+
+/// The reply of OpenAI's API.
+pub(super) fn list(
+    embeddings: Vec<Vec<f32>>,
+    format: EncodingFormat,
+    model: String,
+    usage: Usage,
+    place: Place,
+) -> Result<Response, ApiError> {
+    let floats = embeddings.iter().map(Vec::len).sum();
+    let items = embeddings.into_iter().enumerate().map(|(index, embedding)| EmbeddingItem {
+        object: EmbeddingObject::Embedding,
+        index,
+        embedding: match format {
+            EncodingFormat::Float => EncodedEmbedding::Float(embedding),
+            EncodingFormat::Base64 => EncodedEmbedding::Base64(STANDARD.encode(bytes(&[embedding]))),
+        },
+    });
+    json(&EmbeddingsReply { object: ListObject::List, data: items.collect(), model, usage }, floats, place)
+}
+
+/// A reply in JSON that holds about this many floats.
+pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Place) -> Result<Response, ApiError> {
+    // the longest floats take 16 bytes with their comma; base64 takes less
+    let mut text = Vec::with_capacity(256 + 14 * floats);
+    serde_json::to_writer(&mut text, reply).map_err(|error| ApiError::internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], held(text, place)).into_response())
+}
+
+/// The reply to a caller who [`wants_raw`]: the floats of all embeddings one after the other, and what they are as headers.
+pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Place) -> Response {
+    let dimension = embeddings.first().map_or(0, Vec::len);
+    let mut response = held(bytes(embeddings), place).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(RAW));
+    set(headers, "x-embedding-count", embeddings.len());
+    set(headers, "x-embedding-dim", dimension);
+    headers.insert("x-embedding-dtype", HeaderValue::from_static("float32"));
+    set(headers, "x-usage-prompt-tokens", usage.prompt_tokens);
+    if let Ok(name) = HeaderValue::from_bytes(model.as_bytes()) {
+        headers.insert("x-embedding-model", name);
+    }
+    response
+}
+
+/// Says in headers which texts were cut, by their places in the request: the first hundred, and how many there are.
+pub(super) fn name_truncated(headers: &mut HeaderMap, truncated: &[usize]) {
+    name_texts(headers, ["x-truncated-inputs", "x-truncated-inputs-count"], truncated);
+}
+
+/// The same for texts that were embedded in parts.
+pub(super) fn name_split(headers: &mut HeaderMap, split: &[usize]) {
+    name_texts(headers, ["x-split-inputs", "x-split-inputs-count"], split);
+}
+
+fn name_texts(headers: &mut HeaderMap, [names, count]: [&'static str; 2], texts: &[usize]) {
+    if texts.is_empty() {
+        return;
+    }
+    let named: Vec<String> = texts.iter().take(TRUNCATED_NAMED_MAX).map(usize::to_string).collect();
+    if let Ok(value) = HeaderValue::from_str(&named.join(",")) {
+        headers.insert(names, value);
+    }
+    set(headers, count, texts.len());
+}
+
+/// Sets a header to a number.
+pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: usize) {
+    headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+}
+
+/// A body that keeps its place in memory until it is sent.
+fn held(content: Vec<u8>, place: Place) -> Body {
+    struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Place);
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Body::from(Bytes::from_owner(Held(content, place)))
+}
+
+/// The floats of all embeddings as bytes, little-endian.
+fn bytes(embeddings: &[Vec<f32>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(embeddings.iter().map(|embedding| 4 * embedding.len()).sum());
+    for embedding in embeddings {
+        bytes.extend(embedding.iter().flat_map(|x| x.to_le_bytes()));
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_bytes_must_be_asked_for_by_name() {
+        let check = |accept: &'static str, expected| {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(wants_raw(&headers), expected, "{accept}");
+        };
+        check("application/octet-stream", true);
+        check("Application/Octet-Stream;q=0.9, application/json;q=0.1", true);
+        check("application/json", false);
+        check("*/*", false);
+        assert!(!wants_raw(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_header_names_a_hundred_cut_texts_and_counts_all() {
+        let mut headers = HeaderMap::new();
+        name_truncated(&mut headers, &[]);
+        assert!(headers.is_empty());
+        name_truncated(&mut headers, &[0, 3]);
+        assert_eq!(headers["x-truncated-inputs"], "0,3");
+        assert_eq!(headers["x-truncated-inputs-count"], "2");
+        name_truncated(&mut headers, &(0..2_048).collect::<Vec<_>>());
+        assert!(headers["x-truncated-inputs"].to_str().unwrap().ends_with(",98,99"));
+        assert_eq!(headers["x-truncated-inputs-count"], "2048");
+    }
+}

@@ -1,0 +1,88 @@
+//! `docs/metrics.md` is made from the table of metrics, and `/metrics` has what the table says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+use std::path::Path;
+
+use weir_api::Timings;
+use weir_telemetry::metrics::{CollectionGauges, Kind, Metrics, TABLE};
+
+fn page() -> String {
+    let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is made from the table in the code.\n\n\
+                    | metric | kind | labels | what it tells |\n|---|---|---|---|\n"
+        .to_owned();
+    for row in TABLE {
+        let kind = match row.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+        page.push_str(&format!("| `{}` | {kind} | {} | {} |\n", row.name, labels.join(", "), row.help));
+    }
+    page
+}
+
+#[test]
+fn the_page_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "asks the test to rewrite the page; no setting of the product"
+    )]
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    if update {
+        std::fs::write(&path, page()).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == page(), "docs/metrics.md is stale; run the tests once with UPDATE_DOCS=1");
+}
+
+#[test]
+fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
+    let metrics = Metrics::new("scalar");
+    metrics.request("/v1/search", "POST", 200, 0.01);
+    metrics.search(&Timings::default());
+    metrics.search_degraded("embedding_deadline");
+    metrics.search_corrected(2);
+    metrics.recall(9, 10, 1.0);
+    metrics.embedded("m", 7, 1);
+    metrics.embed_cache(1, 2);
+    metrics.documents_received(2, 1);
+    metrics.documents_indexed(2);
+    metrics.queries_logged("written", 3);
+    metrics.feedback_taken_up(4, 1);
+    metrics.queued("bulk", 3).ends();
+    metrics.batch(2, 7);
+    metrics.upstream_failed("m", "500");
+    let _connection = metrics.connection();
+    let gauges = CollectionGauges {
+        name: "c".to_owned(),
+        documents: 1,
+        chunks: 2,
+        pending: 3,
+        index_bytes: 4,
+        index_segments: 5,
+    };
+    let text = metrics.render(5, 0, &[gauges]);
+    for row in TABLE {
+        let sample =
+            if row.kind == Kind::Histogram { format!("{}_count", row.name) } else { row.name.to_owned() };
+        let line = text
+            .lines()
+            .find(|line| line.strip_prefix(&sample).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        let line = line.unwrap_or_else(|| panic!("{} is not answered", row.name));
+        for label in row.labels {
+            assert!(line.contains(&format!("{label}=\"")), "{line} has no label {label}");
+        }
+    }
+    let families = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+    assert_eq!(families, TABLE.len(), "{text}");
+    assert!(text.contains("weir_pending_operations{collection=\"c\"} 3\n"), "{text}");
+    assert!(text.contains("weir_ingest_documents_total{result=\"refused\"} 1\n"), "{text}");
+    assert!(text.contains("weir_embed_tokens_total{model=\"m\"} 7\n"), "{text}");
+    assert!(text.contains("weir_truncated_inputs_total{model=\"m\"} 1\n"), "{text}");
+    assert!(text.contains("weir_search_degraded_total{reason=\"embedding_deadline\"} 1\n"), "{text}");
+    assert!(text.contains("weir_search_corrections_total 2\n"), "{text}");
+    assert!(text.contains("weir_connections 1\n"), "{text}");
+}

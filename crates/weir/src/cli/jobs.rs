@@ -1,0 +1,200 @@
+//! `weir jobs`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_api::{JobReply, JobStatus, List};
+
+use super::arguments::JobsArguments;
+use super::client::{Client, Patience};
+use super::failure::Failure;
+use super::interrupt;
+use super::terminal::one_line;
+use weir_config::Environment;
+
+/// Between two looks of `--watch`.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Errors of documents that are shown per job.
+const ERRORS_SHOWN_MAX: usize = 20;
+
+/// Shows one job or all.
+///
+/// # Errors
+/// When the gateway can't be asked or refuses, and when the one job that was asked for has failed.
+pub fn run(
+    arguments: &JobsArguments,
+    file: Option<PathBuf>,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (client, _) = Client::configured(arguments.url.clone(), file, environment)?;
+    if arguments.watch {
+        interrupt::listen();
+    }
+    let is_redrawn = arguments.watch && !arguments.json && std::io::stdout().is_terminal();
+    let mut shown_before = String::new();
+    loop {
+        let (jobs, text) = look(&client, arguments.id.as_deref())?;
+        let shown = if arguments.json { format!("{}\n", text.trim_end()) } else { render(&jobs, now()) };
+        if is_redrawn {
+            write!(out, "\x1b[H\x1b[2J{shown}")?;
+        } else if shown != shown_before {
+            out.write_all(shown.as_bytes())?;
+        }
+        out.flush()?;
+        let is_over = jobs.iter().all(|job| job.status.is_finished());
+        if is_over || !arguments.watch {
+            return verdict(arguments, &jobs);
+        }
+        shown_before = shown;
+        interrupt::sleep(WATCH_EVERY);
+        if interrupt::is_asked() {
+            return Ok(());
+        }
+    }
+}
+
+fn look(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, String), Failure> {
+    match id {
+        Some(id) => {
+            let text = client.get_text(&format!("/v1/jobs/{}", percent_encode(id)), Patience::NONE)?;
+            Ok((vec![client.read(&text)?], text))
+        }
+        None => {
+            let text = client.get_text("/v1/jobs", Patience::NONE)?;
+            let list: List<JobReply> = client.read(&text)?;
+            Ok((list.data, text))
+        }
+    }
+}
+
+fn verdict(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<(), Failure> {
+    match jobs {
+        [job] if arguments.id.is_some() && job.status == JobStatus::Failed => {
+            Err(Failure::Job(job.job_id.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// A segment of a path: all but letters, digits and four signs as `%XX`.
+pub(super) fn percent_encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// A table, and below it what failed.
+fn render(jobs: &[JobReply], now: f64) -> String {
+    if jobs.is_empty() {
+        return "no jobs\n".to_owned();
+    }
+    let width = jobs.iter().map(|job| job.job_id.len()).max().unwrap_or_default().max(3);
+    let mut shown = format!(
+        "{:<width$}  {:<9}  {:>15}  {:>6}  {:>8}  {:>8}\n",
+        "JOB", "STATUS", "DONE", "FAILED", "AGE", "TIME"
+    );
+    for job in jobs {
+        let done = format!("{}/{}", job.processed_documents, job.total_documents);
+        let end = job.finished_at.unwrap_or(now);
+        shown.push_str(&format!(
+            "{:<width$}  {:<9}  {done:>15}  {:>6}  {:>8}  {:>8}\n",
+            job.job_id,
+            status_name(job.status),
+            job.failed_documents,
+            render_seconds(now - job.started_at),
+            render_seconds(end - job.started_at),
+        ));
+    }
+    for job in jobs {
+        shown.push_str(&render_errors(job));
+    }
+    shown
+}
+
+fn render_errors(job: &JobReply) -> String {
+    let mut shown = String::new();
+    if let Some(error) = &job.error {
+        shown.push_str(&format!("{}: {}\n", job.job_id, one_line(error)));
+    }
+    for error in job.errors.iter().take(ERRORS_SHOWN_MAX) {
+        let (id, message) = (one_line(&error.document_id), one_line(&error.message));
+        shown.push_str(&format!("{}: {id}: {} ({message})\n", job.job_id, error.code));
+    }
+    if job.errors.len() > ERRORS_SHOWN_MAX {
+        shown.push_str(&format!("{}: and {} more\n", job.job_id, job.errors.len() - ERRORS_SHOWN_MAX));
+    }
+    shown
+}
+
+fn status_name(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Pending => "pending",
+        JobStatus::Running => "running",
+        JobStatus::Completed => "completed",
+        JobStatus::Failed => "failed",
+        JobStatus::Cancelled => "cancelled",
+    }
+}
+
+fn render_seconds(seconds: f64) -> String {
+    let seconds = seconds.max(0.0);
+    if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else if seconds < 86_400.0 {
+        format!("{:.0} h", seconds / 3600.0)
+    } else {
+        format!("{:.0} d", seconds / 86_400.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::{Code, JobDocumentError};
+
+    #[test]
+    fn jobs_stand_in_a_table_with_their_errors_below() {
+        let finished = JobReply {
+            job_id: "job_1".into(),
+            status: JobStatus::Completed,
+            total_documents: 200,
+            processed_documents: 199,
+            failed_documents: 1,
+            error: None,
+            started_at: 1_000.0,
+            finished_at: Some(1_001.5),
+            errors: vec![JobDocumentError {
+                document_id: "a".into(),
+                code: Code::InvalidParameter,
+                message: "the text is empty".into(),
+            }],
+        };
+        assert_eq!(
+            render(&[finished], 1_120.0),
+            "JOB    STATUS                DONE  FAILED       AGE      TIME\n\
+             job_1  completed          199/200       1     2 min     1.5 s\n\
+             job_1: a: invalid_parameter (the text is empty)\n"
+        );
+        assert_eq!(render(&[], 0.0), "no jobs\n");
+    }
+
+    #[test]
+    fn an_id_is_encoded_for_the_path() {
+        assert_eq!(percent_encode("job_1 a/é"), "job_1%20a%2F%C3%A9");
+    }
+}

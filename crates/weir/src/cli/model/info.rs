@@ -1,0 +1,105 @@
+//! `weir model info`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::json;
+use weir_config::Precision;
+use weir_encoder::{Kernels, LoadError, Model};
+use weir_inference::encoder_precision;
+
+use crate::cli::failure::Failure;
+use weir_config::{Config, ModelKind};
+
+/// Why a model can't be described.
+#[derive(Debug, thiserror::Error)]
+pub enum InfoError {
+    /// No folder was named and none is configured.
+    #[error("no model folder is named or configured")]
+    NoFolder,
+    /// The default model is none that the encoder runs.
+    #[error(
+        "the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load"
+    )]
+    NotLocal(String),
+    /// The folder holds no model that can be run.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl InfoError {
+    pub(in crate::cli) fn hint(&self) -> Option<String> {
+        match self {
+            InfoError::NoFolder => {
+                Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
+            }
+            InfoError::NotLocal(_) => Some("name a folder: `weir model info DIR`".to_owned()),
+            // The message has the remedy already.
+            InfoError::Load(_) => None,
+        }
+    }
+}
+
+/// Loads the model in `folder`, or else the default one, and prints what it is.
+pub(super) fn run(
+    folder: Option<&Path>,
+    is_json: bool,
+    config: &Config,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (folder, precision, dimensions) = match folder {
+        Some(folder) => (folder.to_owned(), config.inference.precision, [].as_slice()),
+        None => default_model(config)?,
+    };
+    let begun = Instant::now();
+    let mut model = Model::load(&folder, encoder_precision(precision), Kernels::current(), None)
+        .map_err(InfoError::Load)?;
+    if !dimensions.is_empty() {
+        model = model.with_dimensions(dimensions).map_err(InfoError::Load)?;
+    }
+    let load_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let info = model.info();
+    let rows = [
+        ("folder", json!(folder.display().to_string())),
+        ("architecture", json!(info.architecture)),
+        ("dimension", json!(info.dimension)),
+        ("dimensions", json!(info.dimensions)),
+        ("layers", json!(info.layers)),
+        ("heads", json!(info.heads)),
+        ("vocabulary", json!(info.vocabulary)),
+        ("max_tokens", json!(info.max_tokens)),
+        ("pooling", json!(info.pooling.name())),
+        ("normalise", json!(info.normalise)),
+        ("labels", json!(info.labels)),
+        ("precision", json!(info.precision.name())),
+        ("kernels", json!(model.kernels_name())),
+        ("weights_bytes", json!(info.weights_bytes)),
+        ("fingerprint", json!(info.fingerprint)),
+        ("load_ms", json!((load_ms * 10.0).round() / 10.0)),
+    ];
+    if is_json {
+        let object: serde_json::Map<_, _> =
+            rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        writeln!(out, "{:#}", serde_json::Value::Object(object))?;
+        return Ok(());
+    }
+    for (name, value) in rows {
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        writeln!(out, "{name:<14} {shown}")?;
+    }
+    Ok(())
+}
+
+/// Folder, precision and declared lengths of the default model.
+fn default_model(config: &Config) -> Result<(PathBuf, Precision, &[usize]), InfoError> {
+    let model = config.models.first().ok_or(InfoError::NoFolder)?;
+    match &model.kind {
+        ModelKind::Local { folder, precision, dimensions } => {
+            Ok((folder.clone(), precision.unwrap_or(config.inference.precision), dimensions))
+        }
+        ModelKind::Onnx { .. } | ModelKind::Upstream(_) | ModelKind::Pseudo { .. } => {
+            Err(InfoError::NotLocal(model.id.clone()))
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! `weir search`.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use weir_api::{
+    Explain, Explanation, Facet, FacetCount, GroupBy, Json, Mode, Rerank, SearchReply, SearchRequest,
+    SearchResult, Sort, TotalRelation, WhyNot,
+};
+use weir_text::Language;
+
+use super::arguments::{SearchArguments, SearchMode};
+use super::client::{Client, Patience};
+use super::failure::Failure;
+use super::terminal::{Style, one_line};
+use weir_config::Environment;
+
+/// Characters of a result's text that are shown, about.
+const SNIPPET_CHARS: usize = 300;
+
+/// Searches and prints what was found.
+///
+/// # Errors
+/// When the gateway can't be asked, or refuses.
+pub fn run(
+    arguments: &SearchArguments,
+    file: Option<PathBuf>,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
+    let request = request(arguments)?;
+    let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
+    let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;
+    if arguments.json {
+        writeln!(out, "{}", text.trim_end())?;
+        return Ok(());
+    }
+    let reply: SearchReply = client.read(&text)?;
+    let style = Style::of_output(environment);
+    let query = arguments.query.as_deref().unwrap_or_default();
+    out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
+    Ok(())
+}
+
+fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
+    let filter = arguments.filter.clone().map(Json::from_text).transpose().map_err(Failure::Filter)?;
+    let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
+    Ok(SearchRequest {
+        query: arguments.query.clone(),
+        strict: arguments.strict.then_some(true),
+        top_k: Some(arguments.top_k.into()),
+        cursor: arguments.cursor.clone(),
+        collection: Some(arguments.collection.clone()),
+        mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
+        rerank: arguments.rerank.as_deref().map(Rerank::from),
+        min_relevance: arguments.min_relevance,
+        filter,
+        facets: list(&arguments.facet)
+            .map(|names| names.iter().map(|name| Facet::from(name.as_str())).collect()),
+        sort: list(&arguments.sort).map(|names| names.iter().map(|name| Sort::from(name.as_str())).collect()),
+        group_by: arguments.group_by.as_deref().map(|what| match what {
+            "document" => GroupBy::Document,
+            "chunk" => GroupBy::Chunk,
+            field => GroupBy::Field(field.to_owned()),
+        }),
+        highlight: arguments.highlight.then_some(true),
+        explain: arguments.explain.then_some(true),
+        why_not: arguments.why_not.clone(),
+        ..SearchRequest::default()
+    })
+}
+
+fn mode_of(mode: SearchMode) -> Mode {
+    match mode {
+        SearchMode::Hybrid => Mode::Hybrid,
+        SearchMode::Lexical => Mode::Lexical,
+        SearchMode::Dense => Mode::Dense,
+    }
+}
+
+fn render(reply: &SearchReply, query: &str, language: Language, style: Style) -> String {
+    let mut shown = String::new();
+    for (place, result) in reply.results.iter().enumerate() {
+        shown.push_str(&render_result(place + 1, result, query, language, style));
+        shown.push('\n');
+    }
+    if let Some(count @ 1..) = reply.left_out {
+        shown.push_str(&format!("left out of this page as less relevant: {count}\n"));
+    }
+    for (field, counts) in reply.facets.iter().flatten() {
+        shown.push_str(&format!("{}: {}\n", one_line(field), render_facet(counts)));
+    }
+    for correction in &reply.corrections {
+        let (term, instead) = (one_line(&correction.term), one_line(&correction.instead.join(", ")));
+        shown.push_str(&format!("no document holds `{term}`; searched instead: {instead}\n"));
+    }
+    for reason in &reply.degraded_reasons {
+        let without = if reason.is_of_embedding() {
+            "words alone were searched"
+        } else {
+            "the order is the one before it"
+        };
+        shown.push_str(&format!("degraded: {without} ({})\n", reason.as_str()));
+    }
+    if let Some(explain) = &reply.explain {
+        shown.push_str(&render_explain(explain));
+    }
+    if let Some(WhyNot { id, message, .. }) = &reply.why_not {
+        shown.push_str(&format!("why not {}: {}\n", one_line(id), one_line(message)));
+    }
+    shown.push_str(&format!("{} in {:.1} ms\n", render_count(reply), reply.took_ms));
+    shown
+}
+
+fn render_count(reply: &SearchReply) -> String {
+    let count = match reply.results.len() {
+        0 => "no results".to_owned(),
+        1 => "1 result".to_owned(),
+        n => format!("{n} results"),
+    };
+    let total = reply.total.value;
+    if total <= reply.results.len() as u64 {
+        return count;
+    }
+    match reply.total.relation {
+        TotalRelation::Exact => format!("{count} of {total}"),
+        TotalRelation::Window => format!("{count} of {total} candidates"),
+    }
+}
+
+fn render_facet(counts: &[FacetCount]) -> String {
+    let shown = counts.iter().map(|count| {
+        let value = count.value.as_str().map_or_else(|| count.value.to_string(), str::to_owned);
+        format!("{} ({})", one_line(&value), count.count)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn render_explain(explain: &Explain) -> String {
+    let mut lines = Vec::new();
+    if let Some(query) = &explain.query {
+        lines.push(format!("query: {}", one_line(query)));
+    }
+    let mode = explain.mode.map_or("listed, nothing ranked", Mode::as_str);
+    let fusion = explain.fusion.map_or_else(String::new, |fusion| {
+        let (method, weights) = (fusion.method.as_str(), fusion.weights);
+        format!(", {method} with lexical {} and dense {}", weights.lexical, weights.dense)
+    });
+    let embedding = serde_json::to_value(explain.embedding).unwrap_or_default();
+    lines.push(format!("mode: {mode}{fusion}; embedding: {}", embedding.as_str().unwrap_or_default()));
+    if let Some(rerank) = &explain.rerank {
+        lines.push(format!("rerank: the first {} by {}", rerank.top_n, one_line(&rerank.model)));
+    }
+    let candidates = explain.candidates;
+    lines.push(format!("candidates: {} lexical, {} dense", candidates.lexical, candidates.dense));
+    if let (Some(selected), Some(share)) = (explain.selected_chunks, explain.selectivity) {
+        lines.push(format!("filter: {selected} of {} chunks ({:.1} %)", explain.chunks, share * 100.0));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn render_explanation(explanation: &Explanation) -> String {
+    let terms = explanation.terms.iter().map(|share| {
+        format!(
+            "{} {:.2} ({}×, in {} chunks)",
+            one_line(&share.term),
+            share.score,
+            share.frequency,
+            share.chunks
+        )
+    });
+    let terms: Vec<String> = terms.collect();
+    let terms = if terms.is_empty() { String::new() } else { format!("; {}", terms.join(", ")) };
+    let fused = explanation.fused.map_or_else(String::new, |fused| {
+        format!("   number {} with a score of {:.4} before reranking\n", fused.rank, fused.score)
+    });
+    format!("   = lexical {:.4} + dense {:.4}{terms}\n{fused}", explanation.lexical, explanation.dense)
+}
+
+fn render_result(
+    place: usize,
+    result: &SearchResult,
+    query: &str,
+    language: Language,
+    style: Style,
+) -> String {
+    let title = result.title.as_deref().unwrap_or(&result.id);
+    let rank = |rank: Option<u32>| rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+    let relevance =
+        result.relevance.map_or_else(String::new, |relevance| format!(", relevance {relevance:.2}"));
+    let reranked = result.rerank_score.map_or_else(String::new, |score| format!(", rerank {score:.4}"));
+    let cited = &result.citation;
+    let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
+    format!(
+        "{place}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
+        style.bold(one_line(title).trim()),
+        result.score,
+        rank(result.ranks.lexical),
+        rank(result.ranks.dense),
+        one_line(&cited.document_id),
+        cited.chunk,
+        cited.start,
+        cited.end,
+        render_snippet(result, query, language, style),
+    )
+}
+
+/// The part of the text with most of the query's words, these in bold: where the gateway says that they stand, if it does.
+fn render_snippet(result: &SearchResult, query: &str, language: Language, style: Style) -> String {
+    let text = result.text.as_str();
+    let spans = match &result.highlights {
+        Some(places) => places.iter().filter_map(|place| span_in(text, *place)).collect(),
+        None => weir_text::highlight(text, query, language),
+    };
+    let window = weir_text::snippet(text, &spans, SNIPPET_CHARS);
+    let mut shown = String::new();
+    let mut at = window.start;
+    for span in spans.iter().filter(|span| span.start >= window.start && span.end <= window.end) {
+        if span.start < at {
+            continue;
+        }
+        shown.push_str(&one_line(&text[at..span.start]));
+        shown.push_str(&style.bold(&one_line(&text[span.clone()])));
+        at = span.end;
+    }
+    shown.push_str(&one_line(&text[at..window.end]));
+    let before = if window.start > 0 { "… " } else { "" };
+    let after = if window.end < text.len() { " …" } else { "" };
+    format!("{before}{}{after}", shown.trim())
+}
+
+/// A place in the text, as long as it is one.
+fn span_in(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
+    let span = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+    text.get(span.clone()).map(|_| span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::{FusedPlace, TermShare};
+
+    const REPLY: &str = r#"{"results": [{
+        "id": "a/b.md", "score": 0.5, "text": "The turbines\nfeed \u001b[31mthe grid.", "title": "Wind", "metadata": {},
+        "citation": {"document_id": "a/b.md", "chunk": 2, "start": 10, "end": 38, "quote": "The turbines\nfeed \u001b[31mthe grid."},
+        "ranks": {"lexical": 1, "dense": null}
+    }], "took_ms": 1.25, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0}}"#;
+
+    fn reply() -> SearchReply {
+        serde_json::from_str(REPLY).unwrap()
+    }
+
+    #[test]
+    fn a_result_is_shown_with_its_ranks_and_its_citation() {
+        assert_eq!(
+            render(&reply(), "grid", Language::English, Style::PLAIN),
+            "1. Wind  (score 0.5000, lexical 1, dense -)\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
+             1 result in 1.2 ms\n"
+        );
+    }
+
+    #[test]
+    fn the_words_of_the_query_are_bold_on_a_terminal() {
+        let shown = render(&reply(), "grid turbine", Language::English, Style::BOLD);
+        assert!(shown.contains("The \x1b[1mturbines\x1b[0m feed [31mthe \x1b[1mgrid\x1b[0m."), "{shown:?}");
+    }
+
+    #[test]
+    fn the_places_that_the_gateway_names_are_bold_and_others_are_passed_over() {
+        let mut reply = reply();
+        // the last two end beyond the text
+        reply.results[0].highlights = Some(vec![(4, 12), (30, 400), (u64::MAX, u64::MAX)]);
+        let shown = render(&reply, "grid", Language::English, Style::BOLD);
+        assert!(shown.contains("The \x1b[1mturbines\x1b[0m feed [31mthe grid."), "{shown:?}");
+    }
+
+    #[test]
+    fn nothing_found_is_said() {
+        let reply = SearchReply { results: Vec::new(), took_ms: 0.04, ..reply() };
+        assert_eq!(render(&reply, "x", Language::English, Style::PLAIN), "no results in 0.0 ms\n");
+    }
+
+    #[test]
+    fn what_was_asked_beside_the_results_stands_below_them() {
+        let mut reply = reply();
+        let share = TermShare { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
+        let fused = Some(FusedPlace { rank: 3, score: 0.25 });
+        let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, fused };
+        reply.results[0].rerank_score = Some(0.75);
+        reply.results[0].relevance = Some(0.875);
+        reply.results[0].explanation = Some(explanation);
+        let rest = r#"{
+            "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
+            "total": {"value": 7, "exact": true, "relation": "exact"}, "left_out": 2,
+            "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
+            "corrections": [{"term": "gird", "instead": ["grid"]}],
+            "degraded": true, "degraded_reason": "embedding_deadline",
+            "degraded_reasons": ["embedding_deadline", "rerank_failed"],
+            "explain": {"query": "any of (grid); none of (wind)", "mode": "hybrid", "embedding": "made", "chunks": 1000,
+                "fusion": {"method": "convex", "weights": {"lexical": 0.5, "dense": 0.5}, "k": null},
+                "selected_chunks": 25, "selectivity": 0.025, "candidates": {"lexical": 7, "dense": 100}, "reached": 9},
+            "why_not": {"id": "c", "stage": "filter", "lexical": null, "dense": null, "rank": null, "message": "the filter."}
+        }"#;
+        let rest: SearchReply = serde_json::from_str(rest).unwrap();
+        reply = SearchReply { results: reply.results, took_ms: 2.0, ..rest };
+        assert_eq!(
+            render(&reply, "grid", Language::English, Style::PLAIN),
+            "1. Wind  (score 0.5000, relevance 0.88, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
+             number 3 with a score of 0.2500 before reranking\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
+             left out of this page as less relevant: 2\n\
+             lang: en (3), de (1)\nyear: 2020 (4)\n\
+             no document holds `gird`; searched instead: grid\n\
+             degraded: words alone were searched (embedding_deadline)\n\
+             degraded: the order is the one before it (rerank_failed)\n\
+             query: any of (grid); none of (wind)\n\
+             mode: hybrid, convex with lexical 0.5 and dense 0.5; embedding: made\n\
+             candidates: 7 lexical, 100 dense\nfilter: 25 of 1000 chunks (2.5 %)\n\
+             why not c: the filter.\n\
+             1 result of 7 in 2.0 ms\n"
+        );
+    }
+}

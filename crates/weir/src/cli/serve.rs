@@ -1,0 +1,20 @@
+//! `weir serve`.
+
+use std::path::PathBuf;
+
+use super::arguments::ServeArguments;
+use super::failure::Failure;
+use weir_config::{Environment, load_for_serving};
+
+/// Runs the gateway until it is told to stop.
+///
+/// # Errors
+/// When the configuration is wrong, or the gateway can't start or go on.
+pub fn run(
+    arguments: &ServeArguments,
+    file: Option<PathBuf>,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let loaded = load_for_serving(&arguments.flags(file), environment)?;
+    Ok(crate::serve::run(loaded.config)?)
+}

@@ -1,0 +1,6 @@
+//! The command line and the start-up of the binary `weir`.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod serve;
