@@ -1,7 +1,7 @@
 //! The wire types: requests, replies, the table of error codes.
 //!
 //! A resource of the API is one module: what a caller sends, what it hears, and what is checked before anything
-//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`Code`] and
+//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`ErrorCode`] and
 //! the place in the request. Requests on native routes refuse unknown fields by name; routes that
 //! imitate another API ignore them, as that API does. Replies may grow fields.
 
@@ -24,7 +24,7 @@ mod search;
 mod tei;
 mod texts;
 
-pub use code::{Code, Row, TABLE};
+pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
 };

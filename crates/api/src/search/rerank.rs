@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Code, Count, Invalid};
+use crate::{Count, ErrorCode, Invalid};
 
 /// Results that one search has scored once more, at most: by a reranker, or by late interaction.
 pub const RERANK_TOP_N_MAX: u64 = 100;
@@ -74,7 +74,7 @@ impl LateInteraction {
             let message = format!(
                 "late_interaction.weight is {weight}; it must be above 0 and at most {most}: more of it makes rankings worse"
             );
-            return Err(Invalid::at(Code::InvalidParameter, &["late_interaction", "weight"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction", "weight"], message));
         }
         check_top_n("late_interaction", self.top_n)
     }

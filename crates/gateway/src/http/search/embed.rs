@@ -1,7 +1,7 @@
 //! The query's embedding, or the decision to do without.
 
 use tokio::time::{Instant, timeout_at};
-use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
+use weir_api::{DegradedReason, EmbeddingSource, ErrorCode, Mode};
 
 use super::super::Gateway;
 use super::super::error::ApiError;
@@ -72,7 +72,7 @@ pub(super) async fn embed(
         }
         Some(error) if mode == Mode::Dense => Err(error.into()),
         None if mode == Mode::Dense => {
-            Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
+            Err(ApiError::new(ErrorCode::DeadlineExceeded, "the query's embedding was not ready in time"))
         }
         Some(error) => Ok(Embedding::degraded(reason(Part::Embedding, Some(&error)))),
         None => Ok(Embedding::degraded(reason(Part::Embedding, None))),

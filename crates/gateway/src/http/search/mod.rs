@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use weir_api::{
-    BatchItem, BatchReply, Code, Count, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
-    SearchRequest, Timings,
+    BatchItem, BatchReply, Count, DegradedReason, ErrorCode, Json as RawJson, Mode, SearchAnswer,
+    SearchReply, SearchRequest, Timings,
 };
 use weir_index::IndexError;
 use weir_policy::Caller;
@@ -204,7 +204,7 @@ impl Call {
             .ok_or_else(|| ApiError::no_collection(request.collection()))?;
         if collection.is_rebuilding() {
             let message = format!("the index of collection `{}` is being rebuilt", collection.name);
-            return Err(ApiError::new(Code::CollectionNotReady, message));
+            return Err(ApiError::new(ErrorCode::CollectionNotReady, message));
         }
         let bytes = request.query.as_ref().map_or(0, String::len)
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());
