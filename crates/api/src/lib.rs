@@ -46,10 +46,11 @@ pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
-    Explanation, Facet, FacetCount, FusedPlace, Fusion, FusionMethod, FusionWeights, GroupBy, Json,
-    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, LegCounts, LegPlace, Mode, Order, RERANK_TOP_N_MAX, Ranks,
-    Rerank, RerankBy, Scores, SearchAnswer, SearchReply, SearchRequest, SearchResult, Snippet, Sort,
-    TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    Explanation, Facet, FacetCount, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
+    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, RERANK_TOP_N_MAX, Ranks, RawJson, Rerank,
+    RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
+    SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,
+    WhyNotStage,
 };
 pub use tei::{
     EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,

@@ -6,16 +6,16 @@ mod reply;
 mod rerank;
 
 pub use fusion::{Fusion, FusionMethod, FusionWeights, Mode};
-pub use parts::{Facet, GroupBy, Json, Order, Sort};
+pub use parts::{Facet, GroupBy, Order, RawJson, Sort};
 pub use reply::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain,
-    ExplainFusion, ExplainRerank, Explanation, FacetCount, FusedPlace, LegCounts, LegPlace, Ranks, Scores,
-    SearchAnswer, SearchReply, SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot,
-    WhyNotStage,
+    ExplainFusion, ExplainRerank, Explanation, FacetCount, FusedPosition, Ranks, RetrieverCounts,
+    RetrieverPosition, Scores, SearchOrBatchReply, SearchReply, SearchResult, Snippet, TermScore, Timings,
+    Total, TotalRelation, WhyNot, WhyNotStage,
 };
 pub use rerank::{
     DEFAULT_LATE_INTERACTION_TOP_N, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, RERANK_TOP_N_MAX, Rerank,
-    RerankBy,
+    RerankOptions,
 };
 
 use schemars::JsonSchema;
@@ -85,7 +85,7 @@ pub struct SearchRequest {
     /// Which documents may be found: conditions on metadata, in either form of the filter language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub filter: Option<Json>,
+    pub filter: Option<RawJson>,
     /// Metadata fields whose values are counted among the matches.
     #[serde(
         default,
@@ -136,7 +136,7 @@ pub struct SearchRequest {
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
-    pub queries: Option<Vec<Json>>,
+    pub queries: Option<Vec<RawJson>>,
 }
 
 impl SearchRequest {
@@ -169,7 +169,7 @@ impl SearchRequest {
     ///
     /// # Errors
     /// No query, too many, or anything beside them.
-    pub fn check_batch(&self, queries: &[Json], limits: &Limits) -> Result<(), Invalid> {
+    pub fn check_batch(&self, queries: &[RawJson], limits: &Limits) -> Result<(), Invalid> {
         let at = |code, message: String| Err(Invalid::at(code, &["queries"], message));
         if *self != SearchRequest::default() {
             let message = "`queries` stands alone; put the other fields into each of the queries";

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
 use weir_api::{
-    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, Invalid,
-    Json as RawJson, List, Sort,
+    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, Invalid, List,
+    RawJson, Sort,
 };
 use weir_index::filter::Filter;
 use weir_index::{IndexError, Mode, SearchReply, SearchRequest, Total};

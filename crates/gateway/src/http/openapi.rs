@@ -9,7 +9,7 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
     DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
     FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    OpenAiErrorBody, Problem, QueryReply, ReadyReply, SearchAnswer, SearchRequest, TeiError,
+    OpenAiErrorBody, Problem, QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest, TeiError,
 };
 
 use super::dialect::Dialect;
@@ -180,7 +180,7 @@ pub const ROUTES: &[Route] = &[
             "post",
             "/v1/search",
             "Search a collection, or ask several searches at once.",
-            schema::<SearchAnswer>(),
+            schema::<SearchOrBatchReply>(),
         )
     },
     Route {

@@ -55,7 +55,7 @@ pub(super) async fn embed(
     if let Some(reason) = plan
         .page
         .as_ref()
-        .and_then(|page| page.degraded.iter().copied().find(|reason| reason.is_of_embedding()))
+        .and_then(|page| page.degraded.iter().copied().find(|reason| reason.is_lexical_only()))
     {
         return Ok(Embedding::degraded(reason));
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use weir_api::{
-    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Json, Mode, Order, SearchRequest,
+    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, RawJson,
+    SearchRequest,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
@@ -181,7 +182,7 @@ pub(in super::super) fn needs_embedding(gateway: &Gateway, caller: &Caller, body
 }
 
 /// Reads a filter in either form.
-pub(in super::super) fn read_filter(filter: &Json) -> Result<Filter, Invalid> {
+pub(in super::super) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
     Filter::from_json(filter.text()).map_err(|error: FilterError| {
         Invalid::at_pointer(ErrorCode::InvalidFilter, "filter", &error.pointer, error.to_string())
     })

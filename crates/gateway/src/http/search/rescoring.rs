@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankBy, SearchRequest};
+use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest};
 
 use super::super::Gateway;
 use super::super::error::{ApiError, no_reranker};
@@ -80,10 +80,10 @@ fn reranking(
     let settings = &gateway.config.search;
     let by = match &request.rerank {
         Some(Rerank::Off) => return Ok(None),
-        Some(Rerank::By(by)) => by.clone(),
+        Some(Rerank::With(by)) => by.clone(),
         // a setting for all searches means those that it fits
         None if settings.rerank.is_empty() || check("rerank", request, has_text).is_err() => return Ok(None),
-        None => RerankBy::default(),
+        None => RerankOptions::default(),
     };
     check("rerank", request, has_text)?;
     let name = by.model.as_ref().unwrap_or(&settings.rerank);
