@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Code, Count, Invalid};
+use crate::{Count, ErrorCode, Invalid};
 
 /// Characters in a collection's name, at most.
 const NAME_LENGTH_MAX: usize = 128;
@@ -97,7 +97,7 @@ pub fn check_collection_name(name: &str) -> Result<(), Invalid> {
         "`{}` can't name a collection; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
         shown.escape_debug()
     );
-    Err(Invalid::at(Code::InvalidParameter, &["collection"], message))
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["collection"], message))
 }
 
 impl CollectionSettings {
@@ -108,7 +108,7 @@ impl CollectionSettings {
     pub fn check(&self, default_max_tokens: u32, default_overlap_tokens: u32) -> Result<(), Invalid> {
         if self.model.is_some() && self.embedding == Some(EmbeddingChoice::None) {
             let message = "`embedding` is `none` and `model` names a model; send one of them";
-            return Err(Invalid::at(Code::InvalidParameter, &["embedding"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["embedding"], message));
         }
         let chunking = self.chunking.unwrap_or_default();
         let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens.into());
@@ -132,7 +132,7 @@ mod tests {
             let invalid = check_collection_name(name).unwrap_err();
             assert_eq!(
                 (invalid.code, invalid.param.as_deref()),
-                (Code::InvalidParameter, Some("collection"))
+                (ErrorCode::InvalidParameter, Some("collection"))
             );
         }
     }

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Code, Invalid};
+use crate::{ErrorCode, Invalid};
 
 /// A whole number of a request that is not held to its range while it is read, so that whatever lies outside, negative numbers and those
 /// of more than 64 bits too, and whatever is no whole number, is refused later in the same words.
@@ -41,7 +41,7 @@ impl Count {
             Err(_) => "a whole number ",
         };
         let message = format!("{} is {self}; it must be {what}from {least} to {most}{bound}", path.join("."));
-        Err(Invalid::at(Code::InvalidParameter, path, message))
+        Err(Invalid::at(ErrorCode::InvalidParameter, path, message))
     }
 }
 

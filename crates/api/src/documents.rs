@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::check_bytes;
-use crate::{Invalid, Json, Limits, Metadata};
+use crate::{Invalid, Limits, Metadata, RawJson};
 
 /// One document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub struct DocumentsDeleteRequest {
     /// Conditions on metadata, in either form of the filter language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub filter: Option<Json>,
+    pub filter: Option<RawJson>,
     /// Whether a filter without any condition, or none, is meant: every document. False when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,

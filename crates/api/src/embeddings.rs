@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Count, Invalid, Limits, Texts};
+use crate::{Count, ErrorCode, Invalid, Limits, Texts};
 
 /// Texts to embed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -165,7 +165,7 @@ impl EmbeddingsRequest {
             None => Ok(Some(role)),
             Some((field, _)) => {
                 let message = format!("`{field}` and `{first}` contradict each other; send one of them");
-                Err(Invalid::at(Code::InvalidParameter, &[field], message))
+                Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message))
             }
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
-use crate::{Code, Count, DEFAULT_COLLECTION, Invalid, Limits};
+use crate::{Count, DEFAULT_COLLECTION, ErrorCode, Invalid, Limits};
 
 /// The highest grade of a document.
 pub const GRADE_MAX: u32 = 100;
@@ -109,7 +109,7 @@ impl FeedbackRequest {
     pub fn check(&self, limits: &Limits) -> Result<u32, Invalid> {
         if self.query.trim().is_empty() {
             let message = "the query is empty; send what was searched";
-            return Err(Invalid::at(Code::InvalidParameter, &["query"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message));
         }
         check_bytes(&["query"], "the query", self.query.len(), limits.query_bytes_max, "query_bytes_max")?;
         check_bytes(
@@ -128,7 +128,7 @@ impl FeedbackRequest {
             }
             (None, None) | (Some(_), Some(_)) => {
                 let message = "send one of `relevant` (true or false) and `grade` (0 to 100)";
-                Err(Invalid::at(Code::InvalidParameter, &["relevant"], message))
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["relevant"], message))
             }
         }
     }

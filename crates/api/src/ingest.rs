@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::collections::check_collection_name;
 use crate::invalid::without_place;
 use crate::limits::check_bytes;
-use crate::{Code, DEFAULT_COLLECTION, Invalid, Limits, parse_item};
+use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, parse_item};
 
 /// Objects and arrays within each other that the parser of JSON follows.
 const METADATA_DEPTH_MAX: usize = 127;
@@ -110,13 +110,13 @@ impl Metadata {
                 }
                 said => format!("metadata can't be read: {said}"),
             };
-            Invalid::at(Code::InvalidParameter, path, message)
+            Invalid::at(ErrorCode::InvalidParameter, path, message)
         })?;
         let (keys, keys_max) = (map.len(), limits.metadata_keys_max);
         if keys > keys_max {
             let message =
                 format!("metadata has {keys} keys; the limit `limits.metadata_keys_max` is {keys_max}");
-            return Err(Invalid::at(Code::InvalidParameter, path, message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
         }
         Ok(())
     }
@@ -152,13 +152,13 @@ impl IngestRequest<'_> {
         let (count, count_max) = (self.documents.len(), limits.documents_per_request_max);
         if count == 0 {
             let message = "`documents` is empty; send at least one document";
-            return Err(Invalid::at(Code::InvalidParameter, &["documents"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["documents"], message));
         }
         if count > count_max {
             let message = format!(
                 "the request has {count} documents; the limit `limits.documents_per_request_max` is {count_max}"
             );
-            return Err(Invalid::at(Code::BatchTooLarge, &["documents"], message));
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &["documents"], message));
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Document {
         let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
         if self.text.trim().is_empty() && !has_title {
             let message = "text and title are empty; leave the document out, or delete it by its id";
-            return Err(Invalid::at(Code::InvalidParameter, &["text"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["text"], message));
         }
         let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
         check_bytes(&["text"], "the text", self.text.len(), text_max, setting)?;
@@ -201,7 +201,7 @@ impl Document {
 fn check_document_id(id: &str, limits: &Limits) -> Result<(), Invalid> {
     if id.is_empty() {
         let message = "the id is empty; leave it out to get one made";
-        return Err(Invalid::at(Code::InvalidParameter, &["id"], message));
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message));
     }
     check_bytes(&["id"], "the id", id.len(), limits.document_id_bytes_max, "document_id_bytes_max")
 }
@@ -275,12 +275,12 @@ mod tests {
             let request: IngestRequest<'_> = parse(body.as_bytes()).unwrap();
             request.check(&LIMITS).map_err(|invalid| (invalid.code, invalid.param.unwrap_or_default()))
         };
-        assert_eq!(refusal(r#"{"documents":[]}"#), Err((Code::InvalidParameter, "documents".into())));
+        assert_eq!(refusal(r#"{"documents":[]}"#), Err((ErrorCode::InvalidParameter, "documents".into())));
         assert_eq!(refusal(r#"{"documents":[1,2]}"#), Ok(()));
-        assert_eq!(refusal(r#"{"documents":[1,2,3]}"#), Err((Code::BatchTooLarge, "documents".into())));
+        assert_eq!(refusal(r#"{"documents":[1,2,3]}"#), Err((ErrorCode::BatchTooLarge, "documents".into())));
         assert_eq!(
             refusal(r#"{"collection":"a b","documents":[1]}"#),
-            Err((Code::InvalidParameter, "collection".into()))
+            Err((ErrorCode::InvalidParameter, "collection".into()))
         );
     }
 
@@ -290,10 +290,10 @@ mod tests {
             let invalid = parse::<IngestRequest<'_>>(body.as_bytes()).unwrap_err();
             (invalid.code, invalid.param.unwrap_or_default())
         };
-        assert_eq!(refusal("{}"), (Code::InvalidParameter, "documents".into()));
-        assert_eq!(refusal(r#"{"documents":{}}"#), (Code::InvalidParameter, "documents".into()));
-        assert_eq!(refusal(r#"{"documents":[{"text":}]}"#), (Code::InvalidJson, String::new()));
-        assert_eq!(refusal(r#"{"documents":[],"wait":true}"#), (Code::UnknownField, "wait".into()));
+        assert_eq!(refusal("{}"), (ErrorCode::InvalidParameter, "documents".into()));
+        assert_eq!(refusal(r#"{"documents":{}}"#), (ErrorCode::InvalidParameter, "documents".into()));
+        assert_eq!(refusal(r#"{"documents":[{"text":}]}"#), (ErrorCode::InvalidJson, String::new()));
+        assert_eq!(refusal(r#"{"documents":[],"wait":true}"#), (ErrorCode::UnknownField, "wait".into()));
     }
 
     #[test]

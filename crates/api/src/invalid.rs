@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
-use crate::Code;
+use crate::ErrorCode;
 use crate::object::Object;
 
 /// Why a request, or one document of it, is refused: never the server's fault.
@@ -14,7 +14,7 @@ use crate::object::Object;
 #[error("{message}")]
 pub struct Invalid {
     /// The row of the error table.
-    pub code: Code,
+    pub code: ErrorCode,
     /// What is wrong and what is accepted, in lower case.
     pub message: String,
     /// The place as a person writes it: `fusion.weights.dense`, `documents[3].text`. `None`: the whole body.
@@ -32,22 +32,22 @@ enum Step {
 
 impl Invalid {
     /// A refusal of the request as a whole.
-    pub fn whole(code: Code, message: impl Into<String>) -> Invalid {
+    pub fn whole(code: ErrorCode, message: impl Into<String>) -> Invalid {
         Invalid { code, message: message.into(), param: None, pointer: None }
     }
 
     /// A refusal of the value under `path`, the keys from the root.
-    pub fn at(code: Code, path: &[&str], message: impl Into<String>) -> Invalid {
+    pub fn at(code: ErrorCode, path: &[&str], message: impl Into<String>) -> Invalid {
         let steps: Vec<Step> = path.iter().map(|key| Step::Key((*key).to_owned())).collect();
         Invalid::at_steps(code, &steps, message)
     }
 
     /// A refusal of one item of the list under `key`.
-    pub(crate) fn at_item(code: Code, key: &str, index: usize, message: impl Into<String>) -> Invalid {
+    pub(crate) fn at_item(code: ErrorCode, key: &str, index: usize, message: impl Into<String>) -> Invalid {
         Invalid::at_steps(code, &[Step::Key(key.to_owned()), Step::Index(index)], message)
     }
 
-    fn at_steps(code: Code, steps: &[Step], message: impl Into<String>) -> Invalid {
+    fn at_steps(code: ErrorCode, steps: &[Step], message: impl Into<String>) -> Invalid {
         if steps.is_empty() {
             return Invalid::whole(code, message);
         }
@@ -76,7 +76,7 @@ impl Invalid {
     }
 
     /// A refusal of what lies under `key` at `pointer`, a JSON pointer from there.
-    pub fn at_pointer(code: Code, key: &str, pointer: &str, message: impl Into<String>) -> Invalid {
+    pub fn at_pointer(code: ErrorCode, key: &str, pointer: &str, message: impl Into<String>) -> Invalid {
         Invalid { pointer: Some(format!("#/{key}{pointer}")), ..Invalid::at(code, &[key], message) }
     }
 }
@@ -117,7 +117,7 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Invalid::whole(
-            Code::InvalidUtf8,
+            ErrorCode::InvalidUtf8,
             format!("the body is not valid UTF-8: byte {offset} is the first bad one"),
         )
     })?;
@@ -178,7 +178,7 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str, extent: Extent) -> Result<T, Inva
                     "a value of another type is expected here: {}",
                     shortened(&extent.message_of(error.inner()))
                 );
-                Invalid::at_steps(Code::InvalidParameter, &steps, message)
+                Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
             Category::Syntax | Category::Data | Category::Eof | Category::Io => {
                 invalid_from(error.inner(), steps, extent)
@@ -221,7 +221,7 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent)
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
             let message = format!("the {} is not valid JSON: {message}", extent.name());
-            Invalid::whole(Code::InvalidJson, message)
+            Invalid::whole(ErrorCode::InvalidJson, message)
         }
         Category::Data => match named_after(&whole, "unknown field `") {
             Some(field) => {
@@ -229,13 +229,13 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent)
                 if steps.last() != Some(&Step::Key(field.clone())) {
                     steps.push(Step::Key(field));
                 }
-                Invalid::at_steps(Code::UnknownField, &steps, message)
+                Invalid::at_steps(ErrorCode::UnknownField, &steps, message)
             }
             None => {
                 if let Some(field) = named_after(&whole, "missing field `") {
                     steps.push(Step::Key(field));
                 }
-                Invalid::at_steps(Code::InvalidParameter, &steps, message)
+                Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
         },
     }
@@ -351,7 +351,7 @@ mod tests {
         let body = format!("{{\"query\":\"a\",\"{}\":5}}", "é".repeat(100_000));
         let invalid = parse::<SearchRequest>(body.as_bytes()).unwrap_err();
         let name = invalid.param.unwrap();
-        assert_eq!(invalid.code, Code::UnknownField);
+        assert_eq!(invalid.code, ErrorCode::UnknownField);
         assert!(
             name.len() < 1_100 && invalid.message.len() < 1_100,
             "{} {}",
@@ -367,10 +367,10 @@ mod tests {
 
     #[test]
     fn a_documents_refusal_is_placed_in_its_request() {
-        let invalid = Invalid::at(Code::InvalidParameter, &["text"], "empty").in_document(3);
+        let invalid = Invalid::at(ErrorCode::InvalidParameter, &["text"], "empty").in_document(3);
         assert_eq!(invalid.param.as_deref(), Some("documents[3].text"));
         assert_eq!(invalid.pointer.as_deref(), Some("#/documents/3/text"));
-        let whole = Invalid::whole(Code::InvalidJson, "no").in_document(0);
+        let whole = Invalid::whole(ErrorCode::InvalidJson, "no").in_document(0);
         assert_eq!(
             (whole.param.as_deref(), whole.pointer.as_deref()),
             (Some("documents[0]"), Some("#/documents/0"))

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Code;
+use crate::ErrorCode;
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct JobDocumentError {
     /// The document's id; `documents[3]` (its place in the request, from 0) when it had none that could be read.
     pub document_id: String,
     /// The row of the error table.
-    pub code: Code,
+    pub code: ErrorCode,
     /// What is wrong and what to do.
     pub message: String,
 }

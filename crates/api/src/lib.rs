@@ -1,7 +1,7 @@
 //! The wire types: requests, replies, the table of error codes.
 //!
 //! A resource of the API is one module: what a caller sends, what it hears, and what is checked before anything
-//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`Code`] and
+//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`ErrorCode`] and
 //! the place in the request. Requests on native routes refuse unknown fields by name; routes that
 //! imitate another API ignore them, as that API does. Replies may grow fields.
 
@@ -24,7 +24,7 @@ mod search;
 mod tei;
 mod texts;
 
-pub use code::{Code, Row, TABLE};
+pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
 };
@@ -46,10 +46,11 @@ pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
-    Explanation, Facet, FacetCount, FusedPlace, Fusion, FusionMethod, FusionWeights, GroupBy, Json,
-    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, LegCounts, LegPlace, Mode, Order, RERANK_TOP_N_MAX, Ranks,
-    Rerank, RerankBy, Scores, SearchAnswer, SearchReply, SearchRequest, SearchResult, Snippet, Sort,
-    TermShare, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    Explanation, Facet, FacetCount, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
+    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, RERANK_TOP_N_MAX, Ranks, RawJson, Rerank,
+    RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
+    SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,
+    WhyNotStage,
 };
 pub use tei::{
     EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,

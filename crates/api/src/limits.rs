@@ -1,6 +1,6 @@
 //! What a request may ask for, and the checks that several resources share.
 
-use crate::{Code, Invalid};
+use crate::{ErrorCode, Invalid};
 
 /// The limits that a request is checked against after its body was read. Each is a setting under `limits.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,5 +82,5 @@ pub(crate) fn check_bytes(
         return Ok(());
     }
     let message = format!("{what} has {bytes} bytes; the limit `limits.{setting}` is {bytes_max}");
-    Err(Invalid::at(Code::PayloadTooLarge, path, message))
+    Err(Invalid::at(ErrorCode::PayloadTooLarge, path, message))
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Invalid};
+use crate::{ErrorCode, Invalid};
 
 /// The body of every error reply on native routes (RFC 9457, `application/problem+json`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Problem {
     /// What happened here and what to do about it.
     pub detail: String,
     /// The row of the error table.
-    pub code: Code,
+    pub code: ErrorCode,
     /// The request's id, as in the header `x-request-id` and in the gateway's log.
     pub request_id: Option<String>,
     /// The places in the request that are wrong.
@@ -48,7 +48,7 @@ pub struct OpenAiError {
     /// The parameter that is wrong.
     pub param: Option<String>,
     /// The row of the error table.
-    pub code: Option<Code>,
+    pub code: Option<ErrorCode>,
 }
 
 /// The body of every error reply on OpenAI's routes.
@@ -60,7 +60,7 @@ pub struct OpenAiErrorBody {
 
 impl Problem {
     /// A problem of the whole request; `message` says what happened, the code's remedy is added to it.
-    pub fn new(code: Code, message: &str, request_id: Option<String>) -> Problem {
+    pub fn new(code: ErrorCode, message: &str, request_id: Option<String>) -> Problem {
         let row = code.row();
         let detail = format!("{}. {}", message.trim_end_matches('.'), row.remedy);
         Problem {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_problem_serves_both_kinds_of_clients() {
         let invalid =
-            Invalid::at(Code::InvalidParameter, &["top_k"], "top_k is 0; it must be from 1 to 1000");
+            Invalid::at(ErrorCode::InvalidParameter, &["top_k"], "top_k is 0; it must be from 1 to 1000");
         let problem = Problem::from_invalid(&invalid, Some("r1".to_owned()));
         let detail = "top_k is 0; it must be from 1 to 1000. Correct what the message names; it says what \
                       is accepted.";

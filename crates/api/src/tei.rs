@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Count, Invalid, Limits, TextRole, Texts, Truncate};
+use crate::{Count, ErrorCode, Invalid, Limits, TextRole, Texts, Truncate};
 
 /// Texts to embed with the default model. Fields that Weir doesn't know are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -146,10 +146,10 @@ pub enum TeiErrorType {
 
 impl TeiErrorType {
     /// The class of a code, and the HTTP status that TEI's clients expect.
-    pub fn of(code: Code) -> (TeiErrorType, u16) {
+    pub fn of(code: ErrorCode) -> (TeiErrorType, u16) {
         match (code, code.status()) {
-            (Code::EmptyInput, _) => (TeiErrorType::Empty, 400),
-            (Code::Overloaded | Code::DeadlineExceeded | Code::UpstreamTimeout, _) => {
+            (ErrorCode::EmptyInput, _) => (TeiErrorType::Empty, 400),
+            (ErrorCode::Overloaded | ErrorCode::DeadlineExceeded | ErrorCode::UpstreamTimeout, _) => {
                 (TeiErrorType::Overloaded, 429)
             }
             (_, 503) => (TeiErrorType::Unhealthy, 503),
@@ -168,16 +168,16 @@ mod tests {
     fn each_code_has_the_class_and_the_status_that_clients_of_tei_know() {
         let check =
             |code, expected: (TeiErrorType, u16)| assert_eq!(TeiErrorType::of(code), expected, "{code}");
-        check(Code::InvalidJson, (TeiErrorType::Validation, 422));
-        check(Code::ContextLengthExceeded, (TeiErrorType::Validation, 422));
-        check(Code::TokenInputUnsupported, (TeiErrorType::Validation, 422));
-        check(Code::PayloadTooLarge, (TeiErrorType::Validation, 413));
-        check(Code::MethodNotAllowed, (TeiErrorType::Validation, 405));
-        check(Code::EmptyInput, (TeiErrorType::Empty, 400));
-        check(Code::Overloaded, (TeiErrorType::Overloaded, 429));
-        check(Code::DeadlineExceeded, (TeiErrorType::Overloaded, 429));
-        check(Code::StoreUnavailable, (TeiErrorType::Unhealthy, 503));
-        check(Code::Internal, (TeiErrorType::Backend, 424));
+        check(ErrorCode::InvalidJson, (TeiErrorType::Validation, 422));
+        check(ErrorCode::ContextLengthExceeded, (TeiErrorType::Validation, 422));
+        check(ErrorCode::TokenInputUnsupported, (TeiErrorType::Validation, 422));
+        check(ErrorCode::PayloadTooLarge, (TeiErrorType::Validation, 413));
+        check(ErrorCode::MethodNotAllowed, (TeiErrorType::Validation, 405));
+        check(ErrorCode::EmptyInput, (TeiErrorType::Empty, 400));
+        check(ErrorCode::Overloaded, (TeiErrorType::Overloaded, 429));
+        check(ErrorCode::DeadlineExceeded, (TeiErrorType::Overloaded, 429));
+        check(ErrorCode::StoreUnavailable, (TeiErrorType::Unhealthy, 503));
+        check(ErrorCode::Internal, (TeiErrorType::Backend, 424));
     }
 
     #[test]

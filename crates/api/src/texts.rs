@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::{Code, Invalid, Limits};
+use crate::{ErrorCode, Invalid, Limits};
 
 /// Texts beyond this many are counted and not kept; no limit of inputs can be set higher.
 pub const INPUTS_MAX: usize = 65_536;
@@ -34,7 +34,7 @@ impl Texts {
     }
 
     /// A refusal of one text, at its place in the request.
-    pub fn invalid(&self, field: &str, index: usize, code: Code, message: String) -> Invalid {
+    pub fn invalid(&self, field: &str, index: usize, code: ErrorCode, message: String) -> Invalid {
         match self.form {
             Form::One => Invalid::at(code, &[field], message),
             Form::List | Form::Tokens => Invalid::at_item(code, field, index, message),
@@ -48,16 +48,16 @@ impl Texts {
     pub fn check(&self, field: &str, limits: &Limits) -> Result<(), Invalid> {
         if self.form == Form::Tokens {
             let message = format!("`{field}` holds token ids, and another tokenizer's ids mean nothing here");
-            return Err(Invalid::at(Code::TokenInputUnsupported, &[field], message));
+            return Err(Invalid::at(ErrorCode::TokenInputUnsupported, &[field], message));
         }
         let (count, most) = (self.count, limits.embedding_inputs_max);
         if count == 0 {
-            return Err(Invalid::at(Code::EmptyInput, &[field], format!("`{field}` is an empty list")));
+            return Err(Invalid::at(ErrorCode::EmptyInput, &[field], format!("`{field}` is an empty list")));
         }
         if count > most {
             let message =
                 format!("`{field}` has {count} texts; the limit `limits.embedding_inputs_max` is {most}");
-            return Err(Invalid::at(Code::BatchTooLarge, &[field], message));
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message));
         }
         let mut texts = self.kept.iter().enumerate();
         texts.try_for_each(|(index, text)| {
@@ -68,14 +68,14 @@ impl Texts {
     fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<(), Invalid> {
         let place = |code, message: String| self.invalid(field, index, code, message);
         if text.is_empty() {
-            return Err(place(Code::EmptyInput, "the text is empty".to_owned()));
+            return Err(place(ErrorCode::EmptyInput, "the text is empty".to_owned()));
         }
         let bytes = text.len();
         if bytes > bytes_max {
             let message = format!(
                 "the text has {bytes} bytes; the limit `limits.embedding_input_bytes_max` is {bytes_max}"
             );
-            return Err(place(Code::PayloadTooLarge, message));
+            return Err(place(ErrorCode::PayloadTooLarge, message));
         }
         Ok(())
     }
@@ -248,6 +248,6 @@ mod tests {
         let texts = crate::parse::<Request>(body.as_bytes()).unwrap().input;
         assert_eq!((texts.count, texts.kept.len()), (INPUTS_MAX + 1, INPUTS_MAX));
         let limits = Limits { embedding_inputs_max: INPUTS_MAX, ..Limits::default() };
-        assert_eq!(texts.check("input", &limits).unwrap_err().code, Code::BatchTooLarge);
+        assert_eq!(texts.check("input", &limits).unwrap_err().code, ErrorCode::BatchTooLarge);
     }
 }

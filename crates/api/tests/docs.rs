@@ -42,7 +42,7 @@ faults of the gateway.
 
 fn render() -> String {
     let mut page = INTRO.to_owned();
-    for row in &weir_api::TABLE {
+    for row in &weir_api::ERROR_TABLE {
         let again = if row.retryable { "yes" } else { "no" };
         page.push_str(&format!(
             "| `{}` | {} | `{}` | {again} | {} | {} |\n",

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Serialize;
-use weir_api::{Code, Invalid};
+use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
 use super::error::ApiError;
@@ -26,7 +26,7 @@ pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Resul
     check_encoding(request.headers())?;
     let too_large = || {
         let message = format!("the body has more bytes than the limit `limits.{setting}`, which is {limit}");
-        ApiError::new(Code::PayloadTooLarge, message)
+        ApiError::new(ErrorCode::PayloadTooLarge, message)
     };
     let announced = content_length(request.headers());
     if announced.is_some_and(|bytes| bytes > limit as u64) {
@@ -35,8 +35,9 @@ pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Resul
     let mut body = Vec::with_capacity(announced.map_or(0, |bytes| bytes as usize));
     let mut parts = request.into_body().into_data_stream();
     while let Some(part) = parts.next().await {
-        let part = part
-            .map_err(|error| ApiError::new(Code::InvalidParameter, format!("the body broke off: {error}")))?;
+        let part = part.map_err(|error| {
+            ApiError::new(ErrorCode::InvalidParameter, format!("the body broke off: {error}"))
+        })?;
         if body.len() + part.len() > limit {
             return Err(too_large());
         }
@@ -75,7 +76,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = format!("the body's media type is `{}`", media.escape_debug());
-    Err(ApiError::new(Code::UnsupportedMediaType, message))
+    Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
 }
 
 /// Nothing is unpacked: a small body could become a large one.
@@ -86,7 +87,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
         if !named.split(',').map(str::trim).all(is_plain) {
             let message =
                 format!("the body's content encoding is `{}`, which is not read", named.escape_debug());
-            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+            return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
         }
     }
     Ok(())
@@ -100,7 +101,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallerOf {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CallerOf, ApiError> {
         let caller = parts.extensions.get::<Arc<Caller>>().cloned();
-        caller.map(CallerOf).ok_or_else(|| ApiError::new(Code::Internal, "the request has no caller"))
+        caller.map(CallerOf).ok_or_else(|| ApiError::new(ErrorCode::Internal, "the request has no caller"))
     }
 }
 
@@ -111,7 +112,8 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>, ApiError> {
-        let bad = || ApiError::new(Code::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
+        let bad =
+            || ApiError::new(ErrorCode::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
         let params =
             axum::extract::RawPathParams::from_request_parts(parts, state).await.map_err(|_| bad())?;
         let all: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
@@ -134,7 +136,7 @@ pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
             "false" | "0" => false,
             other => {
                 let message = format!("`{name}` is `{}`; it must be `true` or `false`", other.escape_debug());
-                return Err(Invalid::at(Code::InvalidParameter, &[name], message).into());
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &[name], message).into());
             }
         };
     }
@@ -144,7 +146,7 @@ pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
 /// An error for a query parameter that the route doesn't know.
 pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
     let message = format!("unknown query parameter `{}`, expected {accepted}", key.escape_debug());
-    Invalid::at(Code::UnknownField, &[key], message).into()
+    Invalid::at(ErrorCode::UnknownField, &[key], message).into()
 }
 
 /// The query parameter `limit`: from 1 to `most`.
@@ -154,7 +156,7 @@ pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
 pub(super) fn page_limit(text: &str, most: usize) -> Result<usize, ApiError> {
     text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
         let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
-        Invalid::at(Code::InvalidParameter, &["limit"], message).into()
+        Invalid::at(ErrorCode::InvalidParameter, &["limit"], message).into()
     })
 }
 

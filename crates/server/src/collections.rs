@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, Invalid, List, Metadata,
+    CollectionReply, CollectionSettings, DeletedReply, DocumentReply, ErrorCode, Invalid, List, Metadata,
     check_collection_name,
 };
 use weir_store::StoredDocument;
@@ -53,7 +53,7 @@ pub(super) async fn put(
     if !created && !gateway.collections.has_settings(&collection, &settings) {
         let has = serde_json::to_string(&collection.settings).unwrap_or_default();
         let message = format!("collection `{name}` exists with other settings: {has}");
-        return Err(ApiError::new(Code::CollectionConflict, message));
+        return Err(ApiError::new(ErrorCode::CollectionConflict, message));
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(collection.reply())).into_response())
@@ -68,7 +68,7 @@ fn check_settings(gateway: &Gateway, settings: &CollectionSettings) -> Result<()
             let accepted: Vec<&str> = Language::all().iter().map(|language| language.name()).collect();
             let message =
                 format!("language is `{}`; it must be one of {}", name.escape_debug(), accepted.join(", "));
-            Err(Invalid::at(Code::InvalidParameter, &["language"], message).into())
+            Err(Invalid::at(ErrorCode::InvalidParameter, &["language"], message).into())
         }
         Some(_) | None => Ok(()),
     }
@@ -131,5 +131,5 @@ pub(super) async fn delete_document(
 
 pub(super) fn no_document(collection: &str, id: &str) -> ApiError {
     let message = format!("there is no document `{}` in collection `{collection}`", id.escape_debug());
-    ApiError::new(Code::DocumentNotFound, message)
+    ApiError::new(ErrorCode::DocumentNotFound, message)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use weir_api::{Code, DegradedReason, Invalid, RERANK_TOP_N_MAX};
+use weir_api::{DegradedReason, ErrorCode, Invalid, RERANK_TOP_N_MAX};
 use weir_store::{CollectionId, GenerationId};
 
 /// The file that holds the key, in the data directory.
@@ -200,7 +200,7 @@ impl Binding {
         }
         if number(head, 1) != self.generation.0 as u64 {
             let message = "the collection was embedded anew since the first page";
-            return Err(Invalid::at(Code::CursorExpired, &["cursor"], message));
+            return Err(Invalid::at(ErrorCode::CursorExpired, &["cursor"], message));
         }
         Ok((head, rest))
     }
@@ -219,7 +219,7 @@ impl Binding {
 }
 
 fn refusal(message: &str) -> Invalid {
-    Invalid::at(Code::InvalidCursor, &["cursor"], message)
+    Invalid::at(ErrorCode::InvalidCursor, &["cursor"], message)
 }
 
 fn not_ours() -> Invalid {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     /// `expected`: the code, and a word of the message.
-    fn check(seal: &Seal, binding: &Binding, text: &str, expected: (Code, &str)) {
+    fn check(seal: &Seal, binding: &Binding, text: &str, expected: (ErrorCode, &str)) {
         let refused = seal.open(binding, text).unwrap_err();
         assert!(refused.code == expected.0 && refused.message.contains(expected.1), "{text}: {refused:?}");
     }
@@ -301,10 +301,10 @@ mod tests {
         };
         let whole = Cursor { degraded: Vec::new(), order: (0..100).map(placed).collect(), ..cursor() };
         assert_eq!(seal.open(&made_for, &seal.close(&made_for, &whole)), Ok(whole));
-        check(&seal, &binding(3, 2, "a"), &text, (Code::InvalidCursor, "another collection"));
-        check(&seal, &binding(1, 2, "b"), &text, (Code::InvalidCursor, "another request"));
-        check(&seal, &binding(1, 3, "a"), &text, (Code::CursorExpired, "embedded anew"));
-        check(&Seal([2; 32]), &made_for, &text, (Code::InvalidCursor, "not one that this gateway made"));
+        check(&seal, &binding(3, 2, "a"), &text, (ErrorCode::InvalidCursor, "another collection"));
+        check(&seal, &binding(1, 2, "b"), &text, (ErrorCode::InvalidCursor, "another request"));
+        check(&seal, &binding(1, 3, "a"), &text, (ErrorCode::CursorExpired, "embedded anew"));
+        check(&Seal([2; 32]), &made_for, &text, (ErrorCode::InvalidCursor, "not one that this gateway made"));
     }
 
     #[test]
@@ -316,11 +316,11 @@ mod tests {
             let mut changed = text.clone().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            assert_eq!(seal.open(&made_for, &changed).unwrap_err().code, Code::InvalidCursor, "{place}");
+            assert_eq!(seal.open(&made_for, &changed).unwrap_err().code, ErrorCode::InvalidCursor, "{place}");
         }
         let long = text.repeat(1000);
         for other in ["", "a", "====", "\u{0}", &text[1..], &text[..text.len() - 1], &long] {
-            assert_eq!(seal.open(&made_for, other).unwrap_err().code, Code::InvalidCursor, "{other}");
+            assert_eq!(seal.open(&made_for, other).unwrap_err().code, ErrorCode::InvalidCursor, "{other}");
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
                     assert_eq!(cursor.order.len(), round as usize % 40 / PLACED_BYTES);
                     read[0] += 1;
                 }
-                Err(error) if error.code == Code::CursorExpired => read[1] += 1,
+                Err(error) if error.code == ErrorCode::CursorExpired => read[1] += 1,
                 Err(error) => read[2] += usize::from(error.message.contains("another request")),
             }
         }

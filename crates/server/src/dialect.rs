@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use serde::Serialize;
-use weir_api::{Code, OpenAiErrorBody, Problem, TeiError, TeiErrorType};
+use weir_api::{ErrorCode, OpenAiErrorBody, Problem, TeiError, TeiErrorType};
 
 /// Whose API a route imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Dialect {
     }
 
     /// The HTTP status of an error.
-    pub(super) fn status(self, code: Code) -> StatusCode {
+    pub(super) fn status(self, code: ErrorCode) -> StatusCode {
         let status = match self {
             Dialect::Native | Dialect::OpenAi => code.status(),
             Dialect::Tei => TeiErrorType::of(code).1,

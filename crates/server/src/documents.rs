@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
 use weir_api::{
-    Code, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, Invalid,
-    Json as RawJson, List, Sort,
+    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, Invalid, List,
+    RawJson, Sort,
 };
 use weir_index::filter::Filter;
 use weir_index::{IndexError, Mode, SearchReply, SearchRequest, Total};
@@ -116,7 +116,7 @@ pub(super) async fn delete(
     let is_everything = filter.as_ref().is_none_or(|filter| filter.paths().next().is_none());
     if is_everything && request.all != Some(true) {
         let message = "the filter has no condition, which would delete every document; say \"all\": true if that is meant";
-        return Err(Invalid::at(Code::InvalidFilter, &["filter"], message).into());
+        return Err(Invalid::at(ErrorCode::InvalidFilter, &["filter"], message).into());
     }
     let collection = searchable(&gateway, &caller, &name)?;
     let limit = gateway.config.limits.delete_documents_max;
@@ -190,7 +190,7 @@ impl Wanted {
                 "filter" => {
                     let json = RawJson::from_text(value.clone()).map_err(|error| {
                         let message = format!("the filter is not JSON: {error}");
-                        Invalid::at(Code::InvalidFilter, &["filter"], message)
+                        Invalid::at(ErrorCode::InvalidFilter, &["filter"], message)
                     })?;
                     wanted.filter = Some(read_filter(&json)?);
                     wanted.filter_text = value;
@@ -219,7 +219,7 @@ impl Wanted {
             }
             (Some(_) | None, None) | (None, Some(_)) => return Ok(()),
         };
-        Err(Invalid::at(Code::InvalidParameter, &["after"], message))
+        Err(Invalid::at(ErrorCode::InvalidParameter, &["after"], message))
     }
 
     fn hash(&self) -> RequestHash {
@@ -234,7 +234,7 @@ fn read_sort(text: &str, most: usize) -> Result<Vec<Sort>, Invalid> {
     if sort.len() > most {
         let message =
             format!("`sort` names {} fields; the limit `limits.sort_fields_max` is {most}", sort.len());
-        return Err(Invalid::at(Code::BatchTooLarge, &["sort"], message));
+        return Err(Invalid::at(ErrorCode::BatchTooLarge, &["sort"], message));
     }
     Ok(sort)
 }
@@ -248,14 +248,14 @@ fn check_depth(gateway: &Gateway, offset: u64, limit: usize) -> Result<(), Inval
         "the page ends at document {end}; the limit `limits.list_depth_max` is {most}. Filter for what comes after the last \
          value instead"
     );
-    Err(Invalid::at(Code::InvalidParameter, &["cursor"], message))
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["cursor"], message))
 }
 
 fn searchable(gateway: &Gateway, caller: &Caller, name: &str) -> Result<Arc<OpenCollection>, ApiError> {
     let collection = gateway.collections.get(caller, name).ok_or_else(|| ApiError::no_collection(name))?;
     if collection.is_rebuilding() {
         let message = format!("the index of collection `{name}` is being rebuilt");
-        return Err(ApiError::new(Code::CollectionNotReady, message));
+        return Err(ApiError::new(ErrorCode::CollectionNotReady, message));
     }
     Ok(collection)
 }
@@ -268,7 +268,7 @@ fn refusal(error: IndexError, filter_text: &str, sort: &[Sort]) -> ApiError {
             return unknown_in_filter(&pointer, &message).into();
         }
         let param = if sort.iter().any(|sort| sort.field == *field) { "sort" } else { "filter" };
-        return Invalid::at(Code::UnknownField, &[param], message).into();
+        return Invalid::at(ErrorCode::UnknownField, &[param], message).into();
     }
     super::search::refusal(error, &weir_api::SearchRequest::default())
 }

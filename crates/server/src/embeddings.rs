@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use weir_api::{Code, Count, EmbeddingsRequest, Invalid, TextRole, Texts, Truncate, Usage};
+use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid, TextRole, Texts, Truncate, Usage};
 
 use super::Gateway;
 use super::body;
@@ -125,7 +125,7 @@ pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>)
         served.join(" or "),
         model.id
     );
-    Err(Invalid::at(Code::InvalidParameter, &["dimensions"], message).into())
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["dimensions"], message).into())
 }
 
 /// Makes tokens of the texts, embeds them in the lane that suits their number, and counts them.
@@ -222,7 +222,7 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
                 "`{}` has more tokens than the limit `limits.embedding_tokens_max`, which is {tokens_max}",
                 wanted.field
             );
-            return Err(Invalid::at(Code::BatchTooLarge, &[wanted.field], message));
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &[wanted.field], message));
         }
         read.parts.push(parts.len());
         read.inputs.extend(parts);
@@ -263,7 +263,7 @@ fn too_long(wanted: &Wanted, index: usize, text: &str) -> Invalid {
     let (id, has) = (&wanted.model.id, wanted.model.count_tokens(text));
     let most = wanted.model.input_tokens_max().unwrap_or(usize::MAX);
     let message = format!("the text has {has} tokens; model `{id}` reads {most}");
-    wanted.texts.invalid(wanted.field, index, Code::ContextLengthExceeded, message)
+    wanted.texts.invalid(wanted.field, index, ErrorCode::ContextLengthExceeded, message)
 }
 
 /// Whether writing these embeddings takes so long that it would keep others waiting.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use weir_api::{Code, Invalid, Problem, ProblemItem};
+use weir_api::{ErrorCode, Invalid, Problem, ProblemItem};
 
 use super::dialect::Dialect;
 use weir_inference::{InferenceError, Models, NoPlace, UpstreamError};
@@ -30,13 +30,13 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 impl ApiError {
     /// An error of the request as a whole. Retryable codes say when to come again.
-    pub(super) fn new(code: Code, message: impl Into<String>) -> ApiError {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
         ApiError::from(Invalid::whole(code, message))
     }
 
     /// Too much at once; the caller may come again when those before him are answered.
     pub(super) fn overloaded(message: impl Into<String>, wait: Duration) -> ApiError {
-        ApiError::new(Code::Overloaded, message).retry_after(wait)
+        ApiError::new(ErrorCode::Overloaded, message).retry_after(wait)
     }
 
     /// The same, with the time after which the caller may come again; never told shorter than it is.
@@ -69,13 +69,16 @@ impl ApiError {
 
     /// No such collection, for this caller.
     pub(super) fn no_collection(name: &str) -> ApiError {
-        ApiError::new(Code::CollectionNotFound, format!("there is no collection `{}`", name.escape_debug()))
+        ApiError::new(
+            ErrorCode::CollectionNotFound,
+            format!("there is no collection `{}`", name.escape_debug()),
+        )
     }
 
     /// A fault of ours: the caller hears only that, the log has it all.
     pub(super) fn internal(error: &dyn std::error::Error) -> ApiError {
         tracing::error!(error = %chain(error), "request failed");
-        ApiError::new(Code::Internal, "the gateway could not do this")
+        ApiError::new(ErrorCode::Internal, "the gateway could not do this")
     }
 }
 
@@ -102,16 +105,16 @@ impl From<weir_store::Error> for ApiError {
     fn from(error: weir_store::Error) -> ApiError {
         use weir_store::Error;
         let code = match &error {
-            Error::Full => Code::InsufficientStorage,
+            Error::Full => ErrorCode::InsufficientStorage,
             Error::UnknownCursor { .. } => {
-                return Invalid::at(Code::InvalidParameter, &["cursor"], error.to_string()).into();
+                return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
             Error::Locked { .. }
             | Error::ReadOnly { .. }
             | Error::Io { .. }
             | Error::Sqlite { .. }
-            | Error::Closed => Code::StoreUnavailable,
-            Error::Damaged { .. } | Error::NewerFormat { .. } => Code::Internal,
+            | Error::Closed => ErrorCode::StoreUnavailable,
+            Error::Damaged { .. } | Error::NewerFormat { .. } => ErrorCode::Internal,
         };
         tracing::error!(error = %chain(&error), "the store failed");
         ApiError::new(code, error.to_string())
@@ -123,7 +126,7 @@ impl From<InferenceError> for ApiError {
         match error {
             InferenceError::TooLong { again, .. } => ApiError::overloaded(error.to_string(), again),
             InferenceError::TooMany { .. } | InferenceError::Stopping => {
-                ApiError::new(Code::Overloaded, error.to_string())
+                ApiError::new(ErrorCode::Overloaded, error.to_string())
             }
             InferenceError::Upstream(error) => error.into(),
             InferenceError::Failed => ApiError::internal(&error),
@@ -135,11 +138,11 @@ impl From<NoPlace> for ApiError {
     fn from(error: NoPlace) -> ApiError {
         match error {
             NoPlace::Now => ApiError::new(
-                Code::Overloaded,
+                ErrorCode::Overloaded,
                 "other requests for embeddings take all the memory that `inference.memory_limit_bytes` leaves them",
             ),
             NoPlace::Ever(bytes) => ApiError::new(
-                Code::PayloadTooLarge,
+                ErrorCode::PayloadTooLarge,
                 format!(
                     "the request needs more memory than the {bytes} bytes that `inference.memory_limit_bytes` leaves to \
                      requests for embeddings"
@@ -152,12 +155,12 @@ impl From<NoPlace> for ApiError {
 impl From<UpstreamError> for ApiError {
     fn from(error: UpstreamError) -> ApiError {
         let code = match &error {
-            UpstreamError::Limited { .. } => Code::Overloaded,
-            UpstreamError::Timeout { .. } => Code::UpstreamTimeout,
+            UpstreamError::Limited { .. } => ErrorCode::Overloaded,
+            UpstreamError::Timeout { .. } => ErrorCode::UpstreamTimeout,
             UpstreamError::Connect { .. }
             | UpstreamError::Status { .. }
             | UpstreamError::Reply { .. }
-            | UpstreamError::Open { .. } => Code::UpstreamError,
+            | UpstreamError::Open { .. } => ErrorCode::UpstreamError,
         };
         let refused = ApiError::new(code, error.to_string());
         match error.retry_after() {
@@ -171,7 +174,7 @@ impl From<CollectionError> for ApiError {
     fn from(error: CollectionError) -> ApiError {
         match error {
             CollectionError::Store(error) => error.into(),
-            CollectionError::Stopping => ApiError::new(Code::Overloaded, error.to_string()),
+            CollectionError::Stopping => ApiError::new(ErrorCode::Overloaded, error.to_string()),
             CollectionError::NoModel { model, .. } => no_model(&model),
             CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }
@@ -183,7 +186,7 @@ impl From<CollectionError> for ApiError {
 
 /// No model is configured under this name.
 pub(super) fn no_model(name: &str) -> ApiError {
-    Invalid::at(Code::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug()))
+    Invalid::at(ErrorCode::ModelNotFound, &["model"], format!("there is no model `{}`", name.escape_debug()))
         .into()
 }
 
@@ -194,7 +197,7 @@ pub(super) fn no_embedder(models: &Models, name: &str) -> ApiError {
     }
     let embedders = quoted(models.iter().map(|model| model.id.as_str()));
     let message = format!("the model `{name}` reranks and makes no embeddings; those that do: {embedders}");
-    Invalid::at(Code::InvalidParameter, &["model"], message).into()
+    Invalid::at(ErrorCode::InvalidParameter, &["model"], message).into()
 }
 
 /// No model that reranks is configured under this name.
@@ -207,10 +210,10 @@ pub(super) fn no_reranker(models: &Models, name: &str, path: &str) -> ApiError {
     let shown = name.escape_debug();
     let (code, message) = match models.get(name) {
         Some(_) => (
-            Code::InvalidParameter,
+            ErrorCode::InvalidParameter,
             format!("the model `{shown}` makes embeddings and doesn't rerank; {known}"),
         ),
-        None => (Code::ModelNotFound, format!("there is no model `{shown}`; {known}")),
+        None => (ErrorCode::ModelNotFound, format!("there is no model `{shown}`; {known}")),
     };
     Invalid::at(code, &[path], message).into()
 }

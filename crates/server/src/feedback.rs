@@ -2,7 +2,7 @@
 
 use axum::extract::{RawQuery, Request, State};
 use weir_api::{
-    Code, DEFAULT_COLLECTION, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport,
+    DEFAULT_COLLECTION, ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport,
 };
 use weir_store::{Feedback, NewFeedback};
 
@@ -76,7 +76,7 @@ fn check_chunk(chunk: u64, chunks: usize, document_id: &str) -> Result<(), Inval
         "there is no chunk {chunk} in document `{}`; it has {has}. Send a citation's `chunk`, or leave it out",
         document_id.escape_debug()
     );
-    Err(Invalid::at(Code::InvalidParameter, &["chunk"], message))
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["chunk"], message))
 }
 
 fn reply(collection: &str, feedback: Feedback) -> FeedbackReply {
@@ -131,13 +131,13 @@ fn parse_report(text: &str) -> Result<QueryReport, ApiError> {
             QueryReport::ALL.iter().map(|report| format!("`{}`", report.as_str())).collect();
         let message =
             format!("`report` is `{}`; it must be one of {}", text.escape_debug(), accepted.join(", "));
-        Invalid::at(Code::InvalidParameter, &["report"], message).into()
+        Invalid::at(ErrorCode::InvalidParameter, &["report"], message).into()
     })
 }
 
 fn parse_below(text: &str) -> Result<f64, ApiError> {
     text.parse().ok().filter(|below| (0.0..=1.0).contains(below)).ok_or_else(|| {
         let message = format!("`below` is `{}`; it must be a number from 0 to 1", text.escape_debug());
-        Invalid::at(Code::InvalidParameter, &["below"], message).into()
+        Invalid::at(ErrorCode::InvalidParameter, &["below"], message).into()
     })
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use weir_api::{Code, CollectionSettings, Document, IngestRequest, Invalid, Limits};
+use weir_api::{CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, Limits};
 use weir_policy::Caller;
 use weir_store::{DocumentError, Job, NewDocument, Submission};
 
@@ -134,7 +134,9 @@ fn all_refused(refused: Refused) -> ApiError {
     let mut all = refused.into_iter().map(|(_, invalid)| invalid);
     match all.next() {
         Some(first) => ApiError::from(first).with_others(all.take(100).collect()),
-        None => ApiError::new(Code::InvalidParameter, "`documents` is empty; send at least one document"),
+        None => {
+            ApiError::new(ErrorCode::InvalidParameter, "`documents` is empty; send at least one document")
+        }
     }
 }
 
@@ -148,5 +150,5 @@ fn check_backlog(gateway: &Gateway, collection: &Arc<OpenCollection>) -> Result<
          `limits.pending_operations_max` is {limit}",
         collection.name
     );
-    Err(ApiError::new(Code::Overloaded, message))
+    Err(ApiError::new(ErrorCode::Overloaded, message))
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/jobs` and `GET /v1/jobs/{id}`.
 
 use axum::extract::{RawQuery, State};
-use weir_api::{Code, JobDocumentError, JobReply, JobStatus, List};
+use weir_api::{ErrorCode, JobDocumentError, JobReply, JobStatus, List};
 use weir_store::Job;
 
 use super::Gateway;
@@ -18,7 +18,8 @@ pub(super) async fn get(
     Segments([id]): Segments<1>,
 ) -> Result<Json<JobReply>, ApiError> {
     let job = gateway.store.job(&caller, &id).await?;
-    let missing = || ApiError::new(Code::JobNotFound, format!("there is no job `{}`", id.escape_debug()));
+    let missing =
+        || ApiError::new(ErrorCode::JobNotFound, format!("there is no job `{}`", id.escape_debug()));
     job.map(|job| Json(reply(job))).ok_or_else(missing)
 }
 
@@ -43,8 +44,9 @@ pub(super) async fn list(
 /// A job as the API shows it.
 pub(super) fn reply(job: Job) -> JobReply {
     use weir_store::JobStatus as Stored;
-    let code_of =
-        |name: &str| weir_api::TABLE.iter().find(|row| row.name == name).map_or(Code::Internal, |r| r.code);
+    let code_of = |name: &str| {
+        weir_api::ERROR_TABLE.iter().find(|row| row.name == name).map_or(ErrorCode::Internal, |r| r.code)
+    };
     JobReply {
         job_id: job.id,
         status: match job.status {

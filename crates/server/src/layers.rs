@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use tracing::Instrument;
-use weir_api::Code;
+use weir_api::ErrorCode;
 use weir_policy::Caller;
 
 use super::Gateway;
@@ -122,7 +122,7 @@ fn stranger(gateway: &Gateway, request: &Request) -> Option<ApiError> {
         .filter_map(|(name, what)| Some((name?, what)))
         .find(|(name, _)| !is_known(name, &server.allowed_hosts))?;
     let message = format!("a call {what} `{}` is not allowed", name.escape_debug());
-    Some(ApiError::new(Code::HostNotAllowed, message))
+    Some(ApiError::new(ErrorCode::HostNotAllowed, message))
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.
@@ -164,7 +164,7 @@ async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<s
         Ok(response) => response,
         Err(_) => {
             let message = format!("there was no answer within {} ms", limit.as_millis());
-            ApiError::new(Code::DeadlineExceeded, message).into_response()
+            ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
         }
     }
 }

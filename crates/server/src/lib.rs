@@ -28,7 +28,7 @@ use axum::routing::{get, post};
 use axum::{Router, http};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
-use weir_api::Code;
+use weir_api::ErrorCode;
 use weir_store::Store;
 
 pub use door::{Door, HEAD_TIMEOUT};
@@ -113,7 +113,7 @@ impl Gateway {
         self.searches.clone().try_acquire_owned().map_err(|_| {
             let limit = self.config.limits.search_concurrency_max;
             let message = format!("{limit} searches run; that is the limit `limits.search_concurrency_max`");
-            ApiError::new(Code::Overloaded, message)
+            ApiError::new(ErrorCode::Overloaded, message)
         })
     }
 
@@ -136,7 +136,10 @@ impl Gateway {
         let most = self.config.limits.ingest_body_bytes_max;
         let bytes = announced.map_or(most, |bytes| usize::try_from(bytes).unwrap_or(most).min(most));
         self.ingest_kib.clone().try_acquire_many_owned(kib(bytes)).map_err(|_| {
-            ApiError::new(Code::Overloaded, "the bodies of other ingest requests take all memory for them")
+            ApiError::new(
+                ErrorCode::Overloaded,
+                "the bodies of other ingest requests take all memory for them",
+            )
         })
     }
 }
@@ -204,10 +207,10 @@ pub fn router(gateway: Gateway) -> Router {
 }
 
 async fn no_route(uri: http::Uri) -> ApiError {
-    ApiError::new(Code::RouteNotFound, format!("there is no route `{}`", uri.path().escape_debug()))
+    ApiError::new(ErrorCode::RouteNotFound, format!("there is no route `{}`", uri.path().escape_debug()))
 }
 
 async fn no_method(method: http::Method, uri: http::Uri) -> ApiError {
     let message = format!("`{}` does not take {method}", uri.path().escape_debug());
-    ApiError::new(Code::MethodNotAllowed, message)
+    ApiError::new(ErrorCode::MethodNotAllowed, message)
 }

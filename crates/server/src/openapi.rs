@@ -6,10 +6,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use weir_api::{
-    Code, CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
-    DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, FeedbackReply, FeedbackRequest,
-    HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply, OpenAiErrorBody, Problem,
-    QueryReply, ReadyReply, SearchAnswer, SearchRequest, TeiError,
+    CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
+    DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
+    FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
+    OpenAiErrorBody, Problem, QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest, TeiError,
 };
 
 use super::dialect::Dialect;
@@ -32,7 +32,7 @@ pub struct Route {
     /// The type of the reply.
     reply: Body,
     /// The codes that this route can answer beside those that all can.
-    pub codes: &'static [Code],
+    pub codes: &'static [ErrorCode],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,107 +49,115 @@ const fn schema<T: JsonSchema>() -> Body {
     Body::Schema(|generator| generator.subschema_for::<T>().to_value())
 }
 
-const SEARCH: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::InvalidQuery,
-    Code::InvalidFilter,
-    Code::InvalidCursor,
-    Code::CursorExpired,
-    Code::BatchTooLarge,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::CollectionNotFound,
-    Code::ModelNotFound,
-    Code::CollectionNotReady,
-    Code::Overloaded,
+const SEARCH: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::InvalidQuery,
+    ErrorCode::InvalidFilter,
+    ErrorCode::InvalidCursor,
+    ErrorCode::CursorExpired,
+    ErrorCode::BatchTooLarge,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::ModelNotFound,
+    ErrorCode::CollectionNotReady,
+    ErrorCode::Overloaded,
 ];
-const DOCUMENTS: &[Code] = &[
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::BatchTooLarge,
-    Code::InvalidFilter,
-    Code::InvalidCursor,
-    Code::CursorExpired,
-    Code::CollectionNotFound,
-    Code::CollectionNotReady,
-    Code::Overloaded,
-    Code::StoreUnavailable,
+const DOCUMENTS: &[ErrorCode] = &[
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::BatchTooLarge,
+    ErrorCode::InvalidFilter,
+    ErrorCode::InvalidCursor,
+    ErrorCode::CursorExpired,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::CollectionNotReady,
+    ErrorCode::Overloaded,
+    ErrorCode::StoreUnavailable,
 ];
-const DELETE_DOCUMENTS: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::InvalidFilter,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::CollectionNotFound,
-    Code::CollectionNotReady,
-    Code::Overloaded,
-    Code::InsufficientStorage,
-    Code::StoreUnavailable,
+const DELETE_DOCUMENTS: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::InvalidFilter,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::CollectionNotReady,
+    ErrorCode::Overloaded,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::StoreUnavailable,
 ];
-const EMBED: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::BatchTooLarge,
-    Code::EmptyInput,
-    Code::TokenInputUnsupported,
-    Code::ContextLengthExceeded,
-    Code::ModelNotFound,
-    Code::Overloaded,
+const EMBED: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::BatchTooLarge,
+    ErrorCode::EmptyInput,
+    ErrorCode::TokenInputUnsupported,
+    ErrorCode::ContextLengthExceeded,
+    ErrorCode::ModelNotFound,
+    ErrorCode::Overloaded,
 ];
-const INGEST: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::BatchTooLarge,
-    Code::Overloaded,
-    Code::InsufficientStorage,
-    Code::StoreUnavailable,
+const INGEST: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::BatchTooLarge,
+    ErrorCode::Overloaded,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::StoreUnavailable,
 ];
-const PUT_COLLECTION: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::ModelNotFound,
-    Code::CollectionConflict,
-    Code::InsufficientStorage,
-    Code::StoreUnavailable,
+const PUT_COLLECTION: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::ModelNotFound,
+    ErrorCode::CollectionConflict,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::StoreUnavailable,
 ];
-const ONE_COLLECTION: &[Code] = &[Code::CollectionNotFound];
-const ONE_DOCUMENT: &[Code] =
-    &[Code::InvalidUtf8, Code::CollectionNotFound, Code::DocumentNotFound, Code::StoreUnavailable];
+const ONE_COLLECTION: &[ErrorCode] = &[ErrorCode::CollectionNotFound];
+const ONE_DOCUMENT: &[ErrorCode] = &[
+    ErrorCode::InvalidUtf8,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::DocumentNotFound,
+    ErrorCode::StoreUnavailable,
+];
 
-const FEEDBACK: &[Code] = &[
-    Code::InvalidJson,
-    Code::InvalidUtf8,
-    Code::InvalidParameter,
-    Code::UnknownField,
-    Code::UnsupportedMediaType,
-    Code::PayloadTooLarge,
-    Code::CollectionNotFound,
-    Code::DocumentNotFound,
-    Code::InsufficientStorage,
-    Code::StoreUnavailable,
+const FEEDBACK: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidUtf8,
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::DocumentNotFound,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::StoreUnavailable,
 ];
 /// A list in a collection, asked for by query parameters.
-const PAGE_OF_COLLECTION: &[Code] =
-    &[Code::InvalidParameter, Code::UnknownField, Code::CollectionNotFound, Code::StoreUnavailable];
+const PAGE_OF_COLLECTION: &[ErrorCode] = &[
+    ErrorCode::InvalidParameter,
+    ErrorCode::UnknownField,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::StoreUnavailable,
+];
 
-const NO_MODEL: &[Code] = &[Code::ModelNotFound];
+const NO_MODEL: &[ErrorCode] = &[ErrorCode::ModelNotFound];
 
 /// Every documented route, in the order of [`super::router`].
 pub const ROUTES: &[Route] = &[
@@ -172,7 +180,7 @@ pub const ROUTES: &[Route] = &[
             "post",
             "/v1/search",
             "Search a collection, or ask several searches at once.",
-            schema::<SearchAnswer>(),
+            schema::<SearchOrBatchReply>(),
         )
     },
     Route {
@@ -248,11 +256,11 @@ pub const ROUTES: &[Route] = &[
             ("limit", "jobs on a page, 1 to 100 (20)"),
             ("cursor", "the page's start, from `next_cursor`"),
         ],
-        codes: &[Code::InvalidParameter, Code::UnknownField, Code::StoreUnavailable],
+        codes: &[ErrorCode::InvalidParameter, ErrorCode::UnknownField, ErrorCode::StoreUnavailable],
         ..route("get", "/v1/jobs", "All jobs, newest first.", schema::<List<JobReply>>())
     },
     Route {
-        codes: &[Code::JobNotFound, Code::StoreUnavailable],
+        codes: &[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable],
         ..route("get", "/v1/jobs/{id}", "One job.", schema::<JobReply>())
     },
     route("get", "/v1/collections", "All collections, by name.", schema::<List<CollectionReply>>()),
@@ -414,7 +422,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     responses.insert(route.status.to_string(), reply(route, generator));
     let dialect = Dialect::of(route.path);
     let reference = format!("#/components/responses/{}", error_name(dialect));
-    for code in route.codes.iter().chain(&[Code::Internal, Code::DeadlineExceeded]) {
+    for code in route.codes.iter().chain(&[ErrorCode::Internal, ErrorCode::DeadlineExceeded]) {
         let row = code.row();
         let entry = responses
             .entry(dialect.status(row.code).as_str().to_owned())

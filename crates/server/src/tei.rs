@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use weir_api::{
-    Code, Count, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
+    Count, EmbedRequest, ErrorCode, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
 };
 
 use super::Gateway;
@@ -64,7 +64,7 @@ fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), I
     if normalize == Some(false) && model.is_normalised() {
         let message =
             format!("`normalize` is false, and model `{}` makes embeddings of length one only", model.id);
-        return Err(Invalid::at(Code::InvalidParameter, &["normalize"], message));
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["normalize"], message));
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ fn health_of(has_model: bool) -> Response {
 }
 
 fn no_default_model() -> ApiError {
-    ApiError::new(Code::ModelNotFound, "no model is configured")
+    ApiError::new(ErrorCode::ModelNotFound, "no model is configured")
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ fn a_filter_that_is_no_json_is_told_before_anything_is_sent() {
 #[test]
 fn a_refusal_is_shown_with_its_remedy() {
     let problem =
-        weir_api::Problem::new(weir_api::Code::CollectionNotFound, "there is no collection `x`", None);
+        weir_api::Problem::new(weir_api::ErrorCode::CollectionNotFound, "there is no collection `x`", None);
     let gateway = Script::serve(vec![Answer::json(404, &serde_json::to_string(&problem).unwrap())]);
     let seen = Weir::new().run(&["search", "a", "--collection", "x", "--url", &gateway.url]);
     assert_eq!(seen.code, 1);
@@ -268,7 +268,7 @@ fn good_documents_go_in_and_bad_ones_are_named() {
 #[test]
 fn a_busy_gateway_is_asked_again_after_the_time_it_names() {
     let folder = folder_with(&[("a.txt", "alpha")]);
-    let busy = weir_api::Problem::new(weir_api::Code::Overloaded, "the queue is full", None);
+    let busy = weir_api::Problem::new(weir_api::ErrorCode::Overloaded, "the queue is full", None);
     let gateway = Script::serve(vec![
         Answer::json(503, &serde_json::to_string(&busy).unwrap()).retry_after(1),
         Answer::json(202, &job("job_1", "pending", 1, "[]")),
@@ -294,7 +294,8 @@ fn an_ingest_counts_what_it_sent_and_nothing_else() {
 #[test]
 fn a_batch_that_is_too_large_is_cut_and_the_document_that_is_too_large_is_named() {
     let folder = folder_with(&[("in/a.txt", "alpha"), ("in/b.txt", "beta")]);
-    let large = weir_api::Problem::new(weir_api::Code::PayloadTooLarge, "the body has too many bytes", None);
+    let large =
+        weir_api::Problem::new(weir_api::ErrorCode::PayloadTooLarge, "the body has too many bytes", None);
     let large = || Answer::json(413, &serde_json::to_string(&large).unwrap());
     let gateway = Script::serve(vec![
         large(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Code, Invalid};
+use crate::{ErrorCode, Invalid};
 
 /// Which legs rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +83,7 @@ impl Fusion {
         match self.k {
             Some(k) if !(k.is_finite() && k > 0.0) => {
                 let message = format!("fusion.k is {k}; it must be a number above 0");
-                Err(Invalid::at(Code::InvalidParameter, &["fusion", "k"], message))
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "k"], message))
             }
             Some(_) | None => Ok(()),
         }
@@ -95,12 +95,12 @@ impl FusionWeights {
         for (name, weight) in [("lexical", self.lexical), ("dense", self.dense)] {
             if !(weight.is_finite() && weight >= 0.0) {
                 let message = format!("the weight `{name}` is {weight}; it must be a number of 0 or more");
-                return Err(Invalid::at(Code::InvalidParameter, &["fusion", "weights", name], message));
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "weights", name], message));
             }
         }
         if self.lexical + self.dense == 0.0 {
             let message = "both weights are 0; at least one must be above 0";
-            return Err(Invalid::at(Code::InvalidParameter, &["fusion", "weights"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "weights"], message));
         }
         Ok(())
     }

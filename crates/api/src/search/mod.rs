@@ -6,16 +6,16 @@ mod reply;
 mod rerank;
 
 pub use fusion::{Fusion, FusionMethod, FusionWeights, Mode};
-pub use parts::{Facet, GroupBy, Json, Order, Sort};
+pub use parts::{Facet, GroupBy, Order, RawJson, Sort};
 pub use reply::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain,
-    ExplainFusion, ExplainRerank, Explanation, FacetCount, FusedPlace, LegCounts, LegPlace, Ranks, Scores,
-    SearchAnswer, SearchReply, SearchResult, Snippet, TermShare, Timings, Total, TotalRelation, WhyNot,
-    WhyNotStage,
+    ExplainFusion, ExplainRerank, Explanation, FacetCount, FusedPosition, Ranks, RetrieverCounts,
+    RetrieverPosition, Scores, SearchOrBatchReply, SearchReply, SearchResult, Snippet, TermScore, Timings,
+    Total, TotalRelation, WhyNot, WhyNotStage,
 };
 pub use rerank::{
     DEFAULT_LATE_INTERACTION_TOP_N, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, RERANK_TOP_N_MAX, Rerank,
-    RerankBy,
+    RerankOptions,
 };
 
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
 use crate::object::optional;
-use crate::{Code, Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, Invalid, Limits};
+use crate::{Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, ErrorCode, Invalid, Limits};
 use parts::at_most;
 
 /// Values of a facet when the request doesn't say.
@@ -85,7 +85,7 @@ pub struct SearchRequest {
     /// Which documents may be found: conditions on metadata, in either form of the filter language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub filter: Option<Json>,
+    pub filter: Option<RawJson>,
     /// Metadata fields whose values are counted among the matches.
     #[serde(
         default,
@@ -136,7 +136,7 @@ pub struct SearchRequest {
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
-    pub queries: Option<Vec<Json>>,
+    pub queries: Option<Vec<RawJson>>,
 }
 
 impl SearchRequest {
@@ -169,21 +169,21 @@ impl SearchRequest {
     ///
     /// # Errors
     /// No query, too many, or anything beside them.
-    pub fn check_batch(&self, queries: &[Json], limits: &Limits) -> Result<(), Invalid> {
+    pub fn check_batch(&self, queries: &[RawJson], limits: &Limits) -> Result<(), Invalid> {
         let at = |code, message: String| Err(Invalid::at(code, &["queries"], message));
         if *self != SearchRequest::default() {
             let message = "`queries` stands alone; put the other fields into each of the queries";
-            return at(Code::InvalidParameter, message.to_owned());
+            return at(ErrorCode::InvalidParameter, message.to_owned());
         }
         let (count, most) = (queries.len(), limits.queries_per_request_max);
         if count == 0 {
-            return at(Code::InvalidParameter, "`queries` is empty; send at least one".to_owned());
+            return at(ErrorCode::InvalidParameter, "`queries` is empty; send at least one".to_owned());
         }
         if count > most {
             let message = format!(
                 "`queries` has {count} of them; the limit `limits.queries_per_request_max` is {most}"
             );
-            return at(Code::BatchTooLarge, message);
+            return at(ErrorCode::BatchTooLarge, message);
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl SearchRequest {
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         if self.queries.is_some() {
             let message = "`queries` within `queries`; send them one after the other";
-            return Err(Invalid::at(Code::InvalidParameter, &["queries"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["queries"], message));
         }
         self.check_what(limits)?;
         self.check_vector()?;
@@ -234,14 +234,14 @@ impl SearchRequest {
             "the page ends at result {end}; the limit `limits.page_depth_max` is {most}. Narrow the search by a filter, or \
              sort by a field and filter for what comes after the last value"
         );
-        Err(Invalid::at(Code::InvalidParameter, &[param], message))
+        Err(Invalid::at(ErrorCode::InvalidParameter, &[param], message))
     }
 
     fn check_what(&self, limits: &Limits) -> Result<(), Invalid> {
         match &self.query {
             Some(query) if query.trim().is_empty() => {
                 let message = "the query is empty; send at least one word, or leave it out to list what a filter lets through";
-                Err(Invalid::at(Code::InvalidParameter, &["query"], message))
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
             }
             Some(query) => {
                 check_bytes(&["query"], "the query", query.len(), limits.query_bytes_max, "query_bytes_max")
@@ -250,7 +250,7 @@ impl SearchRequest {
             None => {
                 let message =
                     "there is nothing to search by; send `query`, `vector`, `filter`, `sort` or `facets`";
-                Err(Invalid::at(Code::InvalidParameter, &["query"], message))
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
             }
         }?;
         let filter_bytes = self.filter.as_ref().map_or(0, |filter| filter.text().len());
@@ -263,7 +263,7 @@ impl SearchRequest {
 
     fn check_vector(&self) -> Result<(), Invalid> {
         let Some(vector) = &self.vector else { return Ok(()) };
-        let refuse = |message: String| Err(Invalid::at(Code::InvalidParameter, &["vector"], message));
+        let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["vector"], message));
         if let Some(place) = vector.iter().position(|value| !value.is_finite()) {
             return refuse(format!("value {place} of `vector` is too large for a 32-bit float"));
         }
@@ -293,7 +293,7 @@ impl SearchRequest {
                 .map_err(|invalid| invalid.in_item("facets", index))?;
             if facets[..index].iter().any(|before| before.field == facet.field) {
                 let message = format!("the field `{}` stands there twice", facet.field.escape_debug());
-                return Err(Invalid::at_item(Code::InvalidParameter, "facets", index, message));
+                return Err(Invalid::at_item(ErrorCode::InvalidParameter, "facets", index, message));
             }
         }
         Ok(())
@@ -304,7 +304,7 @@ impl SearchRequest {
             && !(0.0..=1.0).contains(&diversity)
         {
             let message = format!("diversity is {diversity}; it must be from 0 to 1");
-            return Err(Invalid::at(Code::InvalidParameter, &["diversity"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["diversity"], message));
         }
         if let Some(context) = self.context {
             let most = limits.context_chunks_max;
@@ -323,7 +323,7 @@ fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
     match min_relevance {
         Some(least) if !(0.0..=1.0).contains(&least) => {
             let message = format!("min_relevance is {least}; it must be a number from 0 to 1");
-            Err(Invalid::at(Code::InvalidParameter, &["min_relevance"], message))
+            Err(Invalid::at(ErrorCode::InvalidParameter, &["min_relevance"], message))
         }
         Some(_) | None => Ok(()),
     }
@@ -345,7 +345,7 @@ fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<
         return Ok(());
     }
     let message = format!("`{field}` names {count} fields; the limit `limits.{setting}` is {most}");
-    Err(Invalid::at(Code::BatchTooLarge, &[field], message))
+    Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message))
 }
 
 #[cfg(test)]
@@ -451,7 +451,7 @@ mod tests {
             let read = crate::parse::<SearchRequest>(body.as_bytes());
             let refused = read.and_then(|request| request.check(&Limits::default())).unwrap_err();
             let place = format!("{}: {}", refused.pointer.unwrap_or_default(), refused.message);
-            assert_eq!((refused.code, place.as_str()), (Code::InvalidParameter, expected), "{body}");
+            assert_eq!((refused.code, place.as_str()), (ErrorCode::InvalidParameter, expected), "{body}");
         };
         let top_k = "it must be from 1 to 1000 (the limit `limits.top_k_max`)";
         check(r#""top_k":0"#, &format!("#/top_k: top_k is 0; {top_k}"));

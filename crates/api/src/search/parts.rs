@@ -58,23 +58,23 @@ pub enum Order {
 /// JSON that is kept as it was written, to be read later by who knows its form.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Json(Box<RawValue>);
+pub struct RawJson(Box<RawValue>);
 
-impl Json {
+impl RawJson {
     /// The JSON text of `value`.
     ///
     /// # Errors
     /// When it can't be written as JSON.
-    pub fn of(value: &impl Serialize) -> Result<Json, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Json)
+    pub fn of(value: &impl Serialize) -> Result<RawJson, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(RawJson)
     }
 
     /// JSON from its text, kept as it is.
     ///
     /// # Errors
     /// When the text is not JSON.
-    pub fn from_text(text: String) -> Result<Json, serde_json::Error> {
-        RawValue::from_string(text).map(Json)
+    pub fn from_text(text: String) -> Result<RawJson, serde_json::Error> {
+        RawValue::from_string(text).map(RawJson)
     }
 
     /// The text.
@@ -83,8 +83,8 @@ impl Json {
     }
 }
 
-impl PartialEq for Json {
-    fn eq(&self, other: &Json) -> bool {
+impl PartialEq for RawJson {
+    fn eq(&self, other: &RawJson) -> bool {
         self.text() == other.text()
     }
 }

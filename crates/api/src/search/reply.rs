@@ -11,7 +11,7 @@ use crate::{Metadata, Problem};
 /// The reply: of one search, or of `queries`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum SearchAnswer {
+pub enum SearchOrBatchReply {
     /// Of one search.
     One(Box<SearchReply>),
     /// Of `queries`.
@@ -157,7 +157,7 @@ impl DegradedReason {
     ];
 
     /// Whether the search went on by words alone.
-    pub fn is_of_embedding(self) -> bool {
+    pub fn is_lexical_only(self) -> bool {
         matches!(
             self,
             DegradedReason::EmbeddingOverloaded
@@ -203,7 +203,7 @@ pub struct Explain {
     /// The share that they let through, 0..1; null without any.
     pub selectivity: Option<f64>,
     /// Candidates that each leg handed on.
-    pub candidates: LegCounts,
+    pub candidates: RetrieverCounts,
     /// The last operation that the search saw.
     pub reached: u64,
 }
@@ -244,7 +244,7 @@ pub enum EmbeddingSource {
 
 /// A number for each leg.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LegCounts {
+pub struct RetrieverCounts {
     /// Of the lexical leg.
     pub lexical: u64,
     /// Of the dense leg.
@@ -259,9 +259,9 @@ pub struct WhyNot {
     /// The stage at which it fell out.
     pub stage: WhyNotStage,
     /// Its place in the lexical ranking, as far as that was followed.
-    pub lexical: Option<LegPlace>,
+    pub lexical: Option<RetrieverPosition>,
     /// Its place in the dense ranking, as far as that was followed.
-    pub dense: Option<LegPlace>,
+    pub dense: Option<RetrieverPosition>,
     /// Its place among the candidates, from 1.
     pub rank: Option<u32>,
     /// All that in a sentence, and what to do.
@@ -290,7 +290,7 @@ pub enum WhyNotStage {
 
 /// A place in one leg's ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LegPlace {
+pub struct RetrieverPosition {
     /// From 1.
     pub rank: u32,
     /// The leg's own score.
@@ -408,19 +408,19 @@ pub struct Snippet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The query's terms in the chunk or the title.
-    pub terms: Vec<TermShare>,
+    pub terms: Vec<TermScore>,
     /// What the lexical leg gave to `score`.
     pub lexical: f32,
     /// What the dense leg gave to `score`.
     pub dense: f32,
     /// Where it stood before reranking and late interaction, which both legs' shares are of; absent without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fused: Option<FusedPlace>,
+    pub fused: Option<FusedPosition>,
 }
 
 /// A place in the order before reranking and late interaction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FusedPlace {
+pub struct FusedPosition {
     /// From 1.
     pub rank: u64,
     /// The score there.
@@ -429,7 +429,7 @@ pub struct FusedPlace {
 
 /// What one term gave to a chunk's BM25 score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TermShare {
+pub struct TermScore {
     /// The term, after analysis.
     pub term: String,
     /// Chunks of the collection that hold it.

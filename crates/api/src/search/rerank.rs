@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Code, Count, Invalid};
+use crate::{Count, ErrorCode, Invalid};
 
 /// Results that one search has scored once more, at most: by a reranker, or by late interaction.
 pub const RERANK_TOP_N_MAX: u64 = 100;
@@ -23,13 +23,13 @@ pub enum Rerank {
     /// It doesn't, whatever the gateway's setting says.
     Off,
     /// It does.
-    By(RerankBy),
+    With(RerankOptions),
 }
 
 /// The reranker, and how many results it orders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RerankBy {
+pub struct RerankOptions {
     /// The id or an alias of a model that reranks; the gateway's setting when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -53,7 +53,7 @@ impl Rerank {
     pub(super) fn check(&self) -> Result<(), Invalid> {
         match self {
             Rerank::Off => Ok(()),
-            Rerank::By(by) => check_top_n("rerank", by.top_n),
+            Rerank::With(by) => check_top_n("rerank", by.top_n),
         }
     }
 }
@@ -74,7 +74,7 @@ impl LateInteraction {
             let message = format!(
                 "late_interaction.weight is {weight}; it must be above 0 and at most {most}: more of it makes rankings worse"
             );
-            return Err(Invalid::at(Code::InvalidParameter, &["late_interaction", "weight"], message));
+            return Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction", "weight"], message));
         }
         check_top_n("late_interaction", self.top_n)
     }
@@ -91,7 +91,7 @@ impl From<&str> for Rerank {
     fn from(text: &str) -> Rerank {
         match text {
             NONE => Rerank::Off,
-            model => Rerank::By(RerankBy { model: Some(model.to_owned()), top_n: None }),
+            model => Rerank::With(RerankOptions { model: Some(model.to_owned()), top_n: None }),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Serialize for Rerank {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Rerank::Off => serializer.serialize_str(NONE),
-            Rerank::By(by) => by.serialize(serializer),
+            Rerank::With(by) => by.serialize(serializer),
         }
     }
 }
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for RerankVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Rerank, A::Error> {
-        RerankBy::deserialize(MapAccessDeserializer::new(map)).map(Rerank::By)
+        RerankOptions::deserialize(MapAccessDeserializer::new(map)).map(Rerank::With)
     }
 }
 
@@ -135,7 +135,7 @@ impl JsonSchema for Rerank {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let object = generator.subschema_for::<RerankBy>();
+        let object = generator.subschema_for::<RerankOptions>();
         let about = "The name of a model that reranks, or `none`.";
         schemars::json_schema!({"oneOf": [{"type": "string", "description": about}, object]})
     }

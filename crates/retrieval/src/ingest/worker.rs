@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_api::Code;
+use weir_api::ErrorCode;
 use weir_index::{Change, IndexedDocument};
 use weir_store::{DocumentError, Operation, StoredDocument};
 
@@ -147,7 +147,7 @@ async fn prepare_apart(
 
 fn refused(document_id: String, error: &InferenceError) -> DocumentError {
     let is_upstream = matches!(error, InferenceError::Upstream(_));
-    let code = if is_upstream { Code::UpstreamError } else { Code::Internal };
+    let code = if is_upstream { ErrorCode::UpstreamError } else { ErrorCode::Internal };
     let message = format!("{error}. The document is stored and not searchable; change it, or send it again.");
     DocumentError { document_id, code: code.as_str().to_owned(), message }
 }

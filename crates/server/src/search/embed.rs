@@ -1,7 +1,7 @@
 //! The query's embedding, or the decision to do without.
 
 use tokio::time::{Instant, timeout_at};
-use weir_api::{Code, DegradedReason, EmbeddingSource, Mode};
+use weir_api::{DegradedReason, EmbeddingSource, ErrorCode, Mode};
 
 use super::super::Gateway;
 use super::super::error::ApiError;
@@ -55,7 +55,7 @@ pub(super) async fn embed(
     if let Some(reason) = plan
         .page
         .as_ref()
-        .and_then(|page| page.degraded.iter().copied().find(|reason| reason.is_of_embedding()))
+        .and_then(|page| page.degraded.iter().copied().find(|reason| reason.is_lexical_only()))
     {
         return Ok(Embedding::degraded(reason));
     }
@@ -72,7 +72,7 @@ pub(super) async fn embed(
         }
         Some(error) if mode == Mode::Dense => Err(error.into()),
         None if mode == Mode::Dense => {
-            Err(ApiError::new(Code::DeadlineExceeded, "the query's embedding was not ready in time"))
+            Err(ApiError::new(ErrorCode::DeadlineExceeded, "the query's embedding was not ready in time"))
         }
         Some(error) => Ok(Embedding::degraded(reason(Part::Embedding, Some(&error)))),
         None => Ok(Embedding::degraded(reason(Part::Embedding, None))),

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use weir_api::{
-    BatchItem, BatchReply, Code, Count, DegradedReason, Json as RawJson, Mode, SearchAnswer, SearchReply,
+    BatchItem, BatchReply, Count, DegradedReason, ErrorCode, Mode, RawJson, SearchOrBatchReply, SearchReply,
     SearchRequest, Timings,
 };
 use weir_index::IndexError;
@@ -57,7 +57,7 @@ pub(super) async fn search(
     State(gateway): State<Gateway>,
     CallerOf(caller): CallerOf,
     request: Request,
-) -> Result<Json<SearchAnswer>, ApiError> {
+) -> Result<Json<SearchOrBatchReply>, ApiError> {
     gateway.check_turns()?;
     let caching = body::caching(request.headers());
     let id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
@@ -67,11 +67,11 @@ pub(super) async fn search(
     drop(bytes);
     let call = Call { gateway, caller, caching, started };
     let Some(queries) = request.queries.take() else {
-        return Ok(Json(SearchAnswer::One(Box::new(call.one(request, started).await?))));
+        return Ok(Json(SearchOrBatchReply::One(Box::new(call.one(request, started).await?))));
     };
     request.check_batch(&queries, &call.gateway.config.request_limits())?;
     let replies = all(Arc::new(call), queries, id).await;
-    Ok(Json(SearchAnswer::Batch(BatchReply { replies, took_ms: ms(started.elapsed()) })))
+    Ok(Json(SearchOrBatchReply::Batch(BatchReply { replies, took_ms: ms(started.elapsed()) })))
 }
 
 /// The reply to each of `queries`, or why there is none. Each is a task of its own, because one that computes holds up its task; they end
@@ -204,7 +204,7 @@ impl Call {
             .ok_or_else(|| ApiError::no_collection(request.collection()))?;
         if collection.is_rebuilding() {
             let message = format!("the index of collection `{}` is being rebuilt", collection.name);
-            return Err(ApiError::new(Code::CollectionNotReady, message));
+            return Err(ApiError::new(ErrorCode::CollectionNotReady, message));
         }
         let bytes = request.query.as_ref().map_or(0, String::len)
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use weir_api::{
-    Code, Count, DEFAULT_FACET_VALUES, FusionMethod, GroupBy, Invalid, Json, Mode, Order, SearchRequest,
+    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, RawJson,
+    SearchRequest,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
@@ -120,7 +121,7 @@ pub(super) fn size(number: u64) -> usize {
 fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
     let is_sorted = request.sort.as_ref().is_some_and(|sort| !sort.is_empty());
     let is_listing = request.query.is_none() && request.vector.is_none();
-    let refuse = |field, message| Err(Invalid::at(Code::InvalidParameter, &[field], message));
+    let refuse = |field, message| Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message));
     if is_sorted && request.diversity.is_some_and(|diversity| diversity > 0.0) {
         return refuse(
             "diversity",
@@ -161,7 +162,7 @@ fn facets(facets: &[weir_api::Facet]) -> Vec<Facet> {
 fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) -> Result<Query, Invalid> {
     if request.strict == Some(true) {
         return query::parse(text)
-            .map_err(|error| Invalid::at(Code::InvalidQuery, &["query"], error.to_string()));
+            .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()));
     }
     Ok(collection.read_query(text))
 }
@@ -181,15 +182,15 @@ pub(in super::super) fn needs_embedding(gateway: &Gateway, caller: &Caller, body
 }
 
 /// Reads a filter in either form.
-pub(in super::super) fn read_filter(filter: &Json) -> Result<Filter, Invalid> {
+pub(in super::super) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
     Filter::from_json(filter.text()).map_err(|error: FilterError| {
-        Invalid::at_pointer(Code::InvalidFilter, "filter", &error.pointer, error.to_string())
+        Invalid::at_pointer(ErrorCode::InvalidFilter, "filter", &error.pointer, error.to_string())
     })
 }
 
 /// A vector of the request as the collection's own embeddings are.
 fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, Invalid> {
-    let refuse = |message: String| Err(Invalid::at(Code::InvalidParameter, &["vector"], message));
+    let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["vector"], message));
     let Some(model) = collection.model() else {
         let message = format!("collection `{}` has no embeddings; search it by words", collection.name);
         return refuse(message);
@@ -225,7 +226,7 @@ fn legs(
     has_vector: bool,
     has_text: bool,
 ) -> Result<Option<Mode>, Invalid> {
-    let refuse = |path, message: String| Err(Invalid::at(Code::InvalidParameter, &[path], message));
+    let refuse = |path, message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &[path], message));
     let is_text_only = collection.model().is_none();
     if is_text_only && let Some(mode @ (Mode::Hybrid | Mode::Dense)) = request.mode {
         let message = format!(
@@ -267,7 +268,7 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<Fusion, Inva
         }
         FusionMethod::Convex if said.k.is_some() => {
             let message = "`k` is the constant of `rrf`, and the method is `convex`; leave out `k`, or send `rrf` as `method`";
-            Err(Invalid::at(Code::InvalidParameter, &["fusion", "k"], message))
+            Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "k"], message))
         }
         FusionMethod::Convex => Ok(Fusion::Convex { lexical, dense }),
     }

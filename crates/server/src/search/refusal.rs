@@ -1,6 +1,6 @@
 //! What the index refuses, said of the request that asked for it.
 
-use weir_api::{Code, GroupBy, Invalid, SearchRequest};
+use weir_api::{ErrorCode, GroupBy, Invalid, SearchRequest};
 use weir_index::IndexError;
 use weir_index::filter::Filter;
 
@@ -11,19 +11,25 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
     let message = error.to_string();
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
-        IndexError::Closed => ApiError::new(Code::Overloaded, "the collection is closing"),
-        IndexError::SnapshotGone { .. } => refuse(Code::CursorExpired, "cursor"),
+        IndexError::Closed => ApiError::new(ErrorCode::Overloaded, "the collection is closing"),
+        IndexError::SnapshotGone { .. } => refuse(ErrorCode::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),
-            Place::At(path) => refuse(Code::UnknownField, path),
-            Place::In(list, index) => Invalid::whole(Code::UnknownField, message).in_item(list, index).into(),
+            Place::At(path) => refuse(ErrorCode::UnknownField, path),
+            Place::In(list, index) => {
+                Invalid::whole(ErrorCode::UnknownField, message).in_item(list, index).into()
+            }
         },
         IndexError::EmbeddingLength { .. } | IndexError::EmbeddingNotFinite => {
-            refuse(Code::InvalidParameter, "vector")
+            refuse(ErrorCode::InvalidParameter, "vector")
         }
-        IndexError::TextOnly | IndexError::EmbeddingMissing { .. } => refuse(Code::InvalidParameter, "mode"),
-        IndexError::FusionSetting { name: "diversity", .. } => refuse(Code::InvalidParameter, "diversity"),
-        IndexError::FusionSetting { .. } => refuse(Code::InvalidParameter, "fusion"),
+        IndexError::TextOnly | IndexError::EmbeddingMissing { .. } => {
+            refuse(ErrorCode::InvalidParameter, "mode")
+        }
+        IndexError::FusionSetting { name: "diversity", .. } => {
+            refuse(ErrorCode::InvalidParameter, "diversity")
+        }
+        IndexError::FusionSetting { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
         IndexError::AheadOfStore { .. }
         | IndexError::Backwards { .. }
         | IndexError::Locked { .. }
@@ -38,7 +44,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
 
 /// The refusal of a field that a filter names at `pointer`, a JSON pointer from there.
 pub(in super::super) fn unknown_in_filter(pointer: &str, message: &str) -> Invalid {
-    Invalid::at_pointer(Code::UnknownField, "filter", pointer, message)
+    Invalid::at_pointer(ErrorCode::UnknownField, "filter", pointer, message)
 }
 
 enum Place {

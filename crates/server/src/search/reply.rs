@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
     Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain, ExplainFusion,
-    ExplainRerank, Explanation, FacetCount, FusedPlace, FusionMethod, FusionWeights, LegCounts, LegPlace,
-    Metadata, Mode, Ranks, Scores, SearchReply, SearchResult, Snippet, TermShare, Timings, Total,
-    TotalRelation, WhyNot, WhyNotStage,
+    ExplainRerank, Explanation, FacetCount, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode,
+    Ranks, RetrieverCounts, RetrieverPosition, Scores, SearchReply, SearchResult, Snippet, TermScore,
+    Timings, Total, TotalRelation, WhyNot, WhyNotStage,
 };
 use weir_index::filter::{Number, Value};
 use weir_index::{Fusion, LegRank, Stage};
@@ -145,7 +145,7 @@ impl Marker {
 
 fn result(ranked: Ranked, extras: &Extras) -> Result<SearchResult, ApiError> {
     let Ranked { hit, fused_score, rerank_score, late_interaction } = ranked;
-    let fused = FusedPlace { rank: hit.place as u64 + 1, score: fused_score };
+    let fused = FusedPosition { rank: hit.place as u64 + 1, score: fused_score };
     let fused = (hit.place < extras.head).then_some(fused);
     let metadata = Metadata::from_json(hit.metadata).map_err(|error| ApiError::internal(&error))?;
     let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
@@ -187,7 +187,7 @@ fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
 }
 
 fn explanation(explanation: weir_index::Explanation) -> Explanation {
-    let term = |share: weir_index::TermShare| TermShare {
+    let term = |share: weir_index::TermShare| TermScore {
         term: share.term,
         chunks: share.chunks,
         frequency: share.frequency,
@@ -225,7 +225,7 @@ fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
         chunks,
         selected_chunks: found.selected,
         selectivity: found.selected.map(|selected| selected as f64 / chunks.max(1) as f64),
-        candidates: LegCounts {
+        candidates: RetrieverCounts {
             lexical: found.lexical.documents as u64,
             dense: found.dense.documents as u64,
         },
@@ -252,7 +252,7 @@ fn why_not(
     plan: &Plan,
     mode: Option<Mode>,
 ) -> WhyNot {
-    let place = |leg: LegRank| LegPlace { rank: leg.rank, score: leg.score };
+    let place = |leg: LegRank| RetrieverPosition { rank: leg.rank, score: leg.score };
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
     let collection = &plan.collection.name;
     let top_k = plan.request.top_k();
@@ -303,7 +303,11 @@ fn why_not(
 }
 
 /// Where the legs that ranked have it.
-fn places(mode: Option<Mode>, lexical: Option<LegPlace>, dense: Option<LegPlace>) -> String {
+fn places(
+    mode: Option<Mode>,
+    lexical: Option<RetrieverPosition>,
+    dense: Option<RetrieverPosition>,
+) -> String {
     match (mode, lexical, dense) {
         (None, ..) => "nothing was ranked".to_owned(),
         (Some(Mode::Hybrid), Some(lexical), Some(dense)) => {
@@ -323,7 +327,7 @@ fn places(mode: Option<Mode>, lexical: Option<LegPlace>, dense: Option<LegPlace>
 }
 
 /// What brings a document among the candidates, by the legs that ranked.
-fn towards_the_candidates(mode: Option<Mode>, lexical: Option<LegPlace>) -> &'static str {
+fn towards_the_candidates(mode: Option<Mode>, lexical: Option<RetrieverPosition>) -> &'static str {
     match (mode, lexical) {
         (Some(Mode::Lexical), None) => "use words that it holds",
         // one ranking alone goes on page by page

@@ -87,7 +87,7 @@ impl Ranked {
 impl Page {
     /// Takes the order that an earlier page found.
     fn go_on(&mut self, mut first: Vec<Ranked>, cursor: &super::super::cursor::Cursor, plan: &Plan) {
-        self.degraded = cursor.degraded.iter().copied().filter(|reason| !reason.is_of_embedding()).collect();
+        self.degraded = cursor.degraded.iter().copied().filter(|reason| !reason.is_lexical_only()).collect();
         if cursor.order.is_empty() {
             // nothing could be scored
             let end = plan.offset.saturating_add(plan.limit);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_api::{Code, Count, Invalid, Rerank, RerankBy, SearchRequest};
+use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest};
 
 use super::super::Gateway;
 use super::super::error::{ApiError, no_reranker};
@@ -60,7 +60,7 @@ impl Rescoring {
 
 /// Refuses to score by a query that isn't there, or where something else decides the order.
 fn check(field: &str, request: &SearchRequest, has_text: bool) -> Result<(), Invalid> {
-    let refuse = |message: String| Err(Invalid::at(Code::InvalidParameter, &[field], message));
+    let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message));
     if request.sort.as_ref().is_some_and(|sort| !sort.is_empty()) {
         return refuse(format!("`sort` decides the order of the results; leave out `{field}` or `sort`"));
     }
@@ -80,17 +80,17 @@ fn reranking(
     let settings = &gateway.config.search;
     let by = match &request.rerank {
         Some(Rerank::Off) => return Ok(None),
-        Some(Rerank::By(by)) => by.clone(),
+        Some(Rerank::With(by)) => by.clone(),
         // a setting for all searches means those that it fits
         None if settings.rerank.is_empty() || check("rerank", request, has_text).is_err() => return Ok(None),
-        None => RerankBy::default(),
+        None => RerankOptions::default(),
     };
     check("rerank", request, has_text)?;
     let name = by.model.as_ref().unwrap_or(&settings.rerank);
     if name.is_empty() {
         let message =
             "`rerank` names no model, and the setting `search.rerank` is empty; name one, or `none`";
-        return Err(Invalid::at(Code::InvalidParameter, &["rerank"], message).into());
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["rerank"], message).into());
     }
     let model = gateway.models.reranker(name);
     let model = model.ok_or_else(|| no_reranker(&gateway.models, name, "rerank"))?.clone();
@@ -104,7 +104,8 @@ fn likeness(
 ) -> Result<Option<Likeness>, Invalid> {
     let Some(asked) = request.late_interaction else { return Ok(None) };
     check("late_interaction", request, has_text)?;
-    let refuse = |message: String| Err(Invalid::at(Code::InvalidParameter, &["late_interaction"], message));
+    let refuse =
+        |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction"], message));
     let Some(model) = collection.model() else {
         let message =
             format!("collection `{}` has no embeddings, which `late_interaction` compares", collection.name);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
-use weir_api::{Code, Problem};
+use weir_api::{ErrorCode, Problem};
 
 use super::interrupt;
 use weir_config::is_on_this_machine;
@@ -39,7 +39,7 @@ pub enum ClientError {
     #[error("{message}")]
     Refused {
         /// The row of the error table.
-        code: Code,
+        code: ErrorCode,
         /// What happened.
         message: String,
     },
@@ -63,7 +63,7 @@ impl ClientError {
                 "start the gateway with `weir serve`, or say where it is with --url or WEIR_URL".to_owned(),
             ),
             // These messages say all there is to say.
-            ClientError::Refused { code: Code::InvalidParameter | Code::UnknownField, .. } => None,
+            ClientError::Refused { code: ErrorCode::InvalidParameter | ErrorCode::UnknownField, .. } => None,
             ClientError::Refused { code, .. } => Some(code.row().remedy.to_owned()),
             ClientError::NotAGateway { .. } => {
                 Some("check the address: --url, WEIR_URL or client.url".to_owned())

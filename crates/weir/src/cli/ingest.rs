@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use weir_api::{Code, Document, IngestRequest, JobReply, JobStatus};
+use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
 
 use super::arguments::IngestArguments;
 use super::client::{Client, ClientError, Patience};
@@ -192,7 +192,10 @@ impl<'a> Ingest<'a> {
                     self.on_the_way.push_back(Sent { job_id: job.job_id, documents, file_bytes });
                     self.finish_until(BATCHES_ON_THE_WAY_MAX - 1)?;
                 }
-                Err(ClientError::Refused { code: Code::PayloadTooLarge | Code::BatchTooLarge, message }) => {
+                Err(ClientError::Refused {
+                    code: ErrorCode::PayloadTooLarge | ErrorCode::BatchTooLarge,
+                    message,
+                }) => {
                     if let [document] = documents.as_mut_slice() {
                         let name = std::mem::take(&mut document.id);
                         self.report.rejected.push(Rejected { name, message });

@@ -165,7 +165,7 @@ fn render_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::{Code, JobDocumentError};
+    use weir_api::{ErrorCode, JobDocumentError};
 
     #[test]
     fn jobs_stand_in_a_table_with_their_errors_below() {
@@ -180,7 +180,7 @@ mod tests {
             finished_at: Some(1_001.5),
             errors: vec![JobDocumentError {
                 document_id: "a".into(),
-                code: Code::InvalidParameter,
+                code: ErrorCode::InvalidParameter,
                 message: "the text is empty".into(),
             }],
         };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use weir_api::{
-    Explain, Explanation, Facet, FacetCount, GroupBy, Json, Mode, Rerank, SearchReply, SearchRequest,
+    Explain, Explanation, Facet, FacetCount, GroupBy, Mode, RawJson, Rerank, SearchReply, SearchRequest,
     SearchResult, Sort, TotalRelation, WhyNot,
 };
 use weir_text::Language;
@@ -45,7 +45,7 @@ pub fn run(
 }
 
 fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
-    let filter = arguments.filter.clone().map(Json::from_text).transpose().map_err(Failure::Filter)?;
+    let filter = arguments.filter.clone().map(RawJson::from_text).transpose().map_err(Failure::Filter)?;
     let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
     Ok(SearchRequest {
         query: arguments.query.clone(),
@@ -97,7 +97,7 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
         shown.push_str(&format!("no document holds `{term}`; searched instead: {instead}\n"));
     }
     for reason in &reply.degraded_reasons {
-        let without = if reason.is_of_embedding() {
+        let without = if reason.is_lexical_only() {
             "words alone were searched"
         } else {
             "the order is the one before it"
@@ -240,7 +240,7 @@ fn span_in(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::{FusedPlace, TermShare};
+    use weir_api::{FusedPosition, TermScore};
 
     const REPLY: &str = r#"{"results": [{
         "id": "a/b.md", "score": 0.5, "text": "The turbines\nfeed \u001b[31mthe grid.", "title": "Wind", "metadata": {},
@@ -285,8 +285,8 @@ mod tests {
     #[test]
     fn what_was_asked_beside_the_results_stands_below_them() {
         let mut reply = reply();
-        let share = TermShare { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
-        let fused = Some(FusedPlace { rank: 3, score: 0.25 });
+        let share = TermScore { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
+        let fused = Some(FusedPosition { rank: 3, score: 0.25 });
         let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, fused };
         reply.results[0].rerank_score = Some(0.75);
         reply.results[0].relevance = Some(0.875);

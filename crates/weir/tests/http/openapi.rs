@@ -136,7 +136,7 @@ fn every_code_stands_in_the_table_of_errors_under_its_status() {
     let gateway = Gateway::start();
     let description = description(&gateway);
     let table = documented::errors();
-    let schema = description["components"]["schemas"]["Code"].to_string();
+    let schema = description["components"]["schemas"]["ErrorCode"].to_string();
     let mut used = BTreeSet::new();
     for (method, path, operation) in operations(&description) {
         for (status, response) in operation["responses"].as_object().unwrap() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use weir_api::{Code, CollectionReply, DeletedReply, DocumentReply, SearchReply};
+use weir_api::{CollectionReply, DeletedReply, DocumentReply, ErrorCode, SearchReply};
 
 use super::EvalError;
 use super::configuration::Configuration;
@@ -92,7 +92,7 @@ impl Target<'_> {
             let path = format!("{}/documents/{}", path_of(collection), percent_encode(id));
             match self.client.get::<DocumentReply>(&path, Patience::LONG) {
                 Ok(_) => return Ok(()),
-                Err(ClientError::Refused { code: Code::DocumentNotFound, .. }) => {}
+                Err(ClientError::Refused { code: ErrorCode::DocumentNotFound, .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -102,7 +102,7 @@ impl Target<'_> {
     fn is_there(&self, name: &str) -> Result<bool, ClientError> {
         match self.client.get::<CollectionReply>(&path_of(name), Patience::LONG) {
             Ok(_) => Ok(true),
-            Err(ClientError::Refused { code: Code::CollectionNotFound, .. }) => Ok(false),
+            Err(ClientError::Refused { code: ErrorCode::CollectionNotFound, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use weir_api::{
-    Count, Fusion, FusionMethod, FusionWeights, LateInteraction, Mode, Rerank, RerankBy, SearchRequest,
+    Count, Fusion, FusionMethod, FusionWeights, LateInteraction, Mode, Rerank, RerankOptions, SearchRequest,
 };
 
 /// One way to search. The gateway's settings decide what it doesn't say.
@@ -31,7 +31,7 @@ impl Configuration {
 
     /// A hybrid search whose first results a reranker orders.
     pub(super) fn of_rerank(rerank: &RerankArgument) -> Configuration {
-        let by = Rerank::By(rerank.by.clone());
+        let by = Rerank::With(rerank.by.clone());
         Configuration { rerank: Some(by), ..Configuration::hybrid(&format!("rerank:{}", rerank.text)) }
     }
 
@@ -101,7 +101,7 @@ impl FromStr for FusionArgument {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RerankArgument {
     text: String,
-    by: RerankBy,
+    by: RerankOptions,
 }
 
 impl FromStr for RerankArgument {
@@ -112,7 +112,10 @@ impl FromStr for RerankArgument {
         let numbered =
             text.rsplit_once(':').and_then(|(model, top_n)| Some((model, top_n.parse::<u64>().ok()?)));
         let (model, top_n) = numbered.map_or((text, None), |(model, top_n)| (model, Some(top_n.into())));
-        Ok(RerankArgument { text: text.to_owned(), by: RerankBy { model: Some(model.to_owned()), top_n } })
+        Ok(RerankArgument {
+            text: text.to_owned(),
+            by: RerankOptions { model: Some(model.to_owned()), top_n },
+        })
     }
 }
 
