@@ -1,5 +1,7 @@
 //! The gateway: HTTP, configuration, the inference scheduler, the ingest worker, the binary weir.
 
+#![forbid(unsafe_code)]
+
 pub mod cli;
 mod clock;
 pub mod collections;

@@ -13,6 +13,8 @@
 //! The store has no clock: callers pass the time ([`Now`]). It keeps `settings` and `metadata` as the strings it got.
 //! Ids and texts are any Unicode, NUL included, and are compared byte by byte.
 
+#![forbid(unsafe_code)]
+
 mod checksum;
 mod collection;
 mod document;
