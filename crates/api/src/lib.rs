@@ -5,6 +5,8 @@
 //! the place in the request. Requests on native routes refuse unknown fields by name; routes that
 //! imitate another API ignore them, as that API does. Replies may grow fields.
 
+#![forbid(unsafe_code)]
+
 mod code;
 mod collections;
 mod count;

@@ -4,6 +4,8 @@
 //! `docs/configuration.md` all come from it. [`load`] reports every problem at once, each with its place. This
 //! module alone reads the environment.
 
+#![forbid(unsafe_code)]
+
 mod check;
 #[cfg(test)]
 mod docs;

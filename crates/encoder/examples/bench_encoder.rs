@@ -11,6 +11,7 @@
 //!
 //! What the peers' processes do, in `bench/encoder/worker.py`, is the same.
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "replies go to standard output")]
 
 use std::collections::HashMap;

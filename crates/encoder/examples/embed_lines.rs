@@ -5,6 +5,7 @@
 //! Every line of the input is a JSON string; every row of the output is its embedding in little-endian f32. Rows that the
 //! output has already are kept, so that a run that was interrupted goes on where it stopped.
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::error::Error;

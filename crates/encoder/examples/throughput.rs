@@ -1,6 +1,7 @@
 //! Tokens a second and time of one query, on one thread and on all, and of its tokenizer: a quick look while working on kernels.
 //! `cargo run --release -p weir-encoder --example throughput [FOLDER [PRECISION]]`
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
 
 use std::path::PathBuf;

@@ -10,6 +10,8 @@
 //! - [`query`]: the search language; [`filter`]: conditions on metadata. Parsers alone, pure functions
 //! - [`relevance`]: how probable it is that a hit answers its query
 
+#![forbid(unsafe_code)]
+
 mod change;
 mod embedded;
 mod engine;

@@ -1,5 +1,7 @@
 //! Where embeddings are made, and texts scored: the models that are served, and the scheduler that owns the cores.
 
+#![forbid(unsafe_code)]
+
 mod admission;
 mod cache;
 mod coalescing;

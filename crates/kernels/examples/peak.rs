@@ -1,6 +1,7 @@
 //! What the processor can do at most, by loops that touch registers alone, and what share of it the products reach.
 //! `cargo run --release -p weir-kernels --example peak`; with `-- --loops` the loops alone.
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(
     unsafe_code,
     clippy::print_stdout,

@@ -1,6 +1,7 @@
 //! Speed of the int8 scan and the comparison of codes at several sizes, for each instruction set of this machine.
 //! `cargo run --release -p weir-kernels --example scan`
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::time::Instant;

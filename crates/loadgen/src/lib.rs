@@ -7,6 +7,8 @@
 //! Invariants: no target that isn't loopback unless the plan says so; every run is bounded in
 //! requests and in time; at most one request is under way on a connection.
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod client;
 mod closed;

@@ -1,5 +1,7 @@
 //! `weir-bench`: parse, run, report. Exit codes: 0 good, 1 requests or the run failed, 2 wrong usage.
 
+#![forbid(unsafe_code)]
+
 mod args;
 
 use std::io::Write;

@@ -3,6 +3,8 @@
 //! Every read of the store and of the index takes a [`Caller`]. Today there is one, [`Caller::all_powerful`];
 //! API keys will make others, and no reading code has to change for it.
 
+#![forbid(unsafe_code)]
+
 pub mod upstream;
 
 use std::collections::BTreeSet;

@@ -164,10 +164,7 @@ impl OpenCollection {
 
     /// What the store keeps of what is done.
     pub fn retention(&self) -> Retention {
-        Retention {
-            operations_max: self.ingest.operations_kept_max,
-            jobs_max: self.ingest.jobs_kept_max,
-        }
+        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
     }
 
     /// Why the last batch could not be applied, while that is so.

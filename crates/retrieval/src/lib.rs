@@ -1,5 +1,7 @@
 //! The application core.
 
+#![forbid(unsafe_code)]
+
 pub mod clock;
 pub mod collections;
 pub mod feedback;

@@ -1,5 +1,7 @@
 //! HTTP: the routes, the layers around them, and what they share.
 
+#![forbid(unsafe_code)]
+
 mod body;
 mod collections;
 mod cursor;

@@ -13,6 +13,8 @@
 //! The store has no clock: callers pass the time ([`Timestamp`]). `settings` and `metadata` are stored as the strings that were given.
 //! Ids and texts are any Unicode, NUL included, and are compared byte by byte.
 
+#![forbid(unsafe_code)]
+
 mod checksum;
 mod collection;
 mod document;

@@ -1,5 +1,7 @@
 //! Prints how fast text is analysed and chunked: `cargo run --release -p weir-text --example text_speed FILE`.
 
+#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -3,6 +3,8 @@
 //! Everything here is a pure function of its arguments: no IO, no clock, and no input that panics.
 //! All spans are byte ranges of the string that was handed in, at character borders.
 
+#![forbid(unsafe_code)]
+
 mod analyse;
 mod chunk;
 mod fold;

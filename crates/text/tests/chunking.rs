@@ -1,5 +1,7 @@
 //! What holds of the chunks of every text, with every way of counting tokens.
 
+#![allow(clippy::disallowed_methods, reason = "a test of the time that chunking takes")]
+
 use proptest::prelude::*;
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! The binary `weir`: parse, do the one thing that was asked for, answer with an exit code.
 
+#![forbid(unsafe_code)]
+
 use std::io::Write;
 use std::process::ExitCode;
 
