@@ -9,10 +9,10 @@ use std::error::Error;
 use std::io::{BufRead as _, Write as _};
 
 use serde::Deserialize;
-use weir_index::fusion::Scored;
+use weir_index::fusion::ScoredDocument;
 use weir_index::query::Query;
-use weir_index::relevance::{Leg, Shape};
-use weir_index::{Embedded, EngineSettings, Mode, Ranking, SearchReply, SearchRequest};
+use weir_index::relevance::{RankedList, ScoreProfile};
+use weir_index::{Embedded, EngineSettings, IndexQuery, IndexResult, RetrievalMode, RetrieverRanking};
 use weir_policy::Caller;
 use weir_text::Language;
 
@@ -44,9 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in std::io::stdin().lock().lines() {
         let search: Search = serde_json::from_str(&line?)?;
         let (hybrid, lexical, dense) = (
-            run(&engine, &search, Mode::Hybrid)?,
-            run(&engine, &search, Mode::Lexical)?,
-            run(&engine, &search, Mode::Dense)?,
+            run(&engine, &search, RetrievalMode::Hybrid)?,
+            run(&engine, &search, RetrievalMode::Lexical)?,
+            run(&engine, &search, RetrievalMode::Dense)?,
         );
         let best_cosine = dense.dense.best.first().map(|best| best.score);
         let shape = shape(&hybrid);
@@ -60,24 +60,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn run(engine: &Embedded, search: &Search, mode: Mode) -> Result<SearchReply, Box<dyn Error>> {
+fn run(engine: &Embedded, search: &Search, mode: RetrievalMode) -> Result<IndexResult, Box<dyn Error>> {
     let query = Some(Query::Words(search.query.clone()));
     let embedding = Some(search.embedding.clone());
-    let request = SearchRequest { depth: DEPTH, ..SearchRequest::new(mode, query, embedding, HITS) };
+    let request = IndexQuery { depth: DEPTH, ..IndexQuery::new(mode, query, embedding, HITS) };
     Ok(engine.search(&Caller::all_powerful(), &request)?)
 }
 
-fn hits(reply: &SearchReply) -> Vec<(&str, f32, f32)> {
+fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32)> {
     let judged = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), hit.features?)));
     judged.map(|(id, features)| (id, features.nearness, features.gap)).collect()
 }
 
-fn shape(reply: &SearchReply) -> Shape {
-    let scored = |ranking: &Ranking| -> Vec<Scored> {
-        (0..).zip(&ranking.best).map(|(document, one)| Scored { document, score: one.score }).collect()
+fn shape(reply: &IndexResult) -> ScoreProfile {
+    let scored = |ranking: &RetrieverRanking| -> Vec<ScoredDocument> {
+        (0..)
+            .zip(&ranking.best)
+            .map(|(document, one)| ScoredDocument { document, score: one.score })
+            .collect()
     };
     let (lexical, dense) = (scored(&reply.lexical), scored(&reply.dense));
     // of a leg that was cut there are more than ten
-    let leg = |ranking| Leg { ranking, is_cut: false };
-    Shape::of(Some(leg(lexical.as_slice())), Some(leg(dense.as_slice())))
+    let retriever = |ranking| RankedList { ranking, is_truncated: false };
+    ScoreProfile::of(Some(retriever(lexical.as_slice())), Some(retriever(dense.as_slice())))
 }

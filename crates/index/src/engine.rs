@@ -6,8 +6,10 @@ use tokio::task::spawn_blocking;
 use weir_policy::Caller;
 use weir_text::Language;
 
-use crate::relevance::{Calibration, Features, Feedback};
-use crate::{Change, Embedded, IndexError, RebuildReason, Recall, SearchReply, SearchRequest, VerifyReport};
+use crate::relevance::{Calibration, HitFeatures, JudgedHit};
+use crate::{
+    Change, ConsistencyReport, Embedded, IndexError, IndexQuery, IndexResult, RebuildReason, Recall,
+};
 
 /// One generation of one collection, searchable. Cloning gives another handle to the same engine.
 #[derive(Clone)]
@@ -31,7 +33,7 @@ pub struct EngineSettings {
 
 /// An engine that was opened, and whether it has to be filled again.
 pub struct Opened {
-    /// Ready to search and to apply; replay the store's operations after [`Engine::reached`].
+    /// Ready to search and to apply; replay the store's operations after [`Engine::applied_seq`].
     pub engine: Engine,
     /// Why what was there could not be used. The engine is then empty and has reached operation 0.
     pub rebuilt: Option<RebuildReason>,
@@ -43,22 +45,22 @@ pub struct Capabilities {
     /// The dense ranking is that of comparing every embedding, not of an approximate structure.
     pub exact_dense: bool,
     /// Both legs always show the same documents, and a batch becomes visible all at once.
-    pub snapshots_both_legs: bool,
+    pub consistent_snapshots: bool,
     /// [`Engine::remove_now`] hides a document before the next batch is applied.
-    pub removes_at_once: bool,
+    pub immediate_removal: bool,
     /// The hits carry their texts.
     pub returns_text: bool,
 }
 
 /// How much an engine holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct IndexCounts {
     /// Documents that can be found.
     pub documents: u64,
     /// Their chunks.
     pub chunks: u64,
     /// Chunks of removed and replaced documents that still take room.
-    pub dead_chunks: u64,
+    pub deleted_chunks: u64,
     /// Segments of the lexical leg that a search goes through.
     pub segments: usize,
 }
@@ -82,18 +84,18 @@ impl Engine {
         Ok(Opened { engine: Engine::Embedded(embedded), rebuilt })
     }
 
-    /// Applies a batch of changes in order and records that operation `reached` is the last of them.
+    /// Applies a batch of changes in order and records that operation `applied_seq` is the last of them.
     ///
     /// All of the batch becomes visible at once, in both legs, when it is on disk. Applying the same batch again
     /// changes nothing.
     ///
     /// # Errors
-    /// [`IndexError::Backwards`] when `reached` is lower than [`Engine::reached`]; an embedding that does not fit the
+    /// [`IndexError::OutOfOrder`] when `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that does not fit the
     /// collection; what the file system refuses. After an error nothing of the batch is visible, and it can be
     /// applied again.
-    pub async fn apply(&self, changes: Vec<Change>, reached: u64) -> Result<(), IndexError> {
+    pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<(), IndexError> {
         match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.apply(changes, reached)).await,
+            Engine::Embedded(embedded) => blocking(move || embedded.apply(changes, applied_seq)).await,
         }
     }
 
@@ -114,7 +116,7 @@ impl Engine {
     ///
     /// # Errors
     /// An embedding that is missing or does not fit, a fusion weight that is not a number, and damage.
-    pub async fn search(&self, caller: &Caller, request: SearchRequest) -> Result<SearchReply, IndexError> {
+    pub async fn search(&self, caller: &Caller, request: IndexQuery) -> Result<IndexResult, IndexError> {
         let (engine, caller) = (self.clone(), caller.clone());
         blocking(move || engine.blocking_search(&caller, &request)).await
     }
@@ -123,11 +125,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`search`](Self::search).
-    pub fn blocking_search(
-        &self,
-        caller: &Caller,
-        request: &SearchRequest,
-    ) -> Result<SearchReply, IndexError> {
+    pub fn blocking_search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
         match self {
             Engine::Embedded(embedded) => embedded.search(caller, request),
         }
@@ -143,7 +141,7 @@ impl Engine {
     /// Refines the relevance of hits by all that users have said of earlier ones, and returns what came out.
     ///
     /// Replaces what earlier calls refined. Nothing of it is kept on disk: call it after opening.
-    pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
+    pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
         match self {
             Engine::Embedded(embedded) => embedded.refine_relevance(feedback),
         }
@@ -157,9 +155,9 @@ impl Engine {
     pub async fn features(
         &self,
         caller: &Caller,
-        request: SearchRequest,
+        request: IndexQuery,
         document_id: &str,
-    ) -> Result<Option<Features>, IndexError> {
+    ) -> Result<Option<HitFeatures>, IndexError> {
         match self.clone() {
             Engine::Embedded(embedded) => {
                 let (caller, document_id) = (caller.clone(), document_id.to_owned());
@@ -173,11 +171,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::search`].
-    pub async fn recall(
-        &self,
-        caller: &Caller,
-        request: SearchRequest,
-    ) -> Result<Option<Recall>, IndexError> {
+    pub async fn recall(&self, caller: &Caller, request: IndexQuery) -> Result<Option<Recall>, IndexError> {
         match self.clone() {
             Engine::Embedded(embedded) => {
                 let caller = caller.clone();
@@ -187,14 +181,14 @@ impl Engine {
     }
 
     /// The last operation whose effect is visible and on disk; 0 in an empty engine.
-    pub fn reached(&self) -> u64 {
+    pub fn applied_seq(&self) -> u64 {
         match self {
-            Engine::Embedded(embedded) => embedded.reached(),
+            Engine::Embedded(embedded) => embedded.applied_seq(),
         }
     }
 
     /// How much is there now.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> IndexCounts {
         match self {
             Engine::Embedded(embedded) => embedded.counts(),
         }
@@ -212,8 +206,8 @@ impl Engine {
         match self {
             Engine::Embedded(_) => Capabilities {
                 exact_dense: true,
-                snapshots_both_legs: true,
-                removes_at_once: true,
+                consistent_snapshots: true,
+                immediate_removal: true,
                 returns_text: true,
             },
         }
@@ -255,7 +249,7 @@ impl Engine {
     ///
     /// # Errors
     /// What reading refuses; what is wrong with the content stands in the report.
-    pub async fn verify(&self) -> Result<VerifyReport, IndexError> {
+    pub async fn verify(&self) -> Result<ConsistencyReport, IndexError> {
         match self.clone() {
             Engine::Embedded(embedded) => blocking(move || embedded.verify()).await,
         }

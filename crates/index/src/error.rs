@@ -11,20 +11,20 @@ use weir_mapped::MappedError;
 pub enum IndexError {
     /// The index has operations that the store has not: they belong to different histories.
     #[error(
-        "the index has reached operation {reached} but the store ends at {store}: the store was restored or replaced; \
+        "the index has reached operation {applied_seq} but the store ends at {store}: the store was restored or replaced; \
          remove the index folder to rebuild it from this store, or bring back the newer store"
     )]
     AheadOfStore {
         /// The last operation in the index.
-        reached: u64,
+        applied_seq: u64,
         /// The last operation in the store.
         store: u64,
     },
     /// A batch ends before the operation that the index has reached.
-    #[error("operations up to {reached} were applied after {current}: replay from `reached`, in order")]
-    Backwards {
+    #[error("operations up to {applied_seq} were applied after {current}: replay from `reached`, in order")]
+    OutOfOrder {
         /// The batch's last operation.
-        reached: u64,
+        applied_seq: u64,
         /// The last operation in the index.
         current: u64,
     },
@@ -87,23 +87,23 @@ pub enum IndexError {
     },
     /// Dense or hybrid search in a collection that has no embeddings.
     #[error("this collection holds no embeddings: search in mode `lexical`")]
-    TextOnly,
+    NoEmbeddings,
     /// A fusion weight or constant is negative, NaN or infinite.
     #[error("fusion {name} is {value}: give a finite number, 0 or larger")]
-    FusionSetting {
+    InvalidParameter {
         /// Which one.
         name: &'static str,
         /// What was given.
         value: f32,
     },
     /// A search goes on with what is no longer held.
-    #[error("the index has moved on since operation {reached}: start again from the first page")]
-    SnapshotGone {
+    #[error("the index has moved on since operation {applied_seq}: start again from the first page")]
+    SnapshotExpired {
         /// The operation that was asked for.
-        reached: u64,
+        applied_seq: u64,
     },
     /// A filter, facet, order, group or query names a field that no document has had.
-    #[error("no document has the field `{field}`{}{}", known_fields(known), if *is_full { FULL } else { "" })]
+    #[error("no document has the field `{field}`{}{}", suggest_fields(known), if *is_full { FULL } else { "" })]
     UnknownField {
         /// The field's path.
         field: String,
@@ -138,15 +138,15 @@ impl IndexError {
             }
             IndexError::Lexical { source, .. } => lexical_is_damaged(source),
             IndexError::AheadOfStore { .. }
-            | IndexError::Backwards { .. }
+            | IndexError::OutOfOrder { .. }
             | IndexError::Locked { .. }
             | IndexError::Closed
             | IndexError::EmbeddingLength { .. }
             | IndexError::EmbeddingNotFinite
             | IndexError::EmbeddingMissing { .. }
-            | IndexError::TextOnly
-            | IndexError::FusionSetting { .. }
-            | IndexError::SnapshotGone { .. }
+            | IndexError::NoEmbeddings
+            | IndexError::InvalidParameter { .. }
+            | IndexError::SnapshotExpired { .. }
             | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
             | IndexError::Interrupted => false,
@@ -195,7 +195,7 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
 
 const FULL: &str = ", or it came after the collection had 4,096 other fields: use fewer keys, with what varies as their values";
 
-fn known_fields(known: &[String]) -> String {
+fn suggest_fields(known: &[String]) -> String {
     if known.is_empty() {
         "; none has any yet".to_owned()
     } else {

@@ -3,11 +3,11 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::embedded::scatter;
+use crate::embedded::fibonacci_hash;
 
 /// One document in a ranking, named by a number that the caller gave it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scored {
+pub struct ScoredDocument {
     /// The document.
     pub document: u32,
     /// Its score, comparable within its ranking only.
@@ -16,16 +16,16 @@ pub struct Scored {
 
 /// A ranking, best document first, each document at most once, and how much it counts.
 #[derive(Debug, Clone, Copy)]
-pub struct Weighted<'a> {
+pub struct WeightedRanking<'a> {
     /// Best first.
-    pub ranking: &'a [Scored],
+    pub ranking: &'a [ScoredDocument],
     /// 0 or larger.
     pub weight: f32,
 }
 
 /// One document of the fused ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fused {
+pub struct FusedDocument {
     /// The document.
     pub document: u32,
     /// The sum of its shares.
@@ -43,11 +43,11 @@ pub struct Fused {
 /// Input scores are ignored, only order counts. `k` is usually 60; larger flattens the top.
 /// Ties go to the lower document number. At most `limit` documents.
 /// Source: Cormack, Clarke, Büttcher, SIGIR 2009.
-pub fn reciprocal_rank(rankings: &[Weighted<'_>], k: f32, limit: usize) -> Vec<Fused> {
-    let mut shares = Shares::with_room_for(rankings);
-    for (leg, Weighted { ranking, weight }) in rankings.iter().enumerate() {
+pub fn reciprocal_rank(rankings: &[WeightedRanking<'_>], k: f32, limit: usize) -> Vec<FusedDocument> {
+    let mut shares = FusedScores::with_room_for(rankings);
+    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
         for (place, scored) in ranking.iter().enumerate() {
-            shares.add(scored.document, leg, place, weight / (k + (place + 1) as f32));
+            shares.add(scored.document, retriever, place, weight / (k + (place + 1) as f32));
         }
     }
     shares.into_best(limit)
@@ -59,14 +59,14 @@ pub fn reciprocal_rank(rankings: &[Weighted<'_>], k: f32, limit: usize) -> Vec<F
 /// A document that a ranking does not hold gets 0 from it. Ties go to the lower document number. At most `limit`
 /// documents. Source: Bruch, Gai, Ingber, ACM TOIS 2023 (convex combination with the theoretical minimum, over the union
 /// of the top documents).
-pub fn convex(rankings: &[Weighted<'_>], limit: usize) -> Vec<Fused> {
-    let mut shares = Shares::with_room_for(rankings);
-    for (leg, Weighted { ranking, weight }) in rankings.iter().enumerate() {
+pub fn convex(rankings: &[WeightedRanking<'_>], limit: usize) -> Vec<FusedDocument> {
+    let mut shares = FusedScores::with_room_for(rankings);
+    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
         let (lowest, highest) = bounds(ranking);
         let zero = lowest.min(0.0);
         for (place, scored) in ranking.iter().enumerate() {
             let share = if highest > zero { (scored.score - zero) / (highest - zero) } else { 1.0 };
-            shares.add(scored.document, leg, place, weight * share);
+            shares.add(scored.document, retriever, place, weight * share);
         }
     }
     shares.into_best(limit)
@@ -78,7 +78,7 @@ const LAST_SHARE_MAX: f32 = 0.6;
 
 /// Pulls scores apart that lie closer together than their distance from 0 means: those of embeddings, where the cosine of
 /// texts that have nothing in common may be 0 or 0.7, depending on the model. Best and order stay.
-pub fn spread(ranking: &mut [Scored]) {
+pub fn spread(ranking: &mut [ScoredDocument]) {
     let (lowest, highest) = bounds(ranking);
     let lowest_max = highest * LAST_SHARE_MAX;
     if highest > lowest && lowest > lowest_max {
@@ -87,48 +87,56 @@ pub fn spread(ranking: &mut [Scored]) {
     }
 }
 
-fn bounds(ranking: &[Scored]) -> (f32, f32) {
+fn bounds(ranking: &[ScoredDocument]) -> (f32, f32) {
     ranking.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), scored| {
         (low.min(scored.score), high.max(scored.score))
     })
 }
 
 /// What each ranking gives to each document, added up as it comes.
-struct Shares {
-    fused: Vec<Fused>,
+struct FusedScores {
+    fused: Vec<FusedDocument>,
     /// Places in `fused` by document.
     places: HashTable<u32>,
 }
 
-impl Shares {
-    fn with_room_for(rankings: &[Weighted<'_>]) -> Shares {
+impl FusedScores {
+    fn with_room_for(rankings: &[WeightedRanking<'_>]) -> FusedScores {
         let room = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
-        Shares { fused: Vec::with_capacity(room), places: HashTable::with_capacity(room) }
+        FusedScores { fused: Vec::with_capacity(room), places: HashTable::with_capacity(room) }
     }
 
     /// Rankings come one after the other, so that of equal shares the later counts as the stronger.
-    fn add(&mut self, document: u32, leg: usize, place: usize, value: f32) {
+    fn add(&mut self, document: u32, retriever: usize, place: usize, value: f32) {
         let fused = &mut self.fused;
         let is_it = |&at: &u32| fused[at as usize].document == document;
-        let of = |&at: &u32| scatter(fused[at as usize].document);
-        match self.places.entry(scatter(document), is_it, of) {
+        let of = |&at: &u32| fibonacci_hash(fused[at as usize].document);
+        match self.places.entry(fibonacci_hash(document), is_it, of) {
             Entry::Occupied(entry) => {
                 let sum = &mut fused[*entry.get() as usize];
                 sum.score += value;
                 if value.total_cmp(&sum.largest).is_ge() {
-                    (sum.largest, sum.strongest, sum.place) = (value, leg, place);
+                    (sum.largest, sum.strongest, sum.place) = (value, retriever, place);
                 }
             }
             Entry::Vacant(entry) => {
                 entry.insert(fused.len() as u32);
-                fused.push(Fused { document, score: value, strongest: leg, largest: value, place });
+                fused.push(FusedDocument {
+                    document,
+                    score: value,
+                    strongest: retriever,
+                    largest: value,
+                    place,
+                });
             }
         }
     }
 
-    fn into_best(self, limit: usize) -> Vec<Fused> {
+    fn into_best(self, limit: usize) -> Vec<FusedDocument> {
         let mut fused = self.fused;
-        let by_rank = |a: &Fused, b: &Fused| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document));
+        let by_rank = |a: &FusedDocument, b: &FusedDocument| {
+            b.score.total_cmp(&a.score).then(a.document.cmp(&b.document))
+        };
         if limit < fused.len() {
             if limit > 0 {
                 fused.select_nth_unstable_by(limit - 1, by_rank);
@@ -145,32 +153,40 @@ mod tests {
     use super::*;
 
     /// Each letter is a document (its number is the letter's code); scores descend from 1.0 in steps of 0.1.
-    fn ranking(letters: &str) -> Vec<Scored> {
+    fn ranking(letters: &str) -> Vec<ScoredDocument> {
         letters
             .bytes()
             .enumerate()
-            .map(|(place, letter)| Scored { document: letter.into(), score: 1.0 - place as f32 * 0.1 })
+            .map(|(place, letter)| ScoredDocument {
+                document: letter.into(),
+                score: 1.0 - place as f32 * 0.1,
+            })
             .collect()
     }
 
-    fn letters(fused: &[Fused]) -> String {
+    fn letters(fused: &[FusedDocument]) -> String {
         fused.iter().map(|one| char::from(one.document as u8)).collect()
     }
 
-    fn fuse(first: &str, second: &str) -> Vec<Fused> {
+    fn fuse(first: &str, second: &str) -> Vec<FusedDocument> {
         let (first, second) = (ranking(first), ranking(second));
-        let rankings =
-            [Weighted { ranking: &first, weight: 1.0 }, Weighted { ranking: &second, weight: 1.0 }];
+        let rankings = [
+            WeightedRanking { ranking: &first, weight: 1.0 },
+            WeightedRanking { ranking: &second, weight: 1.0 },
+        ];
         reciprocal_rank(&rankings, 60.0, 10)
     }
 
-    fn blend(first: &[(u8, f32)], second: &[(u8, f32)], limit: usize) -> Vec<Fused> {
-        let ranking = |pairs: &[(u8, f32)]| -> Vec<Scored> {
-            pairs.iter().map(|&(letter, score)| Scored { document: letter.into(), score }).collect()
+    fn blend(first: &[(u8, f32)], second: &[(u8, f32)], limit: usize) -> Vec<FusedDocument> {
+        let ranking = |pairs: &[(u8, f32)]| -> Vec<ScoredDocument> {
+            pairs.iter().map(|&(letter, score)| ScoredDocument { document: letter.into(), score }).collect()
         };
         let (first, second) = (ranking(first), ranking(second));
         convex(
-            &[Weighted { ranking: &first, weight: 0.5 }, Weighted { ranking: &second, weight: 0.5 }],
+            &[
+                WeightedRanking { ranking: &first, weight: 0.5 },
+                WeightedRanking { ranking: &second, weight: 0.5 },
+            ],
             limit,
         )
     }
@@ -180,7 +196,13 @@ mod tests {
         let fused = fuse("a", "");
         assert_eq!(
             fused,
-            [Fused { document: b'a'.into(), score: 1.0 / 61.0, strongest: 0, largest: 1.0 / 61.0, place: 0 }]
+            [FusedDocument {
+                document: b'a'.into(),
+                score: 1.0 / 61.0,
+                strongest: 0,
+                largest: 1.0 / 61.0,
+                place: 0
+            }]
         );
     }
 
@@ -196,8 +218,10 @@ mod tests {
     #[test]
     fn a_weight_scales_its_ranking() {
         let (first, second) = (ranking("a"), ranking("b"));
-        let rankings =
-            [Weighted { ranking: &first, weight: 1.0 }, Weighted { ranking: &second, weight: 2.0 }];
+        let rankings = [
+            WeightedRanking { ranking: &first, weight: 1.0 },
+            WeightedRanking { ranking: &second, weight: 2.0 },
+        ];
         let fused = reciprocal_rank(&rankings, 60.0, 10);
         assert_eq!(letters(&fused), "ba");
         assert_eq!(fused[0].score, 2.0 / 61.0);
@@ -207,8 +231,10 @@ mod tests {
     fn ties_go_to_the_lower_number_and_the_limit_holds() {
         assert_eq!(letters(&fuse("bd", "ac")), "abcd");
         let (first, second) = (ranking("bd"), ranking("ac"));
-        let rankings =
-            [Weighted { ranking: &first, weight: 1.0 }, Weighted { ranking: &second, weight: 1.0 }];
+        let rankings = [
+            WeightedRanking { ranking: &first, weight: 1.0 },
+            WeightedRanking { ranking: &second, weight: 1.0 },
+        ];
         assert_eq!(letters(&reciprocal_rank(&rankings, 60.0, 3)), "abc");
         assert_eq!(reciprocal_rank(&rankings, 60.0, 0), []);
         assert_eq!(reciprocal_rank(&[], 60.0, 5), []);
@@ -225,7 +251,7 @@ mod tests {
         assert_eq!(fuse("a", "a")[0].strongest, 1);
     }
 
-    fn scores(fused: &[Fused]) -> Vec<f32> {
+    fn scores(fused: &[FusedDocument]) -> Vec<f32> {
         fused.iter().map(|one| one.score).collect()
     }
 
@@ -256,7 +282,8 @@ mod tests {
     #[test]
     fn close_scores_are_spread_until_the_last_is_three_fifths_of_the_best() {
         let check = |given: &[f32], expected: &[f32]| {
-            let mut ranking: Vec<Scored> = given.iter().map(|&score| Scored { document: 0, score }).collect();
+            let mut ranking: Vec<ScoredDocument> =
+                given.iter().map(|&score| ScoredDocument { document: 0, score }).collect();
             spread(&mut ranking);
             let spread: Vec<f32> = ranking.iter().map(|scored| scored.score).collect();
             let is_near =

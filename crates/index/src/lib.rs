@@ -1,7 +1,7 @@
 //! The searchable state of a collection: lexical and dense legs, fusion, the Engine.
 //!
 //! An [`Engine`] holds one generation of one collection. It can be lost at any time: everything in it is derived from
-//! the store, which replays its numbered operations from [`Engine::reached`] on. It knows no HTTP and no model; texts
+//! the store, which replays its numbered operations from [`Engine::applied_seq`] on. It knows no HTTP and no model; texts
 //! and embeddings come from outside.
 //!
 //! - [`engine`](Engine): the async door, one variant per kind of engine
@@ -23,15 +23,15 @@ mod search;
 
 pub use weir_filter as filter;
 
-pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};
+pub use change::{Change, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
-pub use engine::{Capabilities, Counts, Engine, EngineSettings, Opened};
+pub use engine::{Capabilities, Engine, EngineSettings, IndexCounts, Opened};
 pub use error::IndexError;
 pub use search::{
-    Correction, DEPTH, Explanation, Facet, FacetCount, Fusion, GroupBy, Hit, LegRank, Mode, Neighbour,
-    RankedChunk, Ranking, Recall, SearchReply, SearchRequest, SortKey, Stage, TermShare, Timings, Total,
-    WhyNot,
+    DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
+    Neighbour, RankedChunk, Recall, RetrievalMode, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey,
+    SpellingCorrection, StageTimings, TermContribution, TraceStage, ValueCount,
 };
-pub use verify::{Problem, VerifyReport};
+pub use verify::{ConsistencyReport, Inconsistency};
 
 mod verify;

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::IndexError;
 use crate::query::Query;
-use crate::relevance::Features;
+use crate::relevance::HitFeatures;
 use weir_filter::{Filter, Value};
 
 /// A search over one collection.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchRequest {
+pub struct IndexQuery {
     /// What is searched for; without it every document that the filter lets through is a hit.
     pub query: Option<Query>,
     /// Whether a field in the query that no document has had is an error; else it is searched as it was typed.
@@ -17,9 +19,9 @@ pub struct SearchRequest {
     /// The embedding of the query, as long as the collection's dimension.
     pub embedding: Option<Vec<f32>>,
     /// Which legs search.
-    pub mode: Mode,
+    pub mode: RetrievalMode,
     /// How hybrid search merges them.
-    pub fusion: Fusion,
+    pub fusion: FusionFunction,
     /// Hits that each leg hands to the fusion; usually 100. The order of the first hits does not depend on how many
     /// are asked for: whoever wants more than the window holds gets those of a larger window behind it.
     pub depth: usize,
@@ -27,19 +29,19 @@ pub struct SearchRequest {
     pub offset: usize,
     /// Hits to return at most.
     pub limit: usize,
-    /// The operation up to which the search sees changes, [`SearchReply::reached`] of a search with
-    /// [`hold`](SearchRequest::hold); the newest when absent. Documents that were removed since are left out.
-    pub at: Option<u64>,
+    /// The operation up to which the search sees changes, [`IndexResult::applied_seq`] of a search with
+    /// [`pin`](IndexQuery::pin); the newest when absent. Documents that were removed since are left out.
+    pub as_of: Option<u64>,
     /// Whether a later search will go on `at` what this one saw. It is held for some minutes.
-    pub hold: bool,
+    pub pin: bool,
     /// Which documents may be found; all without one.
     pub filter: Option<Filter>,
     /// What counts as one hit.
-    pub group_by: GroupBy,
+    pub group_by: Grouping,
     /// How to order the hits; by rank when empty.
     pub sort: Vec<SortKey>,
     /// Fields whose values are counted.
-    pub facets: Vec<Facet>,
+    pub facets: Vec<FacetSpec>,
     /// Whether a lexical total is counted out, which takes the time of visiting every match.
     pub count: bool,
     /// How much a hit's likeness to those before it counts against it, 0..1 (maximal marginal relevance); not at all
@@ -52,25 +54,30 @@ pub struct SearchRequest {
     /// Whether each hit says how it got its score.
     pub explain: bool,
     /// A document whose fate is to be told.
-    pub why_not: Option<String>,
+    pub trace: Option<String>,
 }
 
-impl SearchRequest {
+impl IndexQuery {
     /// The search for `query` and nothing else: no filter, no extras, the first `limit` documents.
-    pub fn new(mode: Mode, query: Option<Query>, embedding: Option<Vec<f32>>, limit: usize) -> SearchRequest {
-        SearchRequest {
+    pub fn new(
+        mode: RetrievalMode,
+        query: Option<Query>,
+        embedding: Option<Vec<f32>>,
+        limit: usize,
+    ) -> IndexQuery {
+        IndexQuery {
             query,
             strict: false,
             embedding,
             mode,
-            fusion: Fusion::default(),
+            fusion: FusionFunction::default(),
             depth: DEPTH,
             offset: 0,
             limit,
-            at: None,
-            hold: false,
+            as_of: None,
+            pin: false,
             filter: None,
-            group_by: GroupBy::Document,
+            group_by: Grouping::Document,
             sort: Vec::new(),
             facets: Vec::new(),
             count: false,
@@ -78,17 +85,17 @@ impl SearchRequest {
             collapse: false,
             context: 0,
             explain: false,
-            why_not: None,
+            trace: None,
         }
     }
 }
 
-/// The usual [`SearchRequest::depth`].
+/// The usual [`IndexQuery::depth`].
 pub const DEPTH: usize = 100;
 
 /// What counts as one hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GroupBy {
+pub enum Grouping {
     /// A document, shown by its best chunk.
     Document,
     /// A chunk.
@@ -110,7 +117,7 @@ pub struct SortKey {
 
 /// A field whose values are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facet {
+pub struct FacetSpec {
     /// The path of a metadata field.
     pub field: String,
     /// Values to return at most, those of most documents.
@@ -118,8 +125,9 @@ pub struct Facet {
 }
 
 /// Which legs search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetrievalMode {
     /// Both, fused.
     Hybrid,
     /// BM25 alone.
@@ -130,7 +138,7 @@ pub enum Mode {
 
 /// How two rankings become one, see [`crate::fusion`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Fusion {
+pub enum FusionFunction {
     /// [`crate::fusion::reciprocal_rank`].
     ReciprocalRank {
         /// Flattens the top; usually 60.
@@ -149,24 +157,24 @@ pub enum Fusion {
     },
 }
 
-impl Default for Fusion {
+impl Default for FusionFunction {
     /// Convex with equal weights, amid those that measured well on every development set.
-    fn default() -> Fusion {
-        Fusion::Convex { lexical: 0.5, dense: 0.5 }
+    fn default() -> FusionFunction {
+        FusionFunction::Convex { lexical: 0.5, dense: 0.5 }
     }
 }
 
-impl Fusion {
+impl FusionFunction {
     /// Checks that weights and constants are finite and not negative.
     pub(crate) fn check(&self) -> Result<(), IndexError> {
         let settings = match *self {
-            Fusion::ReciprocalRank { k, lexical, dense } => {
+            FusionFunction::ReciprocalRank { k, lexical, dense } => {
                 [("k", k), ("lexical", lexical), ("dense", dense)]
             }
-            Fusion::Convex { lexical, dense } => [("k", 0.0), ("lexical", lexical), ("dense", dense)],
+            FusionFunction::Convex { lexical, dense } => [("k", 0.0), ("lexical", lexical), ("dense", dense)],
         };
         match settings.into_iter().find(|(_, value)| !value.is_finite() || *value < 0.0) {
-            Some((name, value)) => Err(IndexError::FusionSetting { name, value }),
+            Some((name, value)) => Err(IndexError::InvalidParameter { name, value }),
             None => Ok(()),
         }
     }
@@ -174,29 +182,29 @@ impl Fusion {
 
 /// The hits, both legs' rankings and where the time went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchReply {
+pub struct IndexResult {
     /// Best first, or as the request sorts them.
     pub hits: Vec<Hit>,
     /// How many there are to page through.
-    pub total: Total,
+    pub total: MatchCount,
     /// The counts of each facet, in the order of the request.
-    pub facets: Vec<Vec<FacetCount>>,
+    pub facets: Vec<Vec<ValueCount>>,
     /// The lexical leg's ranking; empty in dense mode.
-    pub lexical: Ranking,
+    pub lexical: RetrieverRanking,
     /// The dense leg's ranking; empty in lexical mode.
-    pub dense: Ranking,
+    pub dense: RetrieverRanking,
     /// Words that no document holds, and what was searched in their place.
-    pub corrections: Vec<Correction>,
+    pub corrections: Vec<SpellingCorrection>,
     /// The terms of the query that rank, as they were searched: beginnings and corrections as what they stand for.
     pub terms: Vec<String>,
     /// The last operation that the search saw.
-    pub reached: u64,
+    pub applied_seq: u64,
     /// Live chunks that the filter let through; `None` without a filter.
     pub selected: Option<u64>,
     /// Why the document that was asked about is not among the hits.
-    pub why_not: Option<WhyNot>,
+    pub trace: Option<DocumentTrace>,
     /// Where the time went.
-    pub timings: Timings,
+    pub timings: StageTimings,
 }
 
 /// What the dense leg found of what an exact comparison finds.
@@ -212,7 +220,7 @@ pub struct Recall {
 
 /// How many hits there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Total {
+pub enum MatchCount {
     /// So many match.
     Exact(u64),
     /// So many were candidates; those further away were not looked at.
@@ -221,7 +229,7 @@ pub enum Total {
 
 /// A value of a field and the documents that hold it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FacetCount {
+pub struct ValueCount {
     /// The value.
     pub value: Value,
     /// Documents among the matches.
@@ -230,29 +238,29 @@ pub struct FacetCount {
 
 /// A word that no document holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Correction {
+pub struct SpellingCorrection {
     /// The term as the query has it.
     pub term: String,
     /// The terms that were searched in its place, those of most documents first.
-    pub instead: Vec<String>,
+    pub replacements: Vec<String>,
 }
 
 /// What became of a document that is not among the hits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WhyNot {
+pub struct DocumentTrace {
     /// The stage at which it fell out.
-    pub stage: Stage,
+    pub stage: TraceStage,
     /// Its place in the lexical ranking, as far as it was followed.
-    pub lexical: Option<LegRank>,
+    pub lexical: Option<RetrieverRank>,
     /// Its place in the dense ranking, as far as it was followed.
-    pub dense: Option<LegRank>,
+    pub dense: Option<RetrieverRank>,
     /// Its place among the candidates, from 1.
     pub rank: Option<u32>,
 }
 
 /// A stage of a search at which documents fall out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum TraceStage {
     /// The collection does not hold it.
     Missing,
     /// The filter, or a condition in the query, does not let it through.
@@ -295,17 +303,17 @@ pub struct Hit {
     /// `None` where nothing was searched for, or fields order the hits.
     pub relevance: Option<f32>,
     /// What that was computed from: to be kept with feedback.
-    pub features: Option<Features>,
+    pub features: Option<HitFeatures>,
     /// Where the lexical leg has the document.
-    pub lexical: Option<LegRank>,
+    pub lexical: Option<RetrieverRank>,
     /// Where the dense leg has the document.
-    pub dense: Option<LegRank>,
+    pub dense: Option<RetrieverRank>,
     /// Chunks before and after, in the order of the text, as many as were asked for.
     pub context: Vec<Neighbour>,
     /// Documents whose texts are all but equal to this one's, which it stands for.
     pub collapsed: Vec<String>,
     /// How the score came about, when that was asked for.
-    pub explanation: Option<Explanation>,
+    pub explanation: Option<ScoreBreakdown>,
 }
 
 /// A chunk near a hit.
@@ -323,9 +331,9 @@ pub struct Neighbour {
 
 /// How a hit got its score.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Explanation {
+pub struct ScoreBreakdown {
     /// The query's terms in the hit's chunk or title.
-    pub terms: Vec<TermShare>,
+    pub terms: Vec<TermContribution>,
     /// What the lexical leg gave to the fused score; 0 when it does not hold the hit.
     pub lexical: f32,
     /// What the dense leg gave to the fused score; 0 when it does not hold the hit.
@@ -334,7 +342,7 @@ pub struct Explanation {
 
 /// What one term gave to a chunk's BM25 score.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TermShare {
+pub struct TermContribution {
     /// The term.
     pub term: String,
     /// Chunks of the collection that hold it.
@@ -347,7 +355,7 @@ pub struct TermShare {
 
 /// A document's place in one leg's ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LegRank {
+pub struct RetrieverRank {
     /// From 1.
     pub rank: u32,
     /// The leg's own score: BM25, or the dot product with the query's embedding.
@@ -356,7 +364,7 @@ pub struct LegRank {
 
 /// One leg's ranking of documents.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ranking {
+pub struct RetrieverRanking {
     /// Documents that the leg handed to the fusion.
     pub documents: usize,
     /// The first of them, as many as the request's `limit`, best first.
@@ -376,7 +384,7 @@ pub struct RankedChunk {
 
 /// Where the time of one search went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Timings {
+pub struct StageTimings {
     /// Compiling the query and finding what the filter lets through.
     pub select: Duration,
     /// The lexical leg.

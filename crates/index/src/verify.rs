@@ -4,30 +4,30 @@ use std::fmt;
 
 /// The result of checking every document, chunk and lexical entry of one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerifyReport {
+pub struct ConsistencyReport {
     /// Documents that can be found, counted from the files.
     pub documents: u32,
     /// Chunks that can be found, counted from the files.
     pub chunks: u32,
     /// Chunks of removed and replaced documents that still take room.
-    pub dead_chunks: u32,
+    pub deleted_chunks: u32,
     /// Lexical entries of dead chunks, which the next batches delete.
-    pub dead_entries: u32,
-    /// What is wrong, at most [`VerifyReport::PROBLEMS_MAX`].
-    pub problems: Vec<Problem>,
+    pub stale_entries: u32,
+    /// What is wrong, at most [`ConsistencyReport::INCONSISTENCIES_MAX`].
+    pub problems: Vec<Inconsistency>,
 }
 
-impl VerifyReport {
+impl ConsistencyReport {
     /// A report names no more problems than this.
-    pub const PROBLEMS_MAX: usize = 100;
+    pub const INCONSISTENCIES_MAX: usize = 100;
 
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 
-    pub(crate) fn note(&mut self, problem: Problem) {
-        if self.problems.len() < VerifyReport::PROBLEMS_MAX {
+    pub(crate) fn note(&mut self, problem: Inconsistency) {
+        if self.problems.len() < ConsistencyReport::INCONSISTENCIES_MAX {
             self.problems.push(problem);
         }
     }
@@ -35,11 +35,11 @@ impl VerifyReport {
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub enum Inconsistency {
     /// A live chunk has no lexical entry, or several.
     LexicalEntries {
         /// The chunk's slot.
-        slot: u32,
+        chunk_id: u32,
         /// Entries that were found; there must be one.
         found: u32,
     },
@@ -51,12 +51,12 @@ pub enum Problem {
     /// A slot does not lead to a readable document and text.
     Unreadable {
         /// The slot.
-        slot: u32,
+        chunk_id: u32,
     },
     /// Some chunks of the document are live and others are not.
     HalfDocument {
         /// The document's first slot.
-        slot: u32,
+        chunk_id: u32,
     },
     /// The document count that the engine reports is not the counted one.
     DocumentCount {
@@ -72,21 +72,27 @@ pub enum Problem {
     },
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::LexicalEntries { slot, found } => {
-                write!(f, "slot {slot} has {found} lexical entries instead of 1")
+            Inconsistency::LexicalEntries { chunk_id, found } => {
+                write!(f, "slot {chunk_id} has {found} lexical entries instead of 1")
             }
-            Problem::ForeignEntries { found } => {
+            Inconsistency::ForeignEntries { found } => {
                 write!(f, "{found} lexical entries belong to no committed slot")
             }
-            Problem::Unreadable { slot } => write!(f, "slot {slot} does not lead to a document and its text"),
-            Problem::HalfDocument { slot } => write!(f, "the document at slot {slot} is live in part"),
-            Problem::DocumentCount { reported, counted } => {
+            Inconsistency::Unreadable { chunk_id } => {
+                write!(f, "slot {chunk_id} does not lead to a document and its text")
+            }
+            Inconsistency::HalfDocument { chunk_id } => {
+                write!(f, "the document at slot {chunk_id} is live in part")
+            }
+            Inconsistency::DocumentCount { reported, counted } => {
                 write!(f, "{reported} documents are reported and {counted} are there")
             }
-            Problem::File { name } => write!(f, "the bytes of `{name}` are not those that were committed"),
+            Inconsistency::File { name } => {
+                write!(f, "the bytes of `{name}` are not those that were committed")
+            }
         }
     }
 }

@@ -136,7 +136,7 @@ impl OpenCollection {
 
     /// Acknowledged operations that are not searchable yet.
     pub fn pending_operations(&self) -> u64 {
-        self.accepted().saturating_sub(self.engine.reached())
+        self.accepted().saturating_sub(self.engine.applied_seq())
     }
 
     /// Reads a query; what doesn't parse, or names a field that the collection hasn't, is text.
@@ -159,7 +159,7 @@ impl OpenCollection {
 
     /// Whether searches would miss what they found before the index was lost.
     pub fn is_rebuilding(&self) -> bool {
-        self.engine.reached() < self.rebuild_until
+        self.engine.applied_seq() < self.rebuild_until
     }
 
     /// What the store keeps of what is done.
@@ -403,7 +403,7 @@ impl Collections {
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
         let mut opened =
             self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
-        if (1..stored.pruned_to).contains(&opened.engine.reached()) {
+        if (1..stored.pruned_to).contains(&opened.engine.applied_seq()) {
             tracing::warn!(collection = name, "the index is older than what it has missed: it is rebuilt");
             opened.engine.close().await.map_err(index_error)?;
             drop(opened);
@@ -448,7 +448,7 @@ impl Collections {
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
-            reached: watch::Sender::new(engine.reached()),
+            reached: watch::Sender::new(engine.applied_seq()),
             failure: Mutex::default(),
             workers: Mutex::default(),
             engine,
@@ -513,7 +513,7 @@ enum HideError {
 /// Hides what was deleted after the index's last batch: a deletion was acknowledged as done, so that it must hold
 /// before the first search.
 async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Result<(), HideError> {
-    let mut after = engine.reached();
+    let mut after = engine.applied_seq();
     if after == 0 {
         return Ok(());
     }

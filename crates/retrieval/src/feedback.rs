@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_index::relevance::{FEEDBACK_MAX, Features, Feedback};
-use weir_index::{IndexError, Mode, SearchRequest};
+use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
+use weir_index::{IndexError, IndexQuery, RetrievalMode};
 use weir_policy::Caller;
 
 use crate::collections::OpenCollection;
@@ -47,10 +47,10 @@ pub async fn refine(collection: &OpenCollection) -> Result<Vec<weir_store::Feedb
     let batch = store.feedback_batch(collection.id, fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
     let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
         // features of a version that wrote them in another way don't count
-        let features: Features = serde_json::from_str(features).ok()?;
-        Some(Feedback { features, is_relevant: *is_relevant })
+        let features: HitFeatures = serde_json::from_str(features).ok()?;
+        Some(JudgedHit { features, is_relevant: *is_relevant })
     });
-    let known: Vec<Feedback> = known.collect();
+    let known: Vec<JudgedHit> = known.collect();
     collection.engine.refine_relevance(&known);
     Ok(batch.pending)
 }
@@ -108,20 +108,20 @@ async fn features(
     collection: &OpenCollection,
     judged: &weir_store::Feedback,
     depth: usize,
-) -> Result<Option<Features>, FeedbackError> {
+) -> Result<Option<HitFeatures>, FeedbackError> {
     let query = collection.read_query(&judged.query);
     let text = query.text().into_owned();
-    let (mut mode, mut embedding) = (Mode::Lexical, None);
+    let (mut mode, mut embedding) = (RetrievalMode::Lexical, None);
     if let Some(model) = collection.model().filter(|_| !text.trim().is_empty()) {
         let terms = Terms { lane: Lane::Bulk, caching: Caching::On, until: None };
         let inputs = vec![model.query_input(&text)];
         match collection.preparer.scheduler.embed(model, inputs, terms).await {
-            Ok(mut made) => (mode, embedding) = (Mode::Hybrid, made.embeddings.pop()),
+            Ok(mut made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.pop()),
             Err(error) if collection.preparer.is_text_refused(&error).await => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }
-    let request = SearchRequest { depth, ..SearchRequest::new(mode, Some(query), embedding, 1) };
+    let request = IndexQuery { depth, ..IndexQuery::new(mode, Some(query), embedding, 1) };
     let features = collection.engine.features(&Caller::all_powerful(), request, &judged.document_id).await;
     Ok(features?)
 }

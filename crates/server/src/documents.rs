@@ -11,7 +11,7 @@ use weir_api::{
     RawJson, Sort,
 };
 use weir_index::filter::Filter;
-use weir_index::{IndexError, Mode, SearchReply, SearchRequest, Total};
+use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, RetrievalMode};
 use weir_policy::Caller;
 use weir_store::GenerationId;
 
@@ -55,13 +55,13 @@ pub(super) async fn list(
     let page = wanted.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
     let offset = page.as_ref().map_or(0, |page| page.offset);
     check_depth(&gateway, offset, wanted.limit)?;
-    let search = SearchRequest {
+    let search = IndexQuery {
         filter: wanted.filter,
         sort: sort_keys(&wanted.sort),
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
-        at: page.map(|page| page.reached),
-        hold: true,
-        ..SearchRequest::new(Mode::Lexical, None, None, wanted.limit)
+        as_of: page.map(|page| page.reached),
+        pin: true,
+        ..IndexQuery::new(RetrievalMode::Lexical, None, None, wanted.limit)
     };
     let _room = gateway.room_for_search()?;
     let refused = |error| refusal(error, &wanted.filter_text, &wanted.sort);
@@ -71,12 +71,12 @@ pub(super) async fn list(
     if documents.len() < found.hits.len() {
         // the page ends early: what lies up to there is asked again, because deleted documents have places too
         let limit = documents.len();
-        let again = SearchRequest { limit, at: Some(found.reached), ..search };
+        let again = IndexQuery { limit, as_of: Some(found.applied_seq), ..search };
         let shown = collection.engine.search(&caller, again).await.map_err(refused)?;
         documents.truncate(shown.hits.len());
         end = offset + limit as u64;
     }
-    let next = Cursor { reached: found.reached, offset: end, degraded: Vec::new(), order: Vec::new() };
+    let next = Cursor { reached: found.applied_seq, offset: end, degraded: Vec::new(), order: Vec::new() };
     let next_cursor = (end < count(found.total)).then(|| gateway.cursors.close(&binding, &next));
     Ok(Json(List { data: documents.into_iter().flatten().collect(), next_cursor }))
 }
@@ -120,7 +120,7 @@ pub(super) async fn delete(
     }
     let collection = searchable(&gateway, &caller, &name)?;
     let limit = gateway.config.limits.delete_documents_max;
-    let search = SearchRequest { filter, ..SearchRequest::new(Mode::Lexical, None, None, limit) };
+    let search = IndexQuery { filter, ..IndexQuery::new(RetrievalMode::Lexical, None, None, limit) };
     let room = gateway.room_for_search()?;
     let filter_text = request.filter.as_ref().map_or("", RawJson::text);
     let refused = |error| refusal(error, filter_text, &[]);
@@ -273,9 +273,9 @@ fn refusal(error: IndexError, filter_text: &str, sort: &[Sort]) -> ApiError {
     super::search::refusal(error, &weir_api::SearchRequest::default())
 }
 
-fn count(total: Total) -> u64 {
+fn count(total: MatchCount) -> u64 {
     match total {
-        Total::Exact(count) | Total::Window(count) => count,
+        MatchCount::Exact(count) | MatchCount::Window(count) => count,
     }
 }
 
@@ -283,7 +283,7 @@ fn count(total: Total) -> u64 {
 async fn read_documents(
     gateway: &Gateway,
     collection: &OpenCollection,
-    found: &SearchReply,
+    found: &IndexResult,
 ) -> Result<Vec<Option<DocumentReply>>, ApiError> {
     let (mut documents, mut bytes) = (Vec::with_capacity(found.hits.len()), 0);
     for hit in &found.hits {

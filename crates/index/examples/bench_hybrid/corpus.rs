@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Outcome;
-use crate::vectors::Random;
+use crate::vectors::Rng;
 
 /// A document's text grows to this, in bytes, before it ends with its sentence.
 const BODY_BYTES: usize = 450;
@@ -43,11 +43,11 @@ impl Corpus {
 
     /// Made-up words whose frequencies follow Zipf's law.
     pub(crate) fn synthetic() -> Corpus {
-        let mut random = Random(5);
+        let mut random = Rng(5);
         // exp(uniform * ln n) has a density of 1/x: rank r comes with frequency 1/r.
         let mut words = |count: usize| -> String {
             let word =
-                |random: &mut Random| format!("w{}", (random.uniform() * (WORDS as f32).ln()).exp() as u32);
+                |random: &mut Rng| format!("w{}", (random.uniform() * (WORDS as f32).ln()).exp() as u32);
             (0..count).map(|_| word(&mut random)).collect::<Vec<_>>().join(" ")
         };
         let titles = (0..5000).map(|_| words(8)).collect();
@@ -57,7 +57,7 @@ impl Corpus {
 
     /// Endless documents: a title, and sentences from anywhere.
     pub(crate) fn documents(&self) -> impl Iterator<Item = Text> {
-        let mut random = Random(3);
+        let mut random = Rng(3);
         std::iter::repeat_with(move || {
             let mut body = String::new();
             while body.len() < BODY_BYTES {
@@ -69,7 +69,7 @@ impl Corpus {
 
     /// One to four consecutive words of a title that are no stop words.
     pub(crate) fn queries(&self, count: usize) -> Vec<String> {
-        let mut random = Random(17);
+        let mut random = Rng(17);
         let mut query = || {
             let title = &self.titles[random.below(self.titles.len())];
             let is_content =

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{Embedded, Engine, Mode, SearchReply, SearchRequest};
+use weir_index::{Embedded, Engine, IndexQuery, IndexResult, RetrievalMode};
 use weir_policy::Caller;
 
 use crate::{Outcome, open};
@@ -48,15 +48,15 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn request(query: &Query, mode: Mode, depth: usize, limit: usize) -> SearchRequest {
+fn request(query: &Query, mode: RetrievalMode, depth: usize, limit: usize) -> IndexQuery {
     let (text, embedding) = (query.text.clone(), Some(query.vector.clone()));
-    SearchRequest {
+    IndexQuery {
         depth,
-        ..SearchRequest::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit)
+        ..IndexQuery::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit)
     }
 }
 
-fn search(engine: &Embedded, request: &SearchRequest) -> Outcome<SearchReply> {
+fn search(engine: &Embedded, request: &IndexQuery) -> Outcome<IndexResult> {
     Ok(engine.search(&Caller::all_powerful(), request)?)
 }
 
@@ -64,7 +64,7 @@ fn search(engine: &Embedded, request: &SearchRequest) -> Outcome<SearchReply> {
 fn search_all(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     let mut times: [Vec<Duration>; 5] = Default::default();
     for query in queries {
-        let request = request(query, Mode::Hybrid, 100, 10);
+        let request = request(query, RetrievalMode::Hybrid, 100, 10);
         let start = Instant::now();
         let reply = search(engine, &request)?;
         let parts = [reply.timings.lexical, reply.timings.dense, reply.timings.fuse, reply.timings.fetch];
@@ -79,10 +79,10 @@ fn search_all(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
 /// Each leg alone, without fetching texts.
 fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     for (name, mode, depth) in [
-        ("lexical alone, top 10", Mode::Lexical, 10),
-        ("lexical alone, top 100", Mode::Lexical, 100),
-        ("scan alone, top 10", Mode::Dense, 10),
-        ("scan alone, top 100", Mode::Dense, 100),
+        ("lexical alone, top 10", RetrievalMode::Lexical, 10),
+        ("lexical alone, top 100", RetrievalMode::Lexical, 100),
+        ("scan alone, top 10", RetrievalMode::Dense, 10),
+        ("scan alone, top 100", RetrievalMode::Dense, 100),
     ] {
         let mut times = Vec::new();
         for query in queries {
@@ -103,7 +103,7 @@ fn through_the_async_door(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut times = Vec::new();
     for query in queries {
-        let request = request(query, Mode::Hybrid, 100, 10);
+        let request = request(query, RetrievalMode::Hybrid, 100, 10);
         let start = Instant::now();
         runtime.block_on(engine.search(&caller, request))?;
         times.push(start.elapsed());
@@ -115,7 +115,7 @@ fn through_the_async_door(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
 fn recall(engine: &Embedded, queries: &[Query]) -> Outcome<f64> {
     let (mut found, mut wanted) = (0u32, 0u32);
     for query in queries {
-        let hits = search(engine, &request(query, Mode::Dense, 100, query.exact.len()))?.hits;
+        let hits = search(engine, &request(query, RetrievalMode::Dense, 100, query.exact.len()))?.hits;
         let exact: Vec<String> = query.exact.iter().map(|number| format!("document-{number:07}")).collect();
         found += hits.iter().filter(|hit| exact.contains(&hit.document_id)).count() as u32;
         wanted += exact.len() as u32;

@@ -29,7 +29,7 @@ impl Vectors {
     }
 
     pub(crate) fn clustered(documents: usize, queries: usize) -> Vectors {
-        let mut random = Random(11);
+        let mut random = Rng(11);
         let directions: Vec<Vec<f32>> = (0..RANK).map(|_| random.normals(DIMENSION)).collect();
         let centres: Vec<Vec<f32>> = (0..CLUSTERS).map(|_| random.normals(RANK)).collect();
         let mut near_centre = || {
@@ -79,9 +79,9 @@ fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 }
 
 /// SplitMix64: the same numbers on every machine.
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Random {
+impl Rng {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -28,9 +28,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use weir_filter::{Comparison, Filter, Number, Test, Value};
-use weir_index::fusion::{self, Scored, Weighted};
+use weir_index::fusion::{self, ScoredDocument, WeightedRanking};
 use weir_index::query;
-use weir_index::{Change, Counts, Embedded, EngineSettings, Mode, RebuildReason, SearchReply, SearchRequest};
+use weir_index::{
+    Change, Embedded, EngineSettings, IndexCounts, IndexQuery, IndexResult, RebuildReason, RetrievalMode,
+};
 use weir_policy::Caller;
 use weir_text::Language;
 
@@ -48,18 +50,10 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 #[serde(tag = "command", rename_all = "lowercase")]
 enum Request {
     Open,
-    Search { mode: Leg, below: Option<u32>, first: usize, count: usize },
-    Throughput { mode: Leg, threads: usize, seconds: f64 },
+    Search { mode: RetrievalMode, below: Option<u32>, first: usize, count: usize },
+    Throughput { mode: RetrievalMode, threads: usize, seconds: f64 },
     Parts { first: usize, count: usize },
     Fusion { length: u32, count: usize },
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
-enum Leg {
-    Hybrid,
-    Lexical,
-    Dense,
 }
 
 #[derive(Serialize)]
@@ -170,7 +164,7 @@ fn serve(options: &Options) -> Outcome<()> {
                     return Err(format!("the index cannot be used: {reason:?}").into());
                 }
                 let seconds = start.elapsed().as_secs_f64();
-                let Counts { documents, segments, .. } = engine.counts();
+                let IndexCounts { documents, segments, .. } = engine.counts();
                 searcher = Some(Searcher { engine, queries: &queries });
                 Reply::Opened { seconds, documents, segments }
             }
@@ -206,34 +200,40 @@ impl Searcher<'_> {
     }
 
     /// The requests as a caller would hold them: making them is no part of a search.
-    fn requests(&self, mode: Leg, below: Option<u32>, first: usize, count: usize) -> Vec<SearchRequest> {
+    fn requests(
+        &self,
+        mode: RetrievalMode,
+        below: Option<u32>,
+        first: usize,
+        count: usize,
+    ) -> Vec<IndexQuery> {
         let filter = below.map(|below| Filter::Condition {
             path: "n".to_owned(),
             test: Test::Compare(Comparison::Less, Value::Number(Number::Integer(below.into()))),
         });
-        let request = |at: usize| SearchRequest {
-            filter: filter.clone(),
-            ..self.request(mode, at % self.queries.len())
-        };
+        let request =
+            |at: usize| IndexQuery { filter: filter.clone(), ..self.request(mode, at % self.queries.len()) };
         (first..first + count).map(request).collect()
     }
 
-    fn request(&self, mode: Leg, at: usize) -> SearchRequest {
-        let (mode, depth) = match mode {
-            Leg::Hybrid => (Mode::Hybrid, DEPTH),
-            Leg::Lexical => (Mode::Lexical, HITS),
-            Leg::Dense => (Mode::Dense, HITS),
-        };
+    fn request(&self, mode: RetrievalMode, at: usize) -> IndexQuery {
+        let depth = if mode == RetrievalMode::Hybrid { DEPTH } else { HITS };
         let query = query::parse_forgiving(&self.queries.texts[at]);
         let embedding = self.queries.vectors[at].clone();
-        SearchRequest { depth, ..SearchRequest::new(mode, Some(query), Some(embedding), HITS) }
+        IndexQuery { depth, ..IndexQuery::new(mode, Some(query), Some(embedding), HITS) }
     }
 
-    fn search(&self, request: &SearchRequest) -> Outcome<SearchReply> {
+    fn search(&self, request: &IndexQuery) -> Outcome<IndexResult> {
         Ok(self.engine.search(&Caller::all_powerful(), request)?)
     }
 
-    fn search_each(&self, mode: Leg, below: Option<u32>, first: usize, count: usize) -> Outcome<Reply> {
+    fn search_each(
+        &self,
+        mode: RetrievalMode,
+        below: Option<u32>,
+        first: usize,
+        count: usize,
+    ) -> Outcome<Reply> {
         let (mut wall_ns, mut hits) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for request in self.requests(mode, below, first, count) {
             let start = Instant::now();
@@ -245,7 +245,7 @@ impl Searcher<'_> {
     }
 
     /// All threads take the next query until the time is over.
-    fn throughput(&self, mode: Leg, threads: usize, seconds: f64) -> Outcome<Reply> {
+    fn throughput(&self, mode: RetrievalMode, threads: usize, seconds: f64) -> Outcome<Reply> {
         let requests = self.requests(mode, None, 0, self.queries.len());
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let start = Instant::now();
@@ -268,7 +268,7 @@ impl Searcher<'_> {
 
     fn parts(&self, first: usize, count: usize) -> Outcome<Reply> {
         let mut parts: BTreeMap<&'static str, Vec<u64>> = BTreeMap::new();
-        for request in self.requests(Leg::Hybrid, None, first, count) {
+        for request in self.requests(RetrievalMode::Hybrid, None, first, count) {
             let timings = self.search(&request)?.timings;
             let named = [
                 ("select", timings.select),
@@ -285,10 +285,10 @@ impl Searcher<'_> {
 
 /// Two lists of which half is in both, merged.
 fn fuse(length: u32, count: usize) -> Reply {
-    let list = |first: u32, step: u32| -> Vec<Scored> {
+    let list = |first: u32, step: u32| -> Vec<ScoredDocument> {
         // an odd step visits every number of a power of two once, in no order
         (0..length)
-            .map(|at| Scored {
+            .map(|at| ScoredDocument {
                 document: first + at.wrapping_mul(step) % length.next_power_of_two(),
                 score: 1.0 / at.max(1) as f32,
             })
@@ -297,8 +297,10 @@ fn fuse(length: u32, count: usize) -> Reply {
     let (one, other) = (list(0, 7), list(length / 2, 11));
     let wall_ns = (0..count)
         .map(|_| {
-            let rankings =
-                [Weighted { ranking: &one, weight: 1.0 }, Weighted { ranking: &other, weight: 1.0 }];
+            let rankings = [
+                WeightedRanking { ranking: &one, weight: 1.0 },
+                WeightedRanking { ranking: &other, weight: 1.0 },
+            ];
             let start = Instant::now();
             std::hint::black_box(fusion::reciprocal_rank(&rankings, 60.0, HITS));
             nanoseconds(start.elapsed())

@@ -9,16 +9,16 @@ use crate::{Change, IndexedDocument};
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Batch {
     /// Live documents that are removed or replaced.
-    pub(crate) gone: Vec<Gone>,
+    pub(crate) gone: Vec<RemovedDocument>,
     /// Documents that are added, one per id, each with a chunk at least, in the order of their changes.
     pub(crate) puts: Vec<IndexedDocument>,
 }
 
 /// A live document that will not be, and its slots.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Gone {
+pub(crate) struct RemovedDocument {
     pub(crate) id: String,
-    pub(crate) first_slot: u32,
+    pub(crate) first_chunk: u32,
     pub(crate) chunks: u32,
 }
 
@@ -76,15 +76,15 @@ impl Plan<'_> {
     }
 
     fn finish(self) -> Batch {
-        let mut gone: Vec<Gone> = self
+        let mut gone: Vec<RemovedDocument> = self
             .last
             .into_keys()
             .filter_map(|id| {
                 let record = self.table.find(&id, self.documents)?;
-                Some(Gone { first_slot: record.first_slot, chunks: record.chunks, id })
+                Some(RemovedDocument { first_chunk: record.first_chunk, chunks: record.chunks, id })
             })
             .collect();
-        gone.sort_unstable_by_key(|gone| gone.first_slot);
+        gone.sort_unstable_by_key(|gone| gone.first_chunk);
         let coming = self.coming.into_iter().flatten();
         let puts = coming.filter(|document| !document.chunks.is_empty()).collect();
         Batch { gone, puts }
@@ -117,16 +117,16 @@ mod tests {
     fn check(changes: Vec<Change>, gone: &[(&str, u32, u32)], puts: &[(&str, u64)]) {
         let mut documents = Vec::new();
         let mut table = DocumentTable::default();
-        for (id, version, first_slot, chunks) in [("a", 5, 0, 2), ("b", 1, 2, 1)] {
+        for (id, version, first_chunk, chunks) in [("a", 5, 0, 2), ("b", 1, 2, 1)] {
             let offset = documents.len() as u64;
-            DocumentRecord { version, first_slot, chunks, id, title: None, metadata: "" }
+            DocumentRecord { version, first_chunk, chunks, id, title: None, metadata: "" }
                 .write(&mut documents)
                 .unwrap();
             table.insert(offset, &documents).unwrap();
         }
         let batch = Batch::plan(changes, &table, &documents);
         let found_gone: Vec<_> =
-            batch.gone.iter().map(|gone| (gone.id.as_str(), gone.first_slot, gone.chunks)).collect();
+            batch.gone.iter().map(|gone| (gone.id.as_str(), gone.first_chunk, gone.chunks)).collect();
         let found_puts: Vec<_> = batch.puts.iter().map(|put| (put.id.as_str(), put.version)).collect();
         assert_eq!((found_gone.as_slice(), found_puts.as_slice()), (gone, puts));
     }

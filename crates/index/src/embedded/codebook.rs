@@ -9,7 +9,7 @@ use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterato
 use weir_kernels::{CODES, CodeQuery, Kernels};
 
 /// Embeddings of fewer values keep a direction for each.
-const REDUCED_FROM: usize = 256;
+const REDUCED_DIMENSION_MIN: usize = 256;
 /// More directions than these cost more than they tell.
 const DIRECTIONS_MAX: usize = 512;
 /// Directions that share a code.
@@ -17,9 +17,9 @@ const GROUP: usize = 4;
 /// Reduced directions are a multiple of so many, whose codes fill a register.
 const DIRECTIONS_MULTIPLE: usize = 32;
 /// Rounds of the iteration that finds the directions.
-const ROUNDS: usize = 8;
+const ITERATIONS: usize = 8;
 /// Rounds of the search for centroids (Lloyd, 1982).
-const CENTROID_ROUNDS: usize = 6;
+const CENTROID_ITERATIONS: usize = 6;
 /// Below this length a direction is what rounding left of one that the others span.
 const LENGTH_MIN: f32 = 1e-3;
 
@@ -34,7 +34,7 @@ pub(crate) struct Codebook {
 }
 
 /// A row as its codes tell it.
-pub(crate) struct Coded<'a> {
+pub(crate) struct EncodedRow<'a> {
     /// One for each group.
     pub(crate) codes: &'a [u8],
     /// What the product of a query with the centroids is multiplied by to estimate that with the row: `|x|² / <x, centroids>`, which
@@ -43,7 +43,7 @@ pub(crate) struct Coded<'a> {
 }
 
 /// Room to code rows in.
-pub(crate) struct Coder<'a> {
+pub(crate) struct RowEncoder<'a> {
     codebook: &'a Codebook,
     products: Vec<i32>,
     values: Vec<f32>,
@@ -52,13 +52,13 @@ pub(crate) struct Coder<'a> {
 
 impl Codebook {
     /// Learns from rows of `dimension` values. The same rows in the same order give the same codebook.
-    pub(crate) fn learn(rows: &[Vec<f32>], dimension: usize) -> Codebook {
+    pub(crate) fn train(rows: &[Vec<f32>], dimension: usize) -> Codebook {
         let count = match dimension {
-            ..REDUCED_FROM => dimension,
+            ..REDUCED_DIMENSION_MIN => dimension,
             _ => (dimension * 2 / 3).next_multiple_of(DIRECTIONS_MULTIPLE).min(DIRECTIONS_MAX),
         };
         let rows: Vec<Vec<f32>> = rows.iter().map(|row| normalised(row)).collect();
-        let directions = shared_out(directions(&rows, dimension, count));
+        let directions = balance_groups(directions(&rows, dimension, count));
         let largest = directions.iter().flatten().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
         let quantise = |x: &f32| (x / largest * 127.0).round() as i8;
         let values: Vec<Vec<f32>> =
@@ -77,9 +77,9 @@ impl Codebook {
     }
 
     /// Room to code rows in.
-    pub(crate) fn coder(&self) -> Coder<'_> {
+    pub(crate) fn coder(&self) -> RowEncoder<'_> {
         let directions = self.directions.len() / self.dimension.max(1);
-        Coder {
+        RowEncoder {
             codebook: self,
             products: vec![0; directions],
             values: vec![0.0; self.groups() * GROUP],
@@ -100,7 +100,7 @@ impl Codebook {
     }
 }
 
-impl Coder<'_> {
+impl RowEncoder<'_> {
     /// The values of a row of int8 along the directions, in integers' units.
     fn project(&mut self, kernels: &Kernels, row: &[i8]) {
         (kernels.dot_i8_rows)(row, &self.codebook.directions, &mut self.products);
@@ -108,7 +108,7 @@ impl Coder<'_> {
     }
 
     /// Rounds a row that stands for `row * scale`.
-    pub(crate) fn code(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> Coded<'_> {
+    pub(crate) fn code(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
         self.project(kernels, row);
         let squares = (kernels.dot)(&self.values, &self.values);
         let to_unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
@@ -121,7 +121,7 @@ impl Coder<'_> {
             along += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
         }
         let length = squares.sqrt() * scale;
-        Coded { codes: &self.codes, factor: if along > 0.0 { length / along } else { 0.0 } }
+        EncodedRow { codes: &self.codes, factor: if along > 0.0 { length / along } else { 0.0 } }
     }
 }
 
@@ -155,7 +155,7 @@ fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
         let row = rows[code * rows.len() / CODES];
         centroids.iter_mut().zip(row).for_each(|(centroids, value)| centroids[code] = value);
     }
-    for _ in 0..CENTROID_ROUNDS {
+    for _ in 0..CENTROID_ITERATIONS {
         let (mut sums, mut counts) = ([[0.0f32; CODES]; GROUP], [0.0f32; CODES]);
         for row in &rows {
             let nearest = nearest(&centroids, row);
@@ -173,11 +173,11 @@ fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
 
 /// The `count` orthogonal directions along which the rows vary most, and the mean square of the rows along each.
 fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Vec<f32>)> {
-    let mut random = Random(1);
+    let mut random = Rng(1);
     let moments = moments(rows, dimension);
     let mut directions: Vec<Vec<f32>> = (0..count).map(|_| random.vector(dimension)).collect();
     orthonormalise(&mut directions, &mut random);
-    for _ in 0..ROUNDS {
+    for _ in 0..ITERATIONS {
         directions = directions.par_iter().map(|direction| products(&moments, direction)).collect();
         orthonormalise(&mut directions, &mut random);
     }
@@ -190,7 +190,7 @@ fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Ve
 
 /// Puts the directions in groups whose products of mean squares are as equal as may be: the next one that varies most goes to the group
 /// with the smallest product so far that has room.
-fn shared_out(mut directions: Vec<(f32, Vec<f32>)>) -> Vec<Vec<f32>> {
+fn balance_groups(mut directions: Vec<(f32, Vec<f32>)>) -> Vec<Vec<f32>> {
     directions.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let least = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
     let mut groups: Vec<(f32, Vec<Vec<f32>>)> = vec![Default::default(); directions.len().div_ceil(GROUP)];
@@ -232,7 +232,7 @@ fn normalised(vector: &[f32]) -> Vec<f32> {
 
 /// Makes the vectors, of which there are no more than they have values, orthogonal and of length one (Gram and Schmidt, twice
 /// over against rounding). What the ones before it span is replaced by a random one.
-fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Random) {
+fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Rng) {
     let dot = Kernels::current().dot;
     for i in 0..vectors.len() {
         let (before, rest) = vectors.split_at_mut(i);
@@ -259,9 +259,9 @@ fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Random) {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
-struct Random(u64);
+struct Rng(u64);
 
-impl Random {
+impl Rng {
     /// Values from -1 to 1.
     fn vector(&mut self, len: usize) -> Vec<f32> {
         (0..len).map(|_| (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
@@ -293,7 +293,7 @@ mod tests {
     }
 
     /// Rows near a space of few dimensions, as those of embeddings are.
-    fn rows(random: &mut Random, count: usize) -> Vec<Vec<f32>> {
+    fn rows(random: &mut Rng, count: usize) -> Vec<Vec<f32>> {
         let axes: Vec<Vec<f32>> = (0..20).map(|_| random.vector(DIMENSION)).collect();
         let columns = transposed(&axes, DIMENSION);
         (0..count).map(|_| products(&columns, &random.vector(20))).collect()
@@ -301,10 +301,10 @@ mod tests {
 
     #[test]
     fn directions_are_orthogonal_whatever_the_rows_are() {
-        let mut random = Random(7);
+        let mut random = Rng(7);
         let rows: Vec<Vec<f32>> = (0..50).map(|_| random.vector(320)).collect();
         for rows in [rows, vec![vec![1.0; 320]; 50], vec![vec![0.0; 320]; 3], Vec::new()] {
-            let codebook = Codebook::learn(&rows, 320);
+            let codebook = Codebook::train(&rows, 320);
             assert_eq!((count(&codebook), codebook.groups()), (224, 56));
             for i in 0..count(&codebook) {
                 for j in 0..i {
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn there_are_fewer_directions_than_values_in_long_embeddings_and_never_many() {
         let count = |dimension| {
-            let codebook = Codebook::learn(&[], dimension);
+            let codebook = Codebook::train(&[], dimension);
             (count(&codebook), codebook.groups())
         };
         assert_eq!([1, 2, 64, 255].map(count), [(1, 1), (2, 1), (64, 16), (255, 64)]);
@@ -327,9 +327,9 @@ mod tests {
 
     #[test]
     fn directions_span_the_space_of_the_rows() {
-        let rows = rows(&mut Random(3), 201);
+        let rows = rows(&mut Rng(3), 201);
         let (another, rows) = rows.split_last().unwrap();
-        let codebook = Codebook::learn(rows, DIMENSION);
+        let codebook = Codebook::train(rows, DIMENSION);
         let along = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
         let kept: f32 = along.map(|cosine| cosine * cosine).sum();
         assert!(kept > 0.995, "of its squared length {kept} is kept");
@@ -337,7 +337,8 @@ mod tests {
 
     #[test]
     fn groups_get_directions_that_vary_much_and_such_that_vary_little() {
-        let of = |squares: &[f32]| shared_out(squares.iter().map(|&square| (square, vec![square])).collect());
+        let of =
+            |squares: &[f32]| balance_groups(squares.iter().map(|&square| (square, vec![square])).collect());
         assert_eq!(
             of(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]).concat(),
             [128.0, 16.0, 8.0, 1.0, 64.0, 32.0, 4.0, 2.0]
@@ -349,9 +350,9 @@ mod tests {
     #[test]
     fn an_estimate_is_near_the_product_and_exact_in_scale() {
         let kernels = Kernels::current();
-        let rows = rows(&mut Random(5), 1100);
-        let (others, learned) = rows.split_at(100);
-        let codebook = Codebook::learn(learned, DIMENSION);
+        let rows = rows(&mut Rng(5), 1100);
+        let (others, fitted) = rows.split_at(100);
+        let codebook = Codebook::train(fitted, DIMENSION);
         let (query, query_scale) = quantise(&others[0]);
         let products = codebook.query(kernels, &query);
         let estimate = |row: &[i8], scale: f32| {

@@ -10,34 +10,34 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
-use super::codes::{Codes, Part};
 use super::files::{AppendVectors, MappedVectors};
-use super::ranking::ScoredSlot;
+use super::pq4::{Pq4Codes, ScanPart};
+use super::ranking::ScoredChunk;
 use super::selection::Visible;
 use super::threads;
 use crate::IndexError;
 
 /// For every chunk that is asked for, so many are compared in int8, and at least so many are.
-const COMPARED: (usize, usize) = (3, 300);
+const INT8_CANDIDATES: (usize, usize) = (3, 300);
 /// Of every so many rows one is compared in int8 at least: among more rows, codes tell less about the best.
-const COMPARED_SHARE: usize = 1000;
+const INT8_ROWS_DIVISOR: usize = 1000;
 /// Of those that are asked for so large a part is scored again in half precision, and at least so many are: rounding to int8 may exchange
 /// neighbours, which matters little further down.
-const RESCORED_SHARE: (usize, usize) = (2, 5);
-const RESCORED_MIN: usize = 40;
+const F16_SHARE: (usize, usize) = (2, 5);
+const F16_CANDIDATES_MIN: usize = 40;
 /// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
 const SELECTED_SHARE: usize = 20;
 /// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
-const ROWS_PER_PART: usize = 50_000;
+const ROWS_PER_TASK: usize = 50_000;
 /// About so many rows, from everywhere, are scanned first, to learn which scores are among the best.
-const SAMPLED_ROWS: usize = 2048;
+const SAMPLE_ROWS: usize = 2048;
 /// Twice as many rows as are wanted get above the score that is taken, and as many more as this many of the sample stand for: hardly ever
 /// too few do.
-const SAMPLED_MIN: usize = 10;
+const SAMPLE_RANK_MARGIN: usize = 10;
 /// So many candidates are compared by one thread at a time.
-const COMPARED_PER_PART: usize = 128;
+const INT8_CANDIDATES_PER_TASK: usize = 128;
 /// So many candidates before a row is read it is asked for.
-const FETCHED_AHEAD: usize = 8;
+const PREFETCH_DISTANCE: usize = 8;
 /// The largest size of a value in an embedding: that of an IEEE half.
 const VALUE_MAX: f32 = 65504.0;
 
@@ -69,62 +69,62 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
 /// When the files do not have rows of the query's length (their sizes are checked when they are opened).
 pub(crate) fn search(
     vectors: &MappedVectors,
-    codes: &Codes,
+    codes: &Pq4Codes,
     query: &[f32],
     visible: Visible<'_>,
     depth: usize,
-) -> Option<Vec<ScoredSlot>> {
+) -> Option<Vec<ScoredChunk>> {
     let kernels = Kernels::current();
     let (quantised, scale) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
-    let live = |slots: &mut dyn Iterator<Item = u32>| {
-        let live = slots.filter(|&slot| visible.tombstones.is_live(slot));
-        live.map(|slot| ScoredSlot { slot, score: 0.0 }).collect()
+    let live = |chunk_ids: &mut dyn Iterator<Item = u32>| {
+        let live = chunk_ids.filter(|&chunk_id| visible.tombstones.is_live(chunk_id));
+        live.map(|chunk_id| ScoredChunk { chunk_id, score: 0.0 }).collect()
     };
     let mut candidates = match visible.selection {
         Some(selection) if (selection.count() as usize) < codes.rows() / SELECTED_SHARE => {
-            live(&mut selection.slots())
+            live(&mut selection.chunk_ids())
         }
-        Some(selection) if codes.rows() == 0 => live(&mut selection.slots()),
-        None if codes.rows() == 0 => live(&mut (0..visible.tombstones.slots())),
+        Some(selection) if codes.rows() == 0 => live(&mut selection.chunk_ids()),
+        None if codes.rows() == 0 => live(&mut (0..visible.tombstones.len())),
         Some(_) | None => {
-            let compared = at_least(COMPARED).max(codes.rows() / COMPARED_SHARE);
+            let compared = at_least(INT8_CANDIDATES).max(codes.rows() / INT8_ROWS_DIVISOR);
             scan(kernels, codes, &quantised, visible, compared)
         }
     };
-    let kept = depth.max(RESCORED_MIN);
+    let kept = depth.max(F16_CANDIDATES_MIN);
     let mut rescored = candidates.len();
     if candidates.len() > kept {
-        compare(kernels, vectors, (&quantised, scale), &mut candidates, kept);
-        rescored = (kept * RESCORED_SHARE.0 / RESCORED_SHARE.1).max(RESCORED_MIN);
-        candidates.select_nth_unstable_by(rescored - 1, ScoredSlot::by_rank);
+        score_int8(kernels, vectors, (&quantised, scale), &mut candidates, kept);
+        rescored = (kept * F16_SHARE.0 / F16_SHARE.1).max(F16_CANDIDATES_MIN);
+        candidates.select_nth_unstable_by(rescored - 1, ScoredChunk::by_rank);
     }
-    rescore(kernels, vectors, query, &mut candidates[..rescored])?;
-    candidates.sort_unstable_by(ScoredSlot::by_rank);
+    score_f16(kernels, vectors, query, &mut candidates[..rescored])?;
+    candidates.sort_unstable_by(ScoredChunk::by_rank);
     Some(candidates)
 }
 
 /// Scores the candidates from their halves; `None` when the file does not hold them.
-fn rescore(
+fn score_f16(
     kernels: &Kernels,
     vectors: &MappedVectors,
     query: &[f32],
-    candidates: &mut [ScoredSlot],
+    candidates: &mut [ScoredChunk],
 ) -> Option<()> {
     let row_bytes = 2 * query.len();
     if let Some(halves) = vectors.f16.mapped() {
-        let row = |slot: u32| halves.get(slot as usize * row_bytes..)?.get(..row_bytes);
+        let row = |chunk_id: u32| halves.get(chunk_id as usize * row_bytes..)?.get(..row_bytes);
         for i in 0..candidates.len() {
-            if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
-                prefetch(row(later.slot)?);
+            if let Some(later) = candidates.get(i + PREFETCH_DISTANCE) {
+                prefetch(row(later.chunk_id)?);
             }
-            candidates[i].score = (kernels.dot_f16)(query, view::as_u16(row(candidates[i].slot)?));
+            candidates[i].score = (kernels.dot_f16)(query, view::as_u16(row(candidates[i].chunk_id)?));
         }
         return Some(());
     }
     let mut row: AlignedVec<u8> = AlignedVec::zeroed(row_bytes);
     for candidate in candidates {
-        vectors.f16.read_into(u64::from(candidate.slot) * row_bytes as u64, &mut row)?;
+        vectors.f16.read_into(u64::from(candidate.chunk_id) * row_bytes as u64, &mut row)?;
         candidate.score = (kernels.dot_f16)(query, view::as_u16(&row));
     }
     Some(())
@@ -140,34 +140,35 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
 /// The `count` visible rows that score best by their codes, in no order. Many rows are shared among threads.
 fn scan(
     kernels: &Kernels,
-    codes: &Codes,
+    codes: &Pq4Codes,
     query: &[i8],
     visible: Visible<'_>,
     count: usize,
-) -> Vec<ScoredSlot> {
+) -> Vec<ScoredChunk> {
     let Some(query) = codes.query(kernels, query) else { return Vec::new() };
-    let scan_part = |part: Part, threshold: f32| {
+    let scan_part = |part: ScanPart, threshold: f32| {
         let mut found = Vec::new();
-        codes.scan(kernels, &query, part, threshold, |slot, score| {
-            if visible.holds(slot) {
-                found.push(ScoredSlot { slot, score });
+        codes.scan(kernels, &query, part, threshold, |chunk_id, score| {
+            if visible.holds(chunk_id) {
+                found.push(ScoredChunk { chunk_id, score });
             }
         });
         found
     };
-    let scan_all = |threshold: f32| match codes.rows() / ROWS_PER_PART {
-        parts if parts > 1 && threads::share(codes.rows()) => {
-            let parts = (0..parts).into_par_iter().map(|part| scan_part(Part::Run(part, parts), threshold));
+    let scan_all = |threshold: f32| match codes.rows() / ROWS_PER_TASK {
+        parts if parts > 1 && threads::use_threads(codes.rows()) => {
+            let parts =
+                (0..parts).into_par_iter().map(|part| scan_part(ScanPart::Run(part, parts), threshold));
             parts.collect::<Vec<Vec<_>>>().concat()
         }
-        _ => scan_part(Part::Run(0, 1), threshold),
+        _ => scan_part(ScanPart::Run(0, 1), threshold),
     };
     // most rows need not be looked at: a sample tells about which scores are among the best
-    let one_of = (codes.rows() / SAMPLED_ROWS).max(1);
-    let mut sample = scan_part(Part::Sample(one_of), f32::NEG_INFINITY);
-    let rank = (count / one_of).saturating_mul(2).saturating_add(SAMPLED_MIN);
+    let one_of = (codes.rows() / SAMPLE_ROWS).max(1);
+    let mut sample = scan_part(ScanPart::Sample(one_of), f32::NEG_INFINITY);
+    let rank = (count / one_of).saturating_mul(2).saturating_add(SAMPLE_RANK_MARGIN);
     let threshold = match sample.len() > rank {
-        true => sample.select_nth_unstable_by(rank, ScoredSlot::by_rank).1.score,
+        true => sample.select_nth_unstable_by(rank, ScoredChunk::by_rank).1.score,
         false => f32::NEG_INFINITY,
     };
     let mut found = scan_all(threshold);
@@ -176,45 +177,45 @@ fn scan(
         found = scan_all(f32::NEG_INFINITY);
     }
     if found.len() > count {
-        found.select_nth_unstable_by(count - 1, ScoredSlot::by_rank);
+        found.select_nth_unstable_by(count - 1, ScoredChunk::by_rank);
         found.truncate(count);
     }
     found
 }
 
 /// Scores the candidates in int8, by several threads when the index is large, and keeps the best `count`, which are fewer.
-fn compare(
+fn score_int8(
     kernels: &Kernels,
     vectors: &MappedVectors,
     (query, scale): (&[i8], f32),
-    candidates: &mut Vec<ScoredSlot>,
+    candidates: &mut Vec<ScoredChunk>,
     count: usize,
 ) {
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
-    let row = |slot: u32| &rows[slot as usize * query.len()..][..query.len()];
+    let row = |chunk_id: u32| &rows[chunk_id as usize * query.len()..][..query.len()];
     // in the order of the file, as memory likes it
-    if threads::share(scales.len()) {
-        candidates.sort_unstable_by_key(|candidate| candidate.slot);
+    if threads::use_threads(scales.len()) {
+        candidates.sort_unstable_by_key(|candidate| candidate.chunk_id);
     }
-    let compare_part = |candidates: &mut [ScoredSlot]| {
+    let score_part = |candidates: &mut [ScoredChunk]| {
         for i in 0..candidates.len() {
             // rows lie anywhere in memory: later ones are fetched meanwhile
-            if let Some(later) = candidates.get(i + FETCHED_AHEAD) {
-                prefetch(row(later.slot));
-                prefetch(&scales[later.slot as usize..][..1]);
+            if let Some(later) = candidates.get(i + PREFETCH_DISTANCE) {
+                prefetch(row(later.chunk_id));
+                prefetch(&scales[later.chunk_id as usize..][..1]);
             }
             let candidate = &mut candidates[i];
             let mut product = [0];
-            (kernels.dot_i8_rows)(query, row(candidate.slot), &mut product);
-            candidate.score = product[0] as f32 * scale * scales[candidate.slot as usize];
+            (kernels.dot_i8_rows)(query, row(candidate.chunk_id), &mut product);
+            candidate.score = product[0] as f32 * scale * scales[candidate.chunk_id as usize];
         }
     };
-    if threads::share(scales.len()) {
-        candidates.par_chunks_mut(COMPARED_PER_PART).for_each(compare_part);
+    if threads::use_threads(scales.len()) {
+        candidates.par_chunks_mut(INT8_CANDIDATES_PER_TASK).for_each(score_part);
     } else {
-        compare_part(candidates);
+        score_part(candidates);
     }
-    candidates.select_nth_unstable_by(count, ScoredSlot::by_rank);
+    candidates.select_nth_unstable_by(count, ScoredChunk::by_rank);
     candidates.truncate(count);
 }
 
@@ -233,9 +234,9 @@ mod tests {
     use weir_kernels::CODE_ROWS;
 
     use super::*;
-    use crate::embedded::best::BestSlots;
-    use crate::embedded::codes::tests::{codes_of, made_up};
+    use crate::embedded::pq4::tests::{codes_of, made_up};
     use crate::embedded::tombstones::Tombstones;
+    use crate::embedded::top_k::TopK;
 
     #[test]
     fn quantising_keeps_the_largest_value_and_the_sign() {
@@ -255,9 +256,9 @@ mod tests {
 
     #[test]
     fn the_best_by_codes_are_found_also_where_the_sample_is_unlike_the_rest() {
-        let (rows, count) = (40 * SAMPLED_ROWS, 300);
+        let (rows, count) = (40 * SAMPLE_ROWS, 300);
         let query = [90, -80, 70, -60, 50, -40, 30, -20];
-        let one_of = rows / SAMPLED_ROWS;
+        let one_of = rows / SAMPLE_ROWS;
         let is_sampled = |row: usize| (row / CODE_ROWS).is_multiple_of(one_of);
         let mut misleading = made_up(rows);
         for (row, values) in misleading.chunks_exact_mut(query.len()).enumerate() {
@@ -270,23 +271,23 @@ mod tests {
             let codes = codes_of(&values, &[rows]);
             let mut tombstones = Tombstones::default();
             tombstones.grow(rows as u32);
-            tombstones.kill(0, 1000);
+            tombstones.delete(0, 1000);
             let visible = Visible { tombstones: &tombstones, selection: None };
             let kernels = Kernels::current();
-            let mut best = BestSlots::new(wanted);
+            let mut best = TopK::new(wanted);
             codes.scan(
                 kernels,
                 &codes.query(kernels, &query).unwrap(),
-                Part::Run(0, 1),
+                ScanPart::Run(0, 1),
                 f32::MIN,
-                |slot, score| {
-                    if visible.holds(slot) {
-                        best.push(ScoredSlot { slot, score });
+                |chunk_id, score| {
+                    if visible.holds(chunk_id) {
+                        best.push(ScoredChunk { chunk_id, score });
                     }
                 },
             );
             let mut found = scan(kernels, &codes, &query, visible, wanted);
-            found.sort_unstable_by(ScoredSlot::by_rank);
+            found.sort_unstable_by(ScoredChunk::by_rank);
             assert_eq!(found, best.into_sorted());
         }
     }

@@ -13,15 +13,15 @@ use crate::IndexError;
 
 const DOCUMENTS: &str = "documents";
 const TEXTS: &str = "texts";
-const SLOTS: &str = "slots";
+const CHUNKS: &str = "slots";
 const VECTORS_I8: &str = "vectors.i8";
 const VECTORS_SCALE: &str = "vectors.scale";
 const VECTORS_F16: &str = "vectors.f16";
 /// So many bytes of halves, those of 80,000 chunks, are mapped.
-const HALVES_MAPPED_MAX_BYTES: u64 = 64 << 20;
+const F16_MAPPED_BYTES_MAX: u64 = 64 << 20;
 
 /// Every name, in the order of the head.
-pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, SLOTS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
+pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, CHUNKS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
 
 /// The files of a generation in the order of the head; a text-only one has no vectors.
 pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
@@ -33,7 +33,7 @@ pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
 pub(crate) struct MappedFiles {
     pub(crate) documents: Mapped,
     pub(crate) texts: ReadFile,
-    pub(crate) slots: Mapped,
+    pub(crate) chunks: Mapped,
     /// Absent in a text-only collection.
     pub(crate) vectors: Option<MappedVectors>,
 }
@@ -61,15 +61,15 @@ impl MappedFiles {
             [_, _, _, i8, scales, f16] => Some(MappedVectors {
                 i8: map(VECTORS_I8, i8)?,
                 scales: map(VECTORS_SCALE, scales)?,
-                f16: read(VECTORS_F16, f16, HALVES_MAPPED_MAX_BYTES)?,
+                f16: read(VECTORS_F16, f16, F16_MAPPED_BYTES_MAX)?,
             }),
             _ => return Err(wrong()),
         };
-        let [documents, texts, slots, ..] = states else { return Err(wrong()) };
+        let [documents, texts, chunks, ..] = states else { return Err(wrong()) };
         Ok(MappedFiles {
             documents: map(DOCUMENTS, documents)?,
             texts: read(TEXTS, texts, 0)?,
-            slots: map(SLOTS, slots)?,
+            chunks: map(CHUNKS, chunks)?,
             vectors,
         })
     }
@@ -78,7 +78,7 @@ impl MappedFiles {
 impl MappedFiles {
     /// Prepares what searches read all over, so that the first ones wait for no page.
     pub(crate) fn prefault(&self) {
-        self.slots.prefault();
+        self.chunks.prefault();
         if let Some(vectors) = &self.vectors {
             vectors.i8.prefault();
             vectors.scales.prefault();
@@ -133,7 +133,7 @@ impl ReadFile {
 pub(crate) struct AppendFiles {
     pub(crate) documents: AppendFile,
     pub(crate) texts: AppendFile,
-    pub(crate) slots: AppendFile,
+    pub(crate) chunks: AppendFile,
     /// Absent in a text-only collection.
     pub(crate) vectors: Option<AppendVectors>,
 }
@@ -169,11 +169,11 @@ impl AppendFiles {
             }),
             _ => return Err(wrong()),
         };
-        let [documents, texts, slots, ..] = states else { return Err(wrong()) };
+        let [documents, texts, chunks, ..] = states else { return Err(wrong()) };
         Ok(AppendFiles {
             documents: open(DOCUMENTS, documents)?,
             texts: open(TEXTS, texts)?,
-            slots: open(SLOTS, slots)?,
+            chunks: open(CHUNKS, chunks)?,
             vectors,
         })
     }
@@ -189,7 +189,7 @@ impl AppendFiles {
     }
 
     fn all(&mut self) -> Vec<&mut AppendFile> {
-        let mut all = vec![&mut self.documents, &mut self.texts, &mut self.slots];
+        let mut all = vec![&mut self.documents, &mut self.texts, &mut self.chunks];
         if let Some(vectors) = &mut self.vectors {
             all.extend([&mut vectors.i8, &mut vectors.scales, &mut vectors.f16]);
         }

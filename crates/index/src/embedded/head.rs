@@ -16,13 +16,13 @@ pub(crate) const FORMAT_VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"WEIRHEAD";
 const NAME: &str = "head";
-const NAME_WHILE_WRITTEN: &str = "head.new";
+const TEMPORARY_NAME: &str = "head.new";
 
 /// What is committed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The last operation that is in.
-    pub(crate) reached: u64,
+    pub(crate) applied_seq: u64,
     /// Live documents.
     pub(crate) documents: u32,
     /// The dead among the slots, and the slot count.
@@ -56,7 +56,7 @@ impl Head {
 
     /// Replaces the head of a folder in one step that survives a crash: new file, sync, rename, sync of the folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), IndexError> {
-        replace_file(folder, NAME, NAME_WHILE_WRITTEN, &self.encode())
+        replace_file(folder, NAME, TEMPORARY_NAME, &self.encode())
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -64,14 +64,14 @@ impl Head {
         let mut bytes = Vec::with_capacity(64 + self.files.len() * 12 + tombstones.len());
         bytes.extend(MAGIC);
         bytes.extend(FORMAT_VERSION.to_le_bytes());
-        bytes.extend(self.reached.to_le_bytes());
+        bytes.extend(self.applied_seq.to_le_bytes());
         bytes.extend(self.documents.to_le_bytes());
         bytes.extend((self.files.len() as u32).to_le_bytes());
         for file in &self.files {
             bytes.extend(file.len.to_le_bytes());
             bytes.extend(file.crc.to_le_bytes());
         }
-        bytes.extend(self.tombstones.slots().to_le_bytes());
+        bytes.extend(self.tombstones.len().to_le_bytes());
         bytes.extend(tombstones);
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
@@ -87,13 +87,14 @@ fn decode(bytes: &[u8]) -> Option<Head> {
     if reader.bytes(MAGIC.len())? != MAGIC || reader.u32()? != FORMAT_VERSION {
         return None;
     }
-    let (reached, documents, file_count) = (reader.u64()?, reader.u32()?, reader.u32()?);
+    let (applied_seq, documents, file_count) = (reader.u64()?, reader.u32()?, reader.u32()?);
     let files = (0..file_count)
         .map(|_| Some(FileState { len: reader.u64()?, crc: reader.u32()? }))
         .collect::<Option<Vec<FileState>>>()?;
-    let slots = reader.u32()?;
-    let tombstones = Tombstones::from_bytes(reader.bytes(slots.div_ceil(64) as usize * 8)?, slots)?;
-    reader.is_at_end().then_some(Head { reached, documents, tombstones, files })
+    let chunk_count = reader.u32()?;
+    let tombstones =
+        Tombstones::from_bytes(reader.bytes(chunk_count.div_ceil(64) as usize * 8)?, chunk_count)?;
+    reader.is_at_end().then_some(Head { applied_seq, documents, tombstones, files })
 }
 
 /// Writes `bytes` to `temporary`, syncs, renames to `name` and syncs the folder.
@@ -126,9 +127,9 @@ mod tests {
     fn example() -> Head {
         let mut tombstones = Tombstones::default();
         tombstones.grow(100);
-        tombstones.kill(3, 2);
+        tombstones.delete(3, 2);
         let files = vec![FileState { len: 10, crc: 7 }, FileState { len: 1 << 33, crc: u32::MAX }];
-        Head { reached: 42, documents: 98, tombstones, files }
+        Head { applied_seq: 42, documents: 98, tombstones, files }
     }
 
     #[test]

@@ -6,19 +6,18 @@
 //! there, whatever the other files hold.**
 
 mod batch;
-mod best;
 mod codebook;
-mod codes;
 mod dense;
 mod fields;
 mod files;
 mod format;
 mod head;
-mod held;
 mod lexical;
 mod open;
-mod probe;
+mod pins;
+mod pq4;
 mod ranking;
+mod recall;
 mod record;
 mod relevance;
 mod search;
@@ -28,6 +27,7 @@ mod table;
 mod threads;
 mod tokens;
 mod tombstones;
+mod top_k;
 mod verify;
 mod writer;
 
@@ -39,22 +39,22 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
-pub(crate) use ranking::scatter;
+pub(crate) use ranking::fibonacci_hash;
 
-use crate::relevance::{Calibration, Feedback};
-use crate::{Change, Counts, EngineSettings, IndexError, IndexedDocument, VerifyReport};
+use crate::relevance::{Calibration, JudgedHit};
+use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument};
 use batch::Batch;
-use codes::Codes;
 use files::MappedFiles;
-use held::Held;
 use lexical::{LexicalView, Merge};
-use relevance::{Learned, UsualFile};
+use pins::SnapshotPins;
+use pq4::Pq4Codes;
+use relevance::{BaselineFile, FittedStatistics};
 use snapshot::Snapshot;
 use table::DocumentTable;
-use writer::{Before, Writer};
+use writer::{BaseState, Writer};
 
 /// With fewer dead chunks than this, a rebuild does not pay.
-const DEAD_CHUNKS_MIN: u32 = 10_000;
+const DELETED_CHUNKS_MIN: u32 = 10_000;
 
 /// The embedded engine. Its calls block; [`crate::Engine`] runs them where that does not hurt.
 #[derive(Clone)]
@@ -68,20 +68,20 @@ struct Inner {
     /// What searches see. Replaced only by holders of `live`.
     snapshot: ArcSwap<Snapshot>,
     /// Where the embeddings lie; learned again when the index has doubled.
-    learned: ArcSwap<Learned>,
+    fitted: ArcSwap<FittedStatistics>,
     calibration: ArcSwap<Calibration>,
     /// Held for moments.
-    usual: Mutex<UsualFile>,
+    baseline: Mutex<BaselineFile>,
     /// Held for moments. Taken after `writer` where both are needed.
-    live: Mutex<Live>,
+    live: Mutex<LiveDocuments>,
     /// What earlier searches go on with.
-    held: Mutex<Held>,
+    pins: Mutex<SnapshotPins>,
     /// Held while a batch is brought to disk; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
 
 /// Which documents are live, in step with the snapshot.
-struct Live {
+struct LiveDocuments {
     table: DocumentTable,
     /// Documents that were removed at once, with the operations of their removals, which are still to be applied.
     hidden: HashMap<String, u64>,
@@ -96,34 +96,34 @@ impl Embedded {
     ) -> Result<(Embedded, Option<RebuildReason>), IndexError> {
         let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
         threads::start();
-        let learned = Learned::from(&loaded.snapshot, settings.dimension);
+        let fitted = FittedStatistics::from(&loaded.snapshot, settings.dimension);
         let inner = Inner {
             folder: folder.to_owned(),
             settings,
-            learned: ArcSwap::from_pointee(learned),
+            fitted: ArcSwap::from_pointee(fitted),
             calibration: ArcSwap::from_pointee(Calibration::default()),
-            usual: Mutex::new(UsualFile::read(folder)),
+            baseline: Mutex::new(BaselineFile::read(folder)),
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
-            live: Mutex::new(Live { table: loaded.table, hidden: HashMap::new() }),
-            held: Mutex::default(),
+            live: Mutex::new(LiveDocuments { table: loaded.table, hidden: HashMap::new() }),
+            pins: Mutex::default(),
             writer: Mutex::new(Some(loaded.writer)),
         };
         Ok((Embedded { inner: Arc::new(inner) }, rebuilt))
     }
 
     /// See [`crate::Engine::apply`].
-    pub fn apply(&self, changes: Vec<Change>, reached: u64) -> Result<(), IndexError> {
+    pub fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<(), IndexError> {
         changes.iter().try_for_each(|change| self.check_change(change))?;
         let mut writer = lock(&self.inner.writer);
         let writer = writer.as_mut().ok_or(IndexError::Closed)?;
-        if reached < writer.head.reached {
-            return Err(IndexError::Backwards { reached, current: writer.head.reached });
+        if applied_seq < writer.head.applied_seq {
+            return Err(IndexError::OutOfOrder { applied_seq, current: writer.head.applied_seq });
         }
         if writer.unpublished {
             self.publish_all(writer)?;
         }
         let (batch, before) = self.plan(changes);
-        let offsets = writer.commit(&batch, before, reached)?;
+        let offsets = writer.commit(&batch, before, applied_seq)?;
         self.publish_batch(writer, &batch, &offsets)
     }
 
@@ -131,7 +131,7 @@ impl Embedded {
     pub fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
         let mut live = lock(&self.inner.live);
         let snapshot = self.snapshot();
-        if operation <= snapshot.reached {
+        if operation <= snapshot.applied_seq {
             return Ok(false);
         }
         let latest = live.hidden.entry(document_id.to_owned()).or_insert(operation);
@@ -140,9 +140,9 @@ impl Embedded {
             return Ok(false);
         };
         let mut tombstones = (*snapshot.tombstones).clone();
-        tombstones.kill(record.first_slot, record.chunks);
+        tombstones.delete(record.first_chunk, record.chunks);
         self.publish(Snapshot {
-            reached: snapshot.reached,
+            applied_seq: snapshot.applied_seq,
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
@@ -154,24 +154,24 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::refine_relevance`].
-    pub fn refine_relevance(&self, feedback: &[Feedback]) -> Calibration {
+    pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
         let refined = Calibration::refined(feedback);
         self.inner.calibration.store(Arc::new(refined));
         refined
     }
 
-    /// See [`crate::Engine::reached`].
-    pub fn reached(&self) -> u64 {
-        self.inner.snapshot.load().reached
+    /// See [`crate::Engine::applied_seq`].
+    pub fn applied_seq(&self) -> u64 {
+        self.inner.snapshot.load().applied_seq
     }
 
     /// See [`crate::Engine::counts`].
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> IndexCounts {
         let snapshot = self.inner.snapshot.load();
-        Counts {
+        IndexCounts {
             documents: snapshot.documents.into(),
             chunks: snapshot.chunks().into(),
-            dead_chunks: snapshot.tombstones.dead().into(),
+            deleted_chunks: snapshot.tombstones.deleted().into(),
             segments: snapshot.lexical.segments(),
         }
     }
@@ -179,8 +179,8 @@ impl Embedded {
     /// See [`crate::Engine::needs_rebuild`].
     pub fn needs_rebuild(&self) -> bool {
         let snapshot = self.inner.snapshot.load();
-        let dead = snapshot.tombstones.dead();
-        dead > DEAD_CHUNKS_MIN && dead > snapshot.tombstones.slots() / 2
+        let deleted = snapshot.tombstones.deleted();
+        deleted > DELETED_CHUNKS_MIN && deleted > snapshot.tombstones.len() / 2
     }
 
     /// See [`crate::Engine::disk_bytes`].
@@ -197,7 +197,7 @@ impl Embedded {
     pub fn flush(&self) -> Result<(), IndexError> {
         let merge = match lock(&self.inner.writer).as_mut() {
             Some(Writer { lexical, .. }) => {
-                lexical.settle()?;
+                lexical.finish_merges()?;
                 lexical.merge_small()?
             }
             None => return Ok(()),
@@ -205,7 +205,7 @@ impl Embedded {
         // without the lock, so that batches are applied meanwhile
         merge.map_or(Ok(()), Merge::wait)?;
         match lock(&self.inner.writer).as_mut() {
-            Some(writer) => self.show_merged(writer),
+            Some(writer) => self.publish_merged(writer),
             None => Ok(()),
         }
     }
@@ -214,16 +214,16 @@ impl Embedded {
     pub fn close(&self) -> Result<(), IndexError> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
-                writer.lexical.settle()?;
-                self.show_merged(&mut writer)?;
-                lock(&self.inner.usual).keep()
+                writer.lexical.finish_merges()?;
+                self.publish_merged(&mut writer)?;
+                lock(&self.inner.baseline).save()
             }
             None => Ok(()),
         }
     }
 
     /// See [`crate::Engine::verify`].
-    pub fn verify(&self) -> Result<VerifyReport, IndexError> {
+    pub fn verify(&self) -> Result<ConsistencyReport, IndexError> {
         let (snapshot, states) = {
             let writer = lock(&self.inner.writer);
             let writer = writer.as_ref().ok_or(IndexError::Closed)?;
@@ -263,12 +263,12 @@ impl Embedded {
     }
 
     /// What the changes come to, and the state that this was decided against.
-    fn plan(&self, changes: Vec<Change>) -> (Batch, Before) {
+    fn plan(&self, changes: Vec<Change>) -> (Batch, BaseState) {
         let live = lock(&self.inner.live);
         let snapshot = self.snapshot();
         let batch = Batch::plan(changes, &live.table, &snapshot.files.documents);
         let before =
-            Before { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
+            BaseState { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
         (batch, before)
     }
 
@@ -288,7 +288,7 @@ impl Embedded {
     }
 
     /// The codes of the files' rows. Takes a while when their codebook is learned again, so that no lock of searches is held.
-    fn codes_of(&self, files: &MappedFiles) -> Arc<Codes> {
+    fn codes_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
         let mut codes = Arc::clone(&self.snapshot().codes);
         if let Some(vectors) = &files.vectors {
             Arc::make_mut(&mut codes).extend(vectors, self.settings().dimension);
@@ -311,29 +311,29 @@ impl Embedded {
     fn publish_head(
         &self,
         writer: &mut Writer,
-        live: &mut Live,
+        live: &mut LiveDocuments,
         files: MappedFiles,
-        codes: Arc<Codes>,
+        codes: Arc<Pq4Codes>,
         view: LexicalView,
     ) -> Result<(), IndexError> {
-        let reached = writer.head.reached;
+        let applied_seq = writer.head.applied_seq;
         let mut tombstones = writer.head.tombstones.clone();
         let before = self.snapshot();
-        tombstones.kill_all(&before.tombstones);
+        tombstones.delete_all(&before.tombstones);
         let mut fields = Arc::clone(&before.fields);
         if fields.documents_bytes() < files.documents.len() as u64 {
             let extended = Arc::make_mut(&mut fields).extend(&files.documents);
             extended
                 .ok_or_else(|| IndexError::damaged(self.folder(), "file `documents` ends in a document"))?;
         }
-        live.hidden.retain(|_, removal| *removal > reached);
+        live.hidden.retain(|_, removal| *removal > applied_seq);
         for id in live.hidden.keys() {
             if let Some(record) = live.table.remove(id, &files.documents) {
-                tombstones.kill(record.first_slot, record.chunks);
+                tombstones.delete(record.first_chunk, record.chunks);
             }
         }
         self.publish(Snapshot {
-            reached,
+            applied_seq,
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
@@ -346,12 +346,12 @@ impl Embedded {
     }
 
     /// Lets searches see what was merged.
-    fn show_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
+    fn publish_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let view = Arc::new(writer.lexical.view()?);
         let _live = lock(&self.inner.live);
         let snapshot = self.snapshot();
         self.publish(Snapshot {
-            reached: snapshot.reached,
+            applied_seq: snapshot.applied_seq,
             documents: snapshot.documents,
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
@@ -364,11 +364,11 @@ impl Embedded {
 
     /// Only for holders of `live`.
     fn publish(&self, snapshot: Snapshot) {
-        if self.inner.learned.load().is_outgrown_by(&snapshot) {
-            self.inner.learned.store(Arc::new(Learned::from(&snapshot, self.settings().dimension)));
+        if self.inner.fitted.load().is_outgrown_by(&snapshot) {
+            self.inner.fitted.store(Arc::new(FittedStatistics::from(&snapshot, self.settings().dimension)));
         }
         self.inner.snapshot.store(Arc::new(snapshot));
-        lock(&self.inner.held).let_go(Instant::now());
+        lock(&self.inner.pins).expire(Instant::now());
     }
 }
 
@@ -420,11 +420,11 @@ mod tests {
         let query = crate::query::Query::Words("apple".to_owned());
         let query = snapshot
             .lexical
-            .compile(&query, crate::Mode::Lexical, &snapshot.tombstones, |_| unreachable!())
+            .compile(&query, crate::RetrievalMode::Lexical, &snapshot.tombstones, |_| unreachable!())
             .unwrap();
         let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
         let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
-        found.iter().map(|one| one.slot).collect()
+        found.iter().map(|one| one.chunk_id).collect()
     }
 
     /// The steps of `apply` with removals between writing and publishing, where no test could place them from outside.
@@ -444,7 +444,7 @@ mod tests {
 
         assert_eq!(found(&engine), [3], "the new version of `kept` alone");
         assert_eq!(engine.counts().documents, 1);
-        assert_eq!(engine.reached(), 2);
+        assert_eq!(engine.applied_seq(), 2);
     }
 
     #[test]
@@ -456,9 +456,9 @@ mod tests {
             let (batch, before) = engine.plan(vec![put("a", 2), put("b", 1)]);
             writer.as_mut().unwrap().commit(&batch, before, 2).unwrap();
         }
-        assert_eq!((found(&engine), engine.reached()), (vec![0], 1));
+        assert_eq!((found(&engine), engine.applied_seq()), (vec![0], 1));
         engine.apply(vec![put("a", 2), put("b", 1), put("c", 1)], 3).unwrap();
-        assert_eq!((found(&engine), engine.reached()), (vec![1, 2, 3], 3));
+        assert_eq!((found(&engine), engine.applied_seq()), (vec![1, 2, 3], 3));
         assert!(engine.verify().unwrap().is_sound());
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use weir_mapped::Mapped;
 
-use super::codes::Codes;
 use super::fields::Fields;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
 use super::lexical::{Commit, Lexical, LexicalView};
-use super::record::{DocumentRecord, SlotRecord};
+use super::pq4::Pq4Codes;
+use super::record::{ChunkRecord, DocumentRecord};
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::tombstones::Tombstones;
@@ -22,7 +22,17 @@ use crate::{EngineSettings, IndexError};
 const LEXICAL_FOLDER: &str = "lexical";
 const LOCK: &str = "lock";
 /// What a folder may hold beside the append-only files, all of which is ours to remove.
-const OTHER_FILES: [&str; 6] = ["FORMAT", "FORMAT.new", "head", "head.new", "usual", "usual.new"];
+const OTHER_FILES: [&str; 8] = [
+    "FORMAT",
+    "FORMAT.new",
+    "head",
+    "head.new",
+    "score-baseline",
+    "score-baseline.new",
+    // the earlier names of the two above
+    "usual",
+    "usual.new",
+];
 
 /// Everything that an open folder consists of.
 pub(crate) struct Loaded {
@@ -58,18 +68,18 @@ struct Parts {
     head: Head,
     files: AppendFiles,
     mapped: MappedFiles,
-    codes: Codes,
+    codes: Pq4Codes,
     fields: Fields,
     lexical: Lexical,
     view: LexicalView,
-    garbage: Vec<u32>,
+    stale: Vec<u32>,
     table: DocumentTable,
 }
 
 impl Parts {
     fn into_loaded(self: Box<Parts>, folder: &Path, lock: File) -> Loaded {
         let snapshot = Snapshot {
-            reached: self.head.reached,
+            applied_seq: self.head.applied_seq,
             documents: self.head.documents,
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
@@ -82,8 +92,8 @@ impl Parts {
             files: self.files,
             lexical: self.lexical,
             head: self.head,
-            garbage: self.garbage,
-            unfinished: false,
+            stale: self.stale,
+            needs_recovery: false,
             unpublished: false,
             _lock: lock,
         };
@@ -107,26 +117,26 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         return Ok(Found::Useless(reason));
     }
     let Some(head) = Head::read(folder)? else { return Ok(Found::Useless(RebuildReason::Missing)) };
-    if head.reached > store_last_operation {
-        return Err(IndexError::AheadOfStore { reached: head.reached, store: store_last_operation });
+    if head.applied_seq > store_last_operation {
+        return Err(IndexError::AheadOfStore { applied_seq: head.applied_seq, store: store_last_operation });
     }
     check_files(folder, settings.dimension, &head)?;
     let codes = read_codes(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     mapped.prefault();
     let table = read_table(folder, &mapped.documents, &head)?;
-    let (lexical, view, garbage) = open_lexical(folder, settings, &head)?;
+    let (lexical, view, stale) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, codes, fields, lexical, view, garbage, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, codes, fields, lexical, view, stale, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
 /// be checked do not count as memory of the process.
 fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
     let names = files::names(dimension);
-    let rows = u64::from(head.tombstones.slots());
-    let row_bytes = [SlotRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
+    let rows = u64::from(head.tombstones.len());
+    let row_bytes = [ChunkRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
     let lengths = head.files.iter().skip(2).map(|state| state.len);
     let expected = row_bytes.iter().map(|&bytes| rows * bytes as u64).take(names.len() - 2);
     if head.files.len() != names.len() || !lengths.eq(expected) {
@@ -139,8 +149,8 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
 }
 
 /// Makes the codes of all rows. The maps end here, as in [`check_files`].
-fn read_codes(folder: &Path, dimension: usize, head: &Head) -> Result<Codes, IndexError> {
-    let mut codes = Codes::default();
+fn read_codes(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
+    let mut codes = Pq4Codes::default();
     if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
         codes.extend(vectors, dimension);
     }
@@ -162,7 +172,7 @@ pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result
     let mut offset = 0;
     while offset < documents.len() as u64 {
         let (record, next) = DocumentRecord::read(documents, offset).ok_or_else(damaged)?;
-        if head.tombstones.is_live(record.first_slot) && table.insert(offset, documents) != Some(true) {
+        if head.tombstones.is_live(record.first_chunk) && table.insert(offset, documents) != Some(true) {
             return Err(damaged());
         }
         offset = next;
@@ -178,38 +188,38 @@ fn open_lexical(
 ) -> Result<(Lexical, LexicalView, Vec<u32>), IndexError> {
     let path = folder.join(LEXICAL_FOLDER);
     let mut lexical = Lexical::open(&path, settings.language, settings.writer_memory_bytes)?;
-    let committed = Commit { reached: head.reached, slots: head.tombstones.slots() };
+    let committed = Commit { applied_seq: head.applied_seq, chunk_count: head.tombstones.len() };
     let last = lexical.last_commit()?;
     let last =
         last.ok_or_else(|| IndexError::damaged(&path, "its last commit does not say what it holds"))?;
-    if last.reached < committed.reached || last.slots < committed.slots {
+    if last.applied_seq < committed.applied_seq || last.chunk_count < committed.chunk_count {
         return Err(IndexError::damaged(&path, "its last commit is older than `head`"));
     }
     if last != committed {
-        lexical.delete_from(committed.slots)?;
+        lexical.delete_from(committed.chunk_count)?;
         lexical.commit(committed)?;
     }
     let view = lexical.view()?;
-    let garbage = check_entries(&view, &head.tombstones)
+    let stale = check_entries(&view, &head.tombstones)
         .ok_or_else(|| IndexError::damaged(&path, "its entries are not those of the live chunks"))?;
-    Ok((lexical, view, garbage))
+    Ok((lexical, view, stale))
 }
 
 /// The dead slots that still have entries; `None` unless each live slot has exactly one and no other has any.
 fn check_entries(view: &LexicalView, tombstones: &Tombstones) -> Option<Vec<u32>> {
     let mut missing = tombstones.clone();
-    let mut garbage = Vec::new();
+    let mut stale = Vec::new();
     let mut is_sound = true;
-    view.for_each_slot(|slot| {
-        if missing.is_live(slot) {
-            missing.kill(slot, 1);
-        } else if slot < tombstones.slots() && !tombstones.is_live(slot) {
-            garbage.push(slot);
+    view.for_each_chunk_id(|chunk_id| {
+        if missing.is_live(chunk_id) {
+            missing.delete(chunk_id, 1);
+        } else if chunk_id < tombstones.len() && !tombstones.is_live(chunk_id) {
+            stale.push(chunk_id);
         } else {
             is_sound = false;
         }
     });
-    (is_sound && missing.dead() == missing.slots()).then_some(garbage)
+    (is_sound && missing.deleted() == missing.len()).then_some(stale)
 }
 
 fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexError> {
@@ -228,11 +238,11 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
         head,
         files,
         mapped,
-        codes: Codes::default(),
+        codes: Pq4Codes::default(),
         fields: Fields::default(),
         lexical,
         view,
-        garbage: Vec::new(),
+        stale: Vec::new(),
         table,
     }))
 }

@@ -7,25 +7,25 @@ use hashbrown::HashTable;
 
 /// A chunk and its score in one leg.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ScoredSlot {
-    pub(crate) slot: u32,
+pub(crate) struct ScoredChunk {
+    pub(crate) chunk_id: u32,
     pub(crate) score: f32,
 }
 
-impl ScoredSlot {
+impl ScoredChunk {
     /// Best first: the higher score, of equal ones the lower slot.
-    pub(crate) fn by_rank(&self, other: &ScoredSlot) -> cmp::Ordering {
-        other.score.total_cmp(&self.score).then(self.slot.cmp(&other.slot))
+    pub(crate) fn by_rank(&self, other: &ScoredChunk) -> cmp::Ordering {
+        other.score.total_cmp(&self.score).then(self.chunk_id.cmp(&other.chunk_id))
     }
 }
 
 /// What parts of one ranking, on several threads, know to be too low for all of them.
-pub(crate) struct Threshold(AtomicU32);
+pub(crate) struct SharedThreshold(AtomicU32);
 
-impl Threshold {
+impl SharedThreshold {
     /// Scores up to this are too low.
-    pub(crate) fn new(score: f32) -> Threshold {
-        Threshold(AtomicU32::new(score.to_bits()))
+    pub(crate) fn new(score: f32) -> SharedThreshold {
+        SharedThreshold(AtomicU32::new(score.to_bits()))
     }
 
     /// Scores up to this are too low as well. Returns the highest that anyone has said.
@@ -45,7 +45,7 @@ impl Threshold {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BestChunk {
     pub(crate) document: u32,
-    pub(crate) slot: u32,
+    pub(crate) chunk_id: u32,
     pub(crate) score: f32,
 }
 
@@ -53,28 +53,29 @@ pub(crate) struct BestChunk {
 ///
 /// `document_of` gives the document of a slot; chunks for which it has none are left out.
 pub(crate) fn best_chunks(
-    chunks: &[ScoredSlot],
+    chunks: &[ScoredChunk],
     limit: usize,
     document_of: impl Fn(u32) -> Option<u32>,
 ) -> Vec<BestChunk> {
     let mut seen: HashTable<u32> = HashTable::with_capacity(limit.min(chunks.len()));
     let mut best = Vec::with_capacity(limit.min(chunks.len()));
-    for &ScoredSlot { slot, score } in chunks {
+    for &ScoredChunk { chunk_id, score } in chunks {
         if best.len() == limit {
             break;
         }
-        let Some(document) = document_of(slot) else { continue };
-        let entry = seen.entry(scatter(document), |&other| other == document, |&other| scatter(other));
+        let Some(document) = document_of(chunk_id) else { continue };
+        let entry =
+            seen.entry(fibonacci_hash(document), |&other| other == document, |&other| fibonacci_hash(other));
         if let hashbrown::hash_table::Entry::Vacant(entry) = entry {
             entry.insert(document);
-            best.push(BestChunk { document, slot, score });
+            best.push(BestChunk { document, chunk_id, score });
         }
     }
     best
 }
 
 /// Spreads small numbers over all bits; Fibonacci hashing, Knuth, volume 3, 6.4.
-pub(crate) fn scatter(document: u32) -> u64 {
+pub(crate) fn fibonacci_hash(document: u32) -> u64 {
     u64::from(document).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -84,13 +85,13 @@ mod tests {
 
     #[test]
     fn each_document_is_there_once_with_its_best_chunk() {
-        let chunks: Vec<ScoredSlot> = [(11, 9.0), (20, 8.0), (10, 7.0), (30, 6.0), (21, 5.0), (40, 4.0)]
+        let chunks: Vec<ScoredChunk> = [(11, 9.0), (20, 8.0), (10, 7.0), (30, 6.0), (21, 5.0), (40, 4.0)]
             .into_iter()
-            .map(|(slot, score)| ScoredSlot { slot, score })
+            .map(|(chunk_id, score)| ScoredChunk { chunk_id, score })
             .collect();
-        let tens = |slot: u32| if slot == 30 { None } else { Some(slot / 10 * 10) };
+        let tens = |chunk_id: u32| if chunk_id == 30 { None } else { Some(chunk_id / 10 * 10) };
         let best = |limit| -> Vec<(u32, u32)> {
-            best_chunks(&chunks, limit, tens).iter().map(|best| (best.document, best.slot)).collect()
+            best_chunks(&chunks, limit, tens).iter().map(|best| (best.document, best.chunk_id)).collect()
         };
         assert_eq!(best(10), [(10, 11), (20, 20), (40, 40)]);
         assert_eq!(best(2), [(10, 11), (20, 20)]);
@@ -99,15 +100,15 @@ mod tests {
 
     #[test]
     fn a_threshold_is_the_highest_that_anyone_has_said() {
-        let threshold = Threshold::new(f32::NEG_INFINITY);
+        let threshold = SharedThreshold::new(f32::NEG_INFINITY);
         assert_eq!([-3.0, -4.0, 1.5, 0.5].map(|score| threshold.raise(score)), [-3.0, -3.0, 1.5, 1.5]);
         assert_eq!(threshold.raise(f32::MIN), 1.5);
     }
 
     #[test]
     fn equal_scores_are_ordered_by_slot() {
-        let mut chunks = [ScoredSlot { slot: 5, score: 1.0 }, ScoredSlot { slot: 2, score: 1.0 }];
-        chunks.sort_by(ScoredSlot::by_rank);
-        assert_eq!(chunks[0].slot, 2);
+        let mut chunks = [ScoredChunk { chunk_id: 5, score: 1.0 }, ScoredChunk { chunk_id: 2, score: 1.0 }];
+        chunks.sort_by(ScoredChunk::by_rank);
+        assert_eq!(chunks[0].chunk_id, 2);
     }
 }

@@ -2,10 +2,10 @@
 
 /// Where a chunk belongs: one record of fixed size per slot.
 ///
-/// A document's chunks have consecutive slots, so `slot - chunk` is its first slot, which also serves as the
+/// A document's chunks have consecutive slots, so `chunk_id - chunk` is its first slot, which also serves as the
 /// document's number in rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SlotRecord {
+pub(crate) struct ChunkRecord {
     /// Offset of the document's record in `documents`.
     pub(crate) document: u64,
     /// First byte of the chunk in the document's text.
@@ -20,12 +20,12 @@ pub(crate) struct SlotRecord {
     pub(crate) chunk: u32,
 }
 
-impl SlotRecord {
+impl ChunkRecord {
     /// Bytes per record.
     pub(crate) const LEN: usize = 40;
 
-    pub(crate) fn to_bytes(self) -> [u8; SlotRecord::LEN] {
-        let mut bytes = [0; SlotRecord::LEN];
+    pub(crate) fn to_bytes(self) -> [u8; ChunkRecord::LEN] {
+        let mut bytes = [0; ChunkRecord::LEN];
         bytes[0..8].copy_from_slice(&self.document.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.start.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.end.to_le_bytes());
@@ -35,10 +35,10 @@ impl SlotRecord {
         bytes
     }
 
-    /// Reads record `slot` of the file `slots`.
-    pub(crate) fn read(slots: &[u8], slot: u32) -> Option<SlotRecord> {
-        let mut reader = Reader::at(slots, (slot as u64).checked_mul(SlotRecord::LEN as u64)?)?;
-        Some(SlotRecord {
+    /// Reads record `chunk_id` of the file of chunk records.
+    pub(crate) fn read(chunks: &[u8], chunk_id: u32) -> Option<ChunkRecord> {
+        let mut reader = Reader::at(chunks, (chunk_id as u64).checked_mul(ChunkRecord::LEN as u64)?)?;
+        Some(ChunkRecord {
             document: reader.u64()?,
             start: reader.u64()?,
             end: reader.u64()?,
@@ -53,7 +53,7 @@ impl SlotRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DocumentRecord<'a> {
     pub(crate) version: u64,
-    pub(crate) first_slot: u32,
+    pub(crate) first_chunk: u32,
     /// Number of chunks, 1 or more.
     pub(crate) chunks: u32,
     pub(crate) id: &'a str,
@@ -73,7 +73,7 @@ impl<'a> DocumentRecord<'a> {
             None => NO_TITLE,
         };
         out.extend(self.version.to_le_bytes());
-        for number in [self.first_slot, self.chunks, len(self.id)?, title_len, len(self.metadata)?] {
+        for number in [self.first_chunk, self.chunks, len(self.id)?, title_len, len(self.metadata)?] {
             out.extend(number.to_le_bytes());
         }
         for text in [self.id, self.title.unwrap_or(""), self.metadata] {
@@ -86,13 +86,13 @@ impl<'a> DocumentRecord<'a> {
     pub(crate) fn read(documents: &'a [u8], offset: u64) -> Option<(DocumentRecord<'a>, u64)> {
         let mut reader = Reader::at(documents, offset)?;
         let version = reader.u64()?;
-        let (first_slot, chunks) = (reader.u32()?, reader.u32()?);
+        let (first_chunk, chunks) = (reader.u32()?, reader.u32()?);
         let (id_len, title_len, metadata_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let id = reader.text(id_len)?;
         let title = if title_len == NO_TITLE { None } else { Some(reader.text(title_len)?) };
         let metadata = reader.text(metadata_len)?;
         let next = (documents.len() - reader.rest.len()) as u64;
-        Some((DocumentRecord { version, first_slot, chunks, id, title, metadata }, next))
+        Some((DocumentRecord { version, first_chunk, chunks, id, title, metadata }, next))
     }
 }
 
@@ -142,25 +142,25 @@ mod tests {
     #[test]
     fn a_slot_record_comes_back() {
         let record =
-            SlotRecord { document: 1 << 40, start: 5, end: u64::MAX, text: 7, text_len: 3, chunk: 2 };
-        let mut file = vec![0; SlotRecord::LEN];
+            ChunkRecord { document: 1 << 40, start: 5, end: u64::MAX, text: 7, text_len: 3, chunk: 2 };
+        let mut file = vec![0; ChunkRecord::LEN];
         file.extend(record.to_bytes());
-        assert_eq!(SlotRecord::read(&file, 1), Some(record));
-        assert_eq!(SlotRecord::read(&file, 2), None);
+        assert_eq!(ChunkRecord::read(&file, 1), Some(record));
+        assert_eq!(ChunkRecord::read(&file, 2), None);
     }
 
     #[test]
     fn document_records_come_back_one_after_the_other() {
         let first = DocumentRecord {
             version: 3,
-            first_slot: 0,
+            first_chunk: 0,
             chunks: 2,
             id: "a/ü 🦀",
             title: None,
             metadata: "{}",
         };
         let second =
-            DocumentRecord { version: 1, first_slot: 2, chunks: 1, id: "", title: Some(""), metadata: "" };
+            DocumentRecord { version: 1, first_chunk: 2, chunks: 1, id: "", title: Some(""), metadata: "" };
         let mut file = Vec::new();
         first.write(&mut file).unwrap();
         second.write(&mut file).unwrap();

@@ -12,19 +12,19 @@ pub(crate) struct Selection {
 const WORD_BITS: u32 = u64::BITS;
 
 impl Selection {
-    /// The set with these bits: bit `slot % 64` of word `slot / 64`.
+    /// The set with these bits: bit `chunk_id % 64` of word `chunk_id / 64`.
     pub(crate) fn of_words(words: Vec<u64>) -> Selection {
         let count = words.iter().map(|word| word.count_ones()).sum();
         Selection { words, count }
     }
 
-    /// The slots below `slots`.
-    pub(crate) fn first(slots: u32) -> Selection {
-        let mut words = vec![u64::MAX; slots.div_ceil(WORD_BITS) as usize];
-        if let Some(last) = words.last_mut().filter(|_| !slots.is_multiple_of(WORD_BITS)) {
-            *last = (1 << (slots % WORD_BITS)) - 1;
+    /// The slots below `chunk_ids`.
+    pub(crate) fn first(chunk_count: u32) -> Selection {
+        let mut words = vec![u64::MAX; chunk_count.div_ceil(WORD_BITS) as usize];
+        if let Some(last) = words.last_mut().filter(|_| !chunk_count.is_multiple_of(WORD_BITS)) {
+            *last = (1 << (chunk_count % WORD_BITS)) - 1;
         }
-        Selection { words, count: slots }
+        Selection { words, count: chunk_count }
     }
 
     /// Number of slots in it.
@@ -35,20 +35,20 @@ impl Selection {
     /// Number of live slots in it.
     pub(crate) fn live(&self, tombstones: &Tombstones) -> u32 {
         let pairs = self.words.iter().zip(tombstones.words());
-        pairs.map(|(selected, dead)| (selected & !dead).count_ones()).sum()
+        pairs.map(|(selected, deleted)| (selected & !deleted).count_ones()).sum()
     }
 
     /// Whether the slot is in it.
     #[inline]
-    pub(crate) fn contains(&self, slot: u32) -> bool {
-        match self.words.get((slot / WORD_BITS) as usize) {
-            Some(word) => word >> (slot % WORD_BITS) & 1 != 0,
+    pub(crate) fn contains(&self, chunk_id: u32) -> bool {
+        match self.words.get((chunk_id / WORD_BITS) as usize) {
+            Some(word) => word >> (chunk_id % WORD_BITS) & 1 != 0,
             None => false,
         }
     }
 
     /// The slots in ascending order.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn chunk_ids(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(index, &word)| {
             let first = index * WORD_BITS;
             std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
@@ -80,8 +80,9 @@ pub(crate) struct Visible<'a> {
 impl Visible<'_> {
     /// Whether a search may show the slot.
     #[inline]
-    pub(crate) fn holds(&self, slot: u32) -> bool {
-        self.tombstones.is_live(slot) && self.selection.is_none_or(|selection| selection.contains(slot))
+    pub(crate) fn holds(&self, chunk_id: u32) -> bool {
+        self.tombstones.is_live(chunk_id)
+            && self.selection.is_none_or(|selection| selection.contains(chunk_id))
     }
 }
 
@@ -96,16 +97,16 @@ pub(crate) fn set_bits(words: &mut [u64], from: u32, to: u32) {
 mod tests {
     use super::*;
 
-    fn of(slots: &[u32]) -> Selection {
+    fn of(chunk_ids: &[u32]) -> Selection {
         let mut words = vec![0; 3];
-        slots.iter().for_each(|&slot| set_bits(&mut words, slot, slot + 1));
+        chunk_ids.iter().for_each(|&chunk_id| set_bits(&mut words, chunk_id, chunk_id + 1));
         Selection::of_words(words)
     }
 
     #[test]
     fn a_selection_holds_what_was_set() {
         let selection = of(&[0, 63, 64, 130]);
-        assert_eq!(selection.slots().collect::<Vec<_>>(), [0, 63, 64, 130]);
+        assert_eq!(selection.chunk_ids().collect::<Vec<_>>(), [0, 63, 64, 130]);
         assert_eq!(selection.count(), 4);
         assert!(selection.contains(130));
         assert!(!selection.contains(131) && !selection.contains(1000));
@@ -115,9 +116,12 @@ mod tests {
 
     #[test]
     fn the_first_slots_are_all_below_their_number() {
-        for slots in [0, 1, 63, 64, 65, 130] {
-            assert_eq!(Selection::first(slots).slots().collect::<Vec<_>>(), (0..slots).collect::<Vec<_>>());
-            assert_eq!(Selection::first(slots).count(), slots);
+        for count in [0, 1, 63, 64, 65, 130] {
+            assert_eq!(
+                Selection::first(count).chunk_ids().collect::<Vec<_>>(),
+                (0..count).collect::<Vec<_>>()
+            );
+            assert_eq!(Selection::first(count).count(), count);
         }
     }
 
@@ -125,11 +129,11 @@ mod tests {
     fn a_dead_slot_is_not_visible_though_it_is_selected() {
         let mut tombstones = Tombstones::default();
         tombstones.grow(100);
-        tombstones.kill(63, 1);
+        tombstones.delete(63, 1);
         let selection = of(&[62, 63]);
         let visible = |selection| Visible { tombstones: &tombstones, selection };
-        let held = |selection| (60..101).filter(|&slot| visible(selection).holds(slot)).count();
-        assert_eq!((held(Some(&selection)), held(None)), (1, 39));
+        let pins = |selection| (60..101).filter(|&chunk_id| visible(selection).holds(chunk_id)).count();
+        assert_eq!((pins(Some(&selection)), pins(None)), (1, 39));
         assert_eq!((selection.count(), selection.live(&tombstones)), (2, 1));
     }
 }

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::codes::Codes;
 use super::fields::Fields;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
-use super::record::{DocumentRecord, SlotRecord};
+use super::pq4::Pq4Codes;
+use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 
 /// One moment of an index. Whoever holds it sees nothing else, whatever is applied meanwhile.
 pub(crate) struct Snapshot {
-    pub(crate) reached: u64,
+    pub(crate) applied_seq: u64,
     /// Live documents.
     pub(crate) documents: u32,
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) files: Arc<MappedFiles>,
     /// Of the rows of `files.vectors`.
-    pub(crate) codes: Arc<Codes>,
+    pub(crate) codes: Arc<Pq4Codes>,
     /// Of the documents of `files.documents`.
     pub(crate) fields: Arc<Fields>,
     pub(crate) lexical: Arc<LexicalView>,
@@ -27,49 +27,49 @@ pub(crate) struct Snapshot {
 
 /// A chunk with its document, which is read in place.
 pub(crate) struct Chunk<'a> {
-    pub(crate) record: SlotRecord,
+    pub(crate) record: ChunkRecord,
     pub(crate) document: DocumentRecord<'a>,
 }
 
 impl Snapshot {
     /// Asks memory for the record of a slot that is about to be read.
-    pub(crate) fn prefetch(&self, slot: u32) {
-        let start = slot as usize * SlotRecord::LEN;
-        if let Some(record) = self.files.slots.get(start..start + SlotRecord::LEN) {
+    pub(crate) fn prefetch(&self, chunk_id: u32) {
+        let start = chunk_id as usize * ChunkRecord::LEN;
+        if let Some(record) = self.files.chunks.get(start..start + ChunkRecord::LEN) {
             weir_kernels::prefetch(record);
         }
     }
 
     /// The document's number in rankings: its first slot.
-    pub(crate) fn document_of(&self, slot: u32) -> Option<u32> {
-        slot.checked_sub(SlotRecord::read(&self.files.slots, slot)?.chunk)
+    pub(crate) fn document_of(&self, chunk_id: u32) -> Option<u32> {
+        chunk_id.checked_sub(ChunkRecord::read(&self.files.chunks, chunk_id)?.chunk)
     }
 
     /// Reads a chunk; `None` when the files do not lead to it, which the checks at opening exclude.
-    pub(crate) fn chunk(&self, slot: u32) -> Option<Chunk<'_>> {
-        let record = SlotRecord::read(&self.files.slots, slot)?;
+    pub(crate) fn chunk(&self, chunk_id: u32) -> Option<Chunk<'_>> {
+        let record = ChunkRecord::read(&self.files.chunks, chunk_id)?;
         let (document, _) = DocumentRecord::read(&self.files.documents, record.document)?;
         Some(Chunk { record, document })
     }
 
     /// Reads a chunk's text; `None` as [`Snapshot::chunk`].
-    pub(crate) fn text(&self, record: &SlotRecord) -> Option<String> {
+    pub(crate) fn text(&self, record: &ChunkRecord) -> Option<String> {
         let mut bytes = vec![0; record.text_len as usize];
         self.files.texts.read_into(record.text, &mut bytes)?;
         String::from_utf8(bytes).ok()
     }
 
     /// Reads a chunk's embedding; `None` in a text-only collection, and as [`Snapshot::chunk`].
-    pub(crate) fn embedding(&self, slot: u32) -> Option<Vec<f32>> {
+    pub(crate) fn embedding(&self, chunk_id: u32) -> Option<Vec<f32>> {
         let vectors = self.files.vectors.as_ref()?;
-        let row_bytes = vectors.f16.len() / u64::from(self.tombstones.slots().max(1));
+        let row_bytes = vectors.f16.len() / u64::from(self.tombstones.len().max(1));
         let mut bytes = vec![0; usize::try_from(row_bytes).ok()?];
-        vectors.f16.read_into(u64::from(slot) * row_bytes, &mut bytes)?;
+        vectors.f16.read_into(u64::from(chunk_id) * row_bytes, &mut bytes)?;
         Some(bytes.as_chunks().0.iter().map(|half| f16::from_le_bytes(*half).to_f32()).collect())
     }
 
     /// Live chunks.
     pub(crate) fn chunks(&self) -> u32 {
-        self.tombstones.slots() - self.tombstones.dead()
+        self.tombstones.len() - self.tombstones.deleted()
     }
 }

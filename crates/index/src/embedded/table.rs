@@ -77,8 +77,8 @@ mod tests {
         let mut offsets = Vec::new();
         for (place, id) in ids.iter().enumerate() {
             offsets.push(bytes.len() as u64);
-            let first_slot = place as u32;
-            let record = DocumentRecord { version: 1, first_slot, chunks: 1, id, title: None, metadata: "" };
+            let first_chunk = place as u32;
+            let record = DocumentRecord { version: 1, first_chunk, chunks: 1, id, title: None, metadata: "" };
             record.write(&mut bytes).unwrap();
         }
         (bytes, offsets)
@@ -92,8 +92,8 @@ mod tests {
         for &offset in &offsets {
             assert_eq!(table.insert(offset, &bytes), Some(true));
         }
-        assert_eq!(table.find("id 700", &bytes).map(|record| record.first_slot), Some(700));
-        assert_eq!(table.remove("id 700", &bytes).map(|record| record.first_slot), Some(700));
+        assert_eq!(table.find("id 700", &bytes).map(|record| record.first_chunk), Some(700));
+        assert_eq!(table.remove("id 700", &bytes).map(|record| record.first_chunk), Some(700));
         assert_eq!(table.remove("id 700", &bytes), None);
         assert_eq!(table.find("id 700", &bytes), None);
         assert_eq!(table.len(), 999);
@@ -105,7 +105,7 @@ mod tests {
         let mut table = DocumentTable::default();
         table.insert(offsets[0], &bytes);
         assert_eq!(table.insert(offsets[1], &bytes), Some(false));
-        assert_eq!(table.find("a", &bytes).map(|record| record.first_slot), Some(1));
+        assert_eq!(table.find("a", &bytes).map(|record| record.first_chunk), Some(1));
         assert_eq!(table.insert(bytes.len() as u64, &bytes), None);
     }
 }

@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// To find out how many cores there are, files are read.
-const ASKED_EVERY: Duration = Duration::from_secs(1);
+const CORES_CACHE_LIFETIME: Duration = Duration::from_secs(1);
 
 /// With so many rows a scan takes about half a millisecond.
-const SHARED_FROM_ROWS: usize = 200_000;
+const PARALLEL_ROWS_MIN: usize = 200_000;
 
 /// Starts them, as many as there are cores, so that no search has to.
 pub(super) fn start() {
@@ -19,7 +19,7 @@ fn available() -> usize {
     static ANSWER: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let mut answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
     match *answer {
-        Some((asked, cores)) if asked.elapsed() < ASKED_EVERY => cores,
+        Some((traced, cores)) if traced.elapsed() < CORES_CACHE_LIFETIME => cores,
         Some(_) | None => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let cores = cores.min(rayon::current_num_threads());
@@ -30,12 +30,12 @@ fn available() -> usize {
 }
 
 /// Whether threads share the work of one search among so many rows: with fewer, waking them takes longer than it saves.
-pub(super) fn share(rows: usize) -> bool {
-    rows >= SHARED_FROM_ROWS && available() > 1
+pub(super) fn use_threads(rows: usize) -> bool {
+    rows >= PARALLEL_ROWS_MIN && available() > 1
 }
 
 /// Does work on threads of its own, so that no search waits for it.
-pub(super) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn on_temporary_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match rayon::ThreadPoolBuilder::new().num_threads(available()).build() {
         Ok(threads) => threads.install(work),
         // the system gives none

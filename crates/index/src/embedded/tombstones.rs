@@ -1,19 +1,19 @@
 //! One bit per slot: set when the slot's chunk is no longer there.
 
-/// The dead among the slots `0..slots`.
+/// The dead among the slots `0..len`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tombstones {
     words: Vec<u64>,
-    slots: u32,
-    dead: u32,
+    len: u32,
+    deleted: u32,
 }
 
 const WORD_BITS: u32 = u64::BITS;
 
 impl Tombstones {
     /// Number of slots, dead or alive.
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots
+    pub(crate) fn len(&self) -> u32 {
+        self.len
     }
 
     /// One bit per slot, set when it is dead.
@@ -22,72 +22,72 @@ impl Tombstones {
     }
 
     /// Number of dead slots.
-    pub(crate) fn dead(&self) -> u32 {
-        self.dead
+    pub(crate) fn deleted(&self) -> u32 {
+        self.deleted
     }
 
     /// Whether the slot's chunk is there: committed, and neither removed nor replaced.
     #[inline]
-    pub(crate) fn is_live(&self, slot: u32) -> bool {
-        slot < self.slots && self.words[(slot / WORD_BITS) as usize] >> (slot % WORD_BITS) & 1 == 0
+    pub(crate) fn is_live(&self, chunk_id: u32) -> bool {
+        chunk_id < self.len && self.words[(chunk_id / WORD_BITS) as usize] >> (chunk_id % WORD_BITS) & 1 == 0
     }
 
-    /// Makes room for slots up to `slots`; the new ones are live.
-    pub(crate) fn grow(&mut self, slots: u32) {
-        self.slots = self.slots.max(slots);
-        self.words.resize(self.slots.div_ceil(WORD_BITS) as usize, 0);
+    /// Makes room for slots up to `len`; the new ones are live.
+    pub(crate) fn grow(&mut self, len: u32) {
+        self.len = self.len.max(len);
+        self.words.resize(self.len.div_ceil(WORD_BITS) as usize, 0);
     }
 
     /// Kills `count` slots from `first` on; those that are not committed stay as they are.
-    pub(crate) fn kill(&mut self, first: u32, count: u32) {
-        for slot in first..first.saturating_add(count) {
-            if self.is_live(slot) {
-                self.words[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
-                self.dead += 1;
+    pub(crate) fn delete(&mut self, first: u32, count: u32) {
+        for chunk_id in first..first.saturating_add(count) {
+            if self.is_live(chunk_id) {
+                self.words[(chunk_id / WORD_BITS) as usize] |= 1 << (chunk_id % WORD_BITS);
+                self.deleted += 1;
             }
         }
     }
 
     /// Kills every slot that is dead in `other`.
-    pub(crate) fn kill_all(&mut self, other: &Tombstones) {
-        self.grow(other.slots);
+    pub(crate) fn delete_all(&mut self, other: &Tombstones) {
+        self.grow(other.len);
         for (word, others) in self.words.iter_mut().zip(&other.words) {
             *word |= others;
         }
-        self.dead = self.words.iter().map(|word| word.count_ones()).sum();
+        self.deleted = self.words.iter().map(|word| word.count_ones()).sum();
     }
 
     /// The slots that are dead here and not in `earlier`, ascending.
-    pub(crate) fn since(&self, earlier: &Tombstones) -> Vec<u32> {
-        let mut slots = Vec::new();
+    pub(crate) fn deleted_since(&self, earlier: &Tombstones) -> Vec<u32> {
+        let mut len = Vec::new();
         for (index, word) in self.words.iter().enumerate() {
             let mut fresh = word & !earlier.words.get(index).unwrap_or(&0);
             while fresh != 0 {
-                slots.push(index as u32 * WORD_BITS + fresh.trailing_zeros());
+                len.push(index as u32 * WORD_BITS + fresh.trailing_zeros());
                 fresh &= fresh - 1;
             }
         }
-        slots
+        len
     }
 
-    /// The bitmap for the head file: bit `slot % 8` of byte `slot / 8`.
+    /// The bitmap for the head file: bit `chunk_id % 8` of byte `chunk_id / 8`.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// The reverse of [`Tombstones::to_bytes`]; `None` unless the bytes are exactly those of `slots` slots.
-    pub(crate) fn from_bytes(bytes: &[u8], slots: u32) -> Option<Tombstones> {
+    /// The reverse of [`Tombstones::to_bytes`]; `None` unless the bytes are exactly those of `len` slots.
+    pub(crate) fn from_bytes(bytes: &[u8], len: u32) -> Option<Tombstones> {
         let (words, rest) = bytes.as_chunks::<8>();
-        if !rest.is_empty() || words.len() != slots.div_ceil(WORD_BITS) as usize {
+        if !rest.is_empty() || words.len() != len.div_ceil(WORD_BITS) as usize {
             return None;
         }
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let beyond = slots % WORD_BITS;
+        let beyond = len % WORD_BITS;
         if beyond != 0 && words.last().is_some_and(|last| last >> beyond != 0) {
             return None;
         }
-        let dead = words.iter().map(|word| word.count_ones()).sum();
-        Some(Tombstones { words, slots, dead })
+        let deleted = words.iter().map(|word| word.count_ones()).sum();
+        Some(Tombstones { words, len, deleted })
     }
 }
 
@@ -95,10 +95,10 @@ impl Tombstones {
 mod tests {
     use super::*;
 
-    fn of(slots: u32, dead: &[u32]) -> Tombstones {
+    fn of(len: u32, deleted: &[u32]) -> Tombstones {
         let mut tombstones = Tombstones::default();
-        tombstones.grow(slots);
-        dead.iter().for_each(|&slot| tombstones.kill(slot, 1));
+        tombstones.grow(len);
+        deleted.iter().for_each(|&chunk_id| tombstones.delete(chunk_id, 1));
         tombstones
     }
 
@@ -107,27 +107,27 @@ mod tests {
         let mut tombstones = of(65, &[]);
         assert!(tombstones.is_live(64));
         assert!(!tombstones.is_live(65));
-        tombstones.kill(60, 100);
-        assert_eq!(tombstones.dead(), 5);
+        tombstones.delete(60, 100);
+        assert_eq!(tombstones.deleted(), 5);
         tombstones.grow(70);
         assert!(tombstones.is_live(65));
     }
 
     #[test]
     fn killing_twice_counts_once() {
-        assert_eq!(of(10, &[3, 3, 4]).dead(), 2);
+        assert_eq!(of(10, &[3, 3, 4]).deleted(), 2);
     }
 
     #[test]
     fn the_difference_names_the_newly_dead() {
-        assert_eq!(of(130, &[0, 64, 129]).since(&of(65, &[64])), [0, 129]);
+        assert_eq!(of(130, &[0, 64, 129]).deleted_since(&of(65, &[64])), [0, 129]);
     }
 
     #[test]
     fn merging_kills_what_either_killed() {
         let mut tombstones = of(10, &[1]);
-        tombstones.kill_all(&of(5, &[1, 2]));
-        assert_eq!((tombstones.slots(), tombstones.dead()), (10, 2));
+        tombstones.delete_all(&of(5, &[1, 2]));
+        assert_eq!((tombstones.len(), tombstones.deleted()), (10, 2));
     }
 
     #[test]

@@ -7,73 +7,73 @@ use weir_mapped::Mapped;
 use super::files::ALL;
 use super::head::FileState;
 use super::snapshot::Snapshot;
-use crate::{Problem, VerifyReport};
+use crate::{ConsistencyReport, Inconsistency};
 
 impl Snapshot {
     /// Checks documents, texts, lexical entries and counts.
-    pub(crate) fn verify(&self) -> VerifyReport {
-        let mut report = VerifyReport {
+    pub(crate) fn verify(&self) -> ConsistencyReport {
+        let mut report = ConsistencyReport {
             documents: 0,
             chunks: self.chunks(),
-            dead_chunks: self.tombstones.dead(),
-            dead_entries: 0,
+            deleted_chunks: self.tombstones.deleted(),
+            stale_entries: 0,
             problems: Vec::new(),
         };
         self.verify_chunks(&mut report);
         self.verify_entries(&mut report);
         if report.documents != self.documents {
             let counted = report.documents;
-            report.note(Problem::DocumentCount { reported: self.documents, counted });
+            report.note(Inconsistency::DocumentCount { reported: self.documents, counted });
         }
         report
     }
 
     /// Every slot leads to its document and text, and the chunks of a document live and die together.
-    fn verify_chunks(&self, report: &mut VerifyReport) {
-        for slot in 0..self.tombstones.slots() {
-            let whole = self.chunk(slot).filter(|chunk| self.text(&chunk.record).is_some());
+    fn verify_chunks(&self, report: &mut ConsistencyReport) {
+        for chunk_id in 0..self.tombstones.len() {
+            let whole = self.chunk(chunk_id).filter(|chunk| self.text(&chunk.record).is_some());
             let Some(chunk) = whole else {
-                report.note(Problem::Unreadable { slot });
+                report.note(Inconsistency::Unreadable { chunk_id });
                 continue;
             };
-            let first = chunk.document.first_slot;
-            if self.document_of(slot) != Some(first) || chunk.record.chunk >= chunk.document.chunks {
-                report.note(Problem::Unreadable { slot });
-            } else if self.tombstones.is_live(slot) != self.tombstones.is_live(first) {
-                report.note(Problem::HalfDocument { slot: first });
-            } else if slot == first && self.tombstones.is_live(slot) {
+            let first = chunk.document.first_chunk;
+            if self.document_of(chunk_id) != Some(first) || chunk.record.chunk >= chunk.document.chunks {
+                report.note(Inconsistency::Unreadable { chunk_id });
+            } else if self.tombstones.is_live(chunk_id) != self.tombstones.is_live(first) {
+                report.note(Inconsistency::HalfDocument { chunk_id: first });
+            } else if chunk_id == first && self.tombstones.is_live(chunk_id) {
                 report.documents += 1;
             }
         }
     }
 
     /// Every live slot has one lexical entry, and nothing has one that was never committed.
-    fn verify_entries(&self, report: &mut VerifyReport) {
-        let mut entries = vec![0u32; self.tombstones.slots() as usize];
+    fn verify_entries(&self, report: &mut ConsistencyReport) {
+        let mut entries = vec![0u32; self.tombstones.len() as usize];
         let mut foreign = 0;
-        self.lexical.for_each_slot(|slot| match entries.get_mut(slot as usize) {
+        self.lexical.for_each_chunk_id(|chunk_id| match entries.get_mut(chunk_id as usize) {
             Some(count) => *count += 1,
             None => foreign += 1,
         });
-        for (slot, found) in (0..).zip(entries) {
-            if !self.tombstones.is_live(slot) {
-                report.dead_entries += found;
+        for (chunk_id, found) in (0..).zip(entries) {
+            if !self.tombstones.is_live(chunk_id) {
+                report.stale_entries += found;
             } else if found != 1 {
-                report.note(Problem::LexicalEntries { slot, found });
+                report.note(Inconsistency::LexicalEntries { chunk_id, found });
             }
         }
         if foreign > 0 {
-            report.note(Problem::ForeignEntries { found: foreign });
+            report.note(Inconsistency::ForeignEntries { found: foreign });
         }
     }
 }
 
 /// Checks the bytes of the files against what the head says of them.
-pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut VerifyReport) {
+pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut ConsistencyReport) {
     for (&name, state) in ALL.iter().zip(states) {
         let file = Mapped::open_prefix(folder.join(name), state.len);
         if file.and_then(|file| file.verify(state.len, state.crc)).is_err() {
-            report.note(Problem::File { name });
+            report.note(Inconsistency::File { name });
         }
     }
 }

@@ -8,12 +8,12 @@ use super::dense;
 use super::files::AppendFiles;
 use super::head::Head;
 use super::lexical::{Commit, Lexical};
-use super::record::{DocumentRecord, SlotRecord};
+use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 use crate::{IndexError, IndexedChunk, IndexedDocument};
 
 /// Slots are numbers of 32 bits, and the last block of tombstones has to fit.
-const SLOTS_MAX: u32 = u32::MAX - 64;
+const CHUNK_IDS_MAX: u32 = u32::MAX - 64;
 
 /// The one writer of a folder.
 pub(crate) struct Writer {
@@ -23,9 +23,9 @@ pub(crate) struct Writer {
     /// What is committed.
     pub(crate) head: Head,
     /// Slots that are dead in the committed head and may still have lexical entries.
-    pub(crate) garbage: Vec<u32>,
+    pub(crate) stale: Vec<u32>,
     /// Whether the last commit broke off, so that its traces have to be removed.
-    pub(crate) unfinished: bool,
+    pub(crate) needs_recovery: bool,
     /// Whether what is committed is not visible yet, because it could not be mapped.
     pub(crate) unpublished: bool,
     /// Keeps other processes out.
@@ -33,7 +33,7 @@ pub(crate) struct Writer {
 }
 
 /// What was visible when a batch was planned; the head has to agree with itself.
-pub(crate) struct Before {
+pub(crate) struct BaseState {
     pub(crate) tombstones: Tombstones,
     pub(crate) documents: u32,
 }
@@ -46,28 +46,28 @@ impl Writer {
     pub(crate) fn commit(
         &mut self,
         batch: &Batch,
-        before: Before,
-        reached: u64,
+        before: BaseState,
+        applied_seq: u64,
     ) -> Result<Vec<u64>, IndexError> {
-        if self.unfinished {
+        if self.needs_recovery {
             self.recover()?;
         }
-        let slots = self.slots_after(batch)?;
+        let chunk_count = self.chunk_count_after(batch)?;
         self.lexical.expect(batch.puts.iter().map(|document| document.chunks.len()).sum())?;
-        self.unfinished = true;
+        self.needs_recovery = true;
         let offsets = batch.puts.iter().map(|document| self.append(document)).collect::<Result<_, _>>()?;
         let files = self.files.sync()?;
-        self.lexical.delete(&self.garbage)?;
-        self.lexical.commit(Commit { reached, slots })?;
+        self.lexical.delete(&self.stale)?;
+        self.lexical.commit(Commit { applied_seq, chunk_count })?;
         let mut tombstones = before.tombstones;
-        tombstones.grow(slots);
-        batch.gone.iter().for_each(|gone| tombstones.kill(gone.first_slot, gone.chunks));
+        tombstones.grow(chunk_count);
+        batch.gone.iter().for_each(|gone| tombstones.delete(gone.first_chunk, gone.chunks));
         let documents = before.documents - batch.gone.len() as u32 + batch.puts.len() as u32;
-        let head = Head { reached, documents, tombstones, files };
+        let head = Head { applied_seq, documents, tombstones, files };
         head.write(&self.folder)?;
-        self.garbage = head.tombstones.since(&self.head.tombstones);
+        self.stale = head.tombstones.deleted_since(&self.head.tombstones);
         self.head = head;
-        self.unfinished = false;
+        self.needs_recovery = false;
         self.unpublished = true;
         Ok(offsets)
     }
@@ -76,25 +76,25 @@ impl Writer {
     fn recover(&mut self) -> Result<(), IndexError> {
         self.files.cut(&self.head.files)?;
         self.lexical.roll_back();
-        self.lexical.delete_from(self.head.tombstones.slots())?;
+        self.lexical.delete_from(self.head.tombstones.len())?;
         Ok(())
     }
 
-    fn slots_after(&self, batch: &Batch) -> Result<u32, IndexError> {
+    fn chunk_count_after(&self, batch: &Batch) -> Result<u32, IndexError> {
         let added: usize = batch.puts.iter().map(|document| document.chunks.len()).sum();
-        let too_large = IndexError::TooLarge { what: "the number of chunks", limit: SLOTS_MAX.into() };
-        match u32::try_from(added).ok().and_then(|added| self.head.tombstones.slots().checked_add(added)) {
-            Some(slots) if slots <= SLOTS_MAX => Ok(slots),
+        let too_large = IndexError::TooLarge { what: "the number of chunks", limit: CHUNK_IDS_MAX.into() };
+        match u32::try_from(added).ok().and_then(|added| self.head.tombstones.len().checked_add(added)) {
+            Some(chunk_count) if chunk_count <= CHUNK_IDS_MAX => Ok(chunk_count),
             _ => Err(too_large),
         }
     }
 
     fn append(&mut self, document: &IndexedDocument) -> Result<u64, IndexError> {
         let offset = self.files.documents.len();
-        let first_slot = (self.files.slots.len() / SlotRecord::LEN as u64) as u32;
+        let first_chunk = (self.files.chunks.len() / ChunkRecord::LEN as u64) as u32;
         let record = DocumentRecord {
             version: document.version,
-            first_slot,
+            first_chunk,
             chunks: document.chunks.len() as u32,
             id: &document.id,
             title: document.title.as_deref(),
@@ -105,13 +105,13 @@ impl Writer {
         self.files.documents.append(&bytes)?;
         for (ordinal, chunk) in (0..).zip(&document.chunks) {
             self.append_chunk(offset, ordinal, chunk)?;
-            self.lexical.add(first_slot + ordinal, document.title.as_deref(), &chunk.text)?;
+            self.lexical.add(first_chunk + ordinal, document.title.as_deref(), &chunk.text)?;
         }
         Ok(offset)
     }
 
     fn append_chunk(&mut self, document: u64, ordinal: u32, chunk: &IndexedChunk) -> Result<(), IndexError> {
-        let record = SlotRecord {
+        let record = ChunkRecord {
             document,
             start: chunk.start as u64,
             end: chunk.end as u64,
@@ -119,7 +119,7 @@ impl Writer {
             text_len: u32::try_from(chunk.text.len()).map_err(|_| TEXT_TOO_LARGE)?,
             chunk: ordinal,
         };
-        self.files.slots.append(&record.to_bytes())?;
+        self.files.chunks.append(&record.to_bytes())?;
         self.files.texts.append(chunk.text.as_bytes())?;
         if let (Some(files), Some(embedding)) = (&mut self.files.vectors, &chunk.embedding) {
             dense::append(files, embedding)?;

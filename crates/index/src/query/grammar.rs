@@ -20,21 +20,21 @@ pub(super) fn query(text: &str, tokens: Vec<Token>, is_strict: bool) -> Result<Q
 }
 
 /// A query with its unknown fields as words.
-pub(super) fn with_fields(query: Query, is_known: &impl Fn(&str) -> bool) -> Parts {
+pub(super) fn with_fields(query: Query, has_field: &impl Fn(&str) -> bool) -> Parts {
     let mut parts = Parts::default();
     match query {
-        Query::Field { name, source, .. } if !is_known(&name) => parts.add(Query::Words(source)),
+        Query::Field { name, source, .. } if !has_field(&name) => parts.add(Query::Words(source)),
         Query::Boolean { must, should, must_not } => {
             for query in must {
                 // a field that is none narrows nothing down
-                if matches!(&query, Query::Field { name, .. } if !is_known(name)) {
-                    parts.join(with_fields(query, is_known));
+                if matches!(&query, Query::Field { name, .. } if !has_field(name)) {
+                    parts.join(with_fields(query, has_field));
                 } else {
-                    parts.need(with_fields(query, is_known));
+                    parts.need(with_fields(query, has_field));
                 }
             }
-            should.into_iter().for_each(|query| parts.join(with_fields(query, is_known)));
-            must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, is_known)));
+            should.into_iter().for_each(|query| parts.join(with_fields(query, has_field)));
+            must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, has_field)));
         }
         leaf @ (Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. }) => {
             parts.add(leaf)

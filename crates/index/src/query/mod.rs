@@ -73,13 +73,13 @@ impl Query {
         }
     }
 
-    /// The query with every field that `is_known` doesn't know turned back into the words that were typed, so that
+    /// The query with every field that `has_field` doesn't know turned back into the words that were typed, so that
     /// `localhost:8080` is found where no field `localhost` exists.
-    pub fn with_fields(self, is_known: impl Fn(&str) -> bool) -> Query {
-        if self.fields().into_iter().all(&is_known) {
+    pub fn with_fields(self, has_field: impl Fn(&str) -> bool) -> Query {
+        if self.fields().into_iter().all(&has_field) {
             return self;
         }
-        grammar::with_fields(self, &is_known).into_query()
+        grammar::with_fields(self, &has_field).into_query()
     }
 }
 

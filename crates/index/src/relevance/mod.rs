@@ -1,20 +1,21 @@
 //! How probable it is that a hit answers its query: a number from 0 to 1 that can be compared across queries. Pure.
 //!
 //! Two questions decide it. *Is the query about what the collection holds?* The best cosine, nudged by where the query
-//! lies in the collection's cloud of embeddings ([`Background`], learned from the collection's own chunks without any
+//! lies in the collection's cloud of embeddings ([`CorpusStatistics`], learned from the collection's own chunks without any
 //! label) and by how much of the query's words the best chunk holds. *How far is the hit behind the best one?* The gap
 //! of its two scores, each measured by the best of its leg. How much a gap means, and what is to be expected at all, depends
-//! on what a collection is asked: [`Usual`] learns it from the searches that come, again without any label.
+//! on what a collection is asked: [`ScoreBaseline`] learns it from the searches that come, again without any label.
 //!
 //! The coefficients were fitted by `scripts/relevance.py` over the development sets; `docs/relevance.md` has what they
 //! were measured to be worth. [`Calibration::refined`] moves them by what users say of hits.
 
-mod usual;
+mod baseline;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fusion::Scored;
-pub use usual::{Shape, Usual};
+use crate::RetrievalMode;
+use crate::fusion::ScoredDocument;
+pub use baseline::{ScoreBaseline, ScoreProfile};
 
 /// Chunks that a background is learned from at most.
 pub const SAMPLE_CHUNKS_MAX: usize = 512;
@@ -26,23 +27,23 @@ pub const FEEDBACK_MAX: usize = 10_000;
 /// What each term of BM25 is at most, for an idf of 1: `k1 + 1`.
 pub(crate) const BM25_TERM_MAX: f32 = 2.2;
 /// The best hit is looked for among so many of each leg.
-const BEST_AMONG: usize = 10;
+const BEST_CANDIDATES: usize = 10;
 /// Where topicality ends to count: far outside the cloud, and just inside its middle.
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
 /// What topicality and the share of the words add to the best cosine, and topicality where words don't search. Small,
 /// because they only decide between queries of about one cosine.
-const NUDGES: (f32, f32) = (0.015, 0.015);
-const DENSE_NUDGE: f32 = 0.005;
+const HYBRID_WEIGHTS: (f32, f32) = (0.015, 0.015);
+const DENSE_TOPICALITY_WEIGHT: f32 = 0.005;
 /// Lower best scores than these do not stretch the gap any further.
-const BEST_MIN: (f32, f32) = (0.5, 0.05);
+const SCALE_MIN: (f32, f32) = (0.5, 0.05);
 /// A usual best BM25 score: lexical gaps are measured halfway between this and the query's own best.
-const BM25_USUAL: f32 = 22.0;
+const BM25_TYPICAL: f32 = 22.0;
 /// What the lexical gap counts beside the dense one.
 const LEXICAL_WEIGHT: f32 = 0.75;
 
 /// Where the embeddings of a collection lie: learned from a sample of its chunks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Background {
+pub struct CorpusStatistics {
     /// The mean of the sample.
     centroid: Vec<f32>,
     /// The mean, over the sample, of a chunk's mean product with the others.
@@ -51,10 +52,10 @@ pub struct Background {
     spread: f32,
 }
 
-impl Background {
+impl CorpusStatistics {
     /// Learns from embeddings of one length; `None` from fewer than [`SAMPLE_CHUNKS_MIN`]. The same sample in the same
     /// order gives the same background.
-    pub fn learn(sample: &[Vec<f32>]) -> Option<Background> {
+    pub fn fit(sample: &[Vec<f32>]) -> Option<CorpusStatistics> {
         let count = sample.len();
         if count < SAMPLE_CHUNKS_MIN {
             return None;
@@ -68,7 +69,7 @@ impl Background {
         let means: Vec<f32> = sample.iter().map(with_others).collect();
         let mean = means.iter().sum::<f32>() / count as f32;
         let variance = means.iter().map(|one| (one - mean).powi(2)).sum::<f32>() / count as f32;
-        Some(Background { centroid, mean, spread: variance.sqrt().max(1e-3) })
+        Some(CorpusStatistics { centroid, mean, spread: variance.sqrt().max(1e-3) })
     }
 
     /// How the query's mean product with the collection compares with that of a chunk: 0 is as usual for a chunk, -3 three
@@ -84,17 +85,17 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// What a leg found, best first.
 #[derive(Debug, Clone, Copy)]
-pub struct Leg<'a> {
+pub struct RankedList<'a> {
     /// Its documents.
-    pub ranking: &'a [Scored],
+    pub ranking: &'a [ScoredDocument],
     /// Whether there may be more of them than it was asked for.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// What is known of one search before its hits are judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Evidence {
-    kind: Kind,
+pub struct QueryFeatures {
+    mode: RetrievalMode,
     nearness: f32,
     /// What a leg's score is divided by.
     scales: (f32, f32),
@@ -102,113 +103,106 @@ pub struct Evidence {
     floors: (f32, f32),
     /// The largest sum of both legs' scaled scores.
     best: f32,
-    shape: Shape,
-    usual: (f32, f32),
-}
-
-/// Which legs searched; each kind has coefficients of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Both.
-    Hybrid,
-    /// Words alone.
-    Lexical,
-    /// Embeddings alone.
-    Dense,
+    shape: ScoreProfile,
+    baseline: (f32, f32),
 }
 
 /// What the probability of one hit is computed from. Feedback keeps it, so that it stays true when coefficients change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Features {
-    /// Which legs searched.
-    pub kind: Kind,
+pub struct HitFeatures {
+    /// The retrievers of the search.
+    #[serde(rename = "kind")]
+    pub mode: RetrievalMode,
     /// How near the collection comes to the query: of the search, not of the hit.
     pub nearness: f32,
     /// How far the hit is behind the best; 0 for the best.
     pub gap: f32,
-    /// [`Usual::deviations`] of the collection at the time of the search.
-    #[serde(default)]
-    pub usual: (f32, f32),
+    /// [`ScoreBaseline::deviation_from_prior`] of the collection at the time of the search.
+    #[serde(default, rename = "usual")]
+    pub baseline: (f32, f32),
 }
 
-impl Evidence {
+impl QueryFeatures {
     /// Of a search by the legs that are given, of which at least one searched.
     ///
     /// `bm25_max` is the most that a chunk can score for the query's words: the sum of their idf by `k1 + 1`.
-    /// `topicality` is [`Background::topicality`], 0 where no background was learned. `usual` is what the collection has
+    /// `topicality` is [`CorpusStatistics::topicality`], 0 where no background was learned. `baseline` is what the collection has
     /// learned from the searches before.
     pub fn of(
-        lexical: Option<Leg<'_>>,
-        dense: Option<Leg<'_>>,
+        lexical: Option<RankedList<'_>>,
+        dense: Option<RankedList<'_>>,
         bm25_max: f32,
         topicality: f32,
-        usual: &Usual,
-    ) -> Evidence {
-        let first = |leg| ranking_of(leg).first().map_or(0.0, |one| one.score);
-        let last = |leg| ranking_of(leg).last().map_or(0.0, |one| one.score);
+        baseline: &ScoreBaseline,
+    ) -> QueryFeatures {
+        let first = |retriever| ranking_of(retriever).first().map_or(0.0, |one| one.score);
+        let last = |retriever| ranking_of(retriever).last().map_or(0.0, |one| one.score);
         let (best_bm25, best_cosine) = (first(lexical), first(dense));
         let share = if bm25_max > 0.0 { (best_bm25 / bm25_max).clamp(0.0, 1.0) } else { 0.0 };
         let topicality = topicality.clamp(TOPICALITY.0, TOPICALITY.1);
-        let (kind, nearness) = match (lexical, dense) {
-            (_, None) => (Kind::Lexical, share),
-            (None, Some(_)) => (Kind::Dense, best_cosine + DENSE_NUDGE * topicality),
-            (Some(_), Some(_)) => (Kind::Hybrid, best_cosine + NUDGES.0 * topicality + NUDGES.1 * share),
+        let (mode, nearness) = match (lexical, dense) {
+            (_, None) => (RetrievalMode::Lexical, share),
+            (None, Some(_)) => (RetrievalMode::Dense, best_cosine + DENSE_TOPICALITY_WEIGHT * topicality),
+            (Some(_), Some(_)) => (
+                RetrievalMode::Hybrid,
+                best_cosine + HYBRID_WEIGHTS.0 * topicality + HYBRID_WEIGHTS.1 * share,
+            ),
         };
         // beyond the cut a score may be anything below the last; words are rarer than nearness
-        let lexical_floor = if lexical.is_some_and(|leg| leg.is_cut) { last(lexical) / 2.0 } else { 0.0 };
-        let mut evidence = Evidence {
-            kind,
+        let lexical_floor =
+            if lexical.is_some_and(|retriever| retriever.is_truncated) { last(lexical) / 2.0 } else { 0.0 };
+        let mut query_features = QueryFeatures {
+            mode,
             nearness,
-            scales: ((best_bm25.max(BEST_MIN.0) * BM25_USUAL).sqrt(), best_cosine.max(BEST_MIN.1)),
+            scales: ((best_bm25.max(SCALE_MIN.0) * BM25_TYPICAL).sqrt(), best_cosine.max(SCALE_MIN.1)),
             floors: (lexical_floor, last(dense)),
             best: f32::NEG_INFINITY,
-            shape: Shape::of(lexical, dense),
-            usual: usual.deviations(),
+            shape: ScoreProfile::of(lexical, dense),
+            baseline: baseline.deviation_from_prior(),
         };
-        evidence.best = evidence.best_sum(lexical, dense);
-        evidence
+        query_features.best = query_features.best_sum(lexical, dense);
+        query_features
     }
 
     /// Of a hit by its scores in the legs that returned it.
-    pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> Features {
+    pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> HitFeatures {
         let gap = (self.best - self.sum(lexical, dense)).max(0.0);
-        Features { kind: self.kind, nearness: self.nearness, gap, usual: self.usual }
+        HitFeatures { mode: self.mode, nearness: self.nearness, gap, baseline: self.baseline }
     }
 
     /// Lets the collection learn from this search.
-    pub fn teach(&self, usual: &mut Usual) {
-        usual.learn(self.shape, sigmoid(Curve::of(self.kind).answerable(self.nearness)));
+    pub fn observe(&self, baseline: &mut ScoreBaseline) {
+        baseline.update(self.shape, sigmoid(Curve::of(self.mode).answerable(self.nearness)));
     }
 
     fn sum(&self, lexical: Option<f32>, dense: Option<f32>) -> f32 {
         let lexical = lexical.unwrap_or(self.floors.0) / self.scales.0;
         let dense = dense.unwrap_or(self.floors.1) / self.scales.1;
-        match self.kind {
-            Kind::Hybrid => LEXICAL_WEIGHT * lexical + dense,
-            Kind::Lexical => lexical,
-            Kind::Dense => dense,
+        match self.mode {
+            RetrievalMode::Hybrid => LEXICAL_WEIGHT * lexical + dense,
+            RetrievalMode::Lexical => lexical,
+            RetrievalMode::Dense => dense,
         }
     }
 
-    fn best_sum(&self, lexical: Option<Leg<'_>>, dense: Option<Leg<'_>>) -> f32 {
+    fn best_sum(&self, lexical: Option<RankedList<'_>>, dense: Option<RankedList<'_>>) -> f32 {
         let (lexical, dense) = (ranking_of(lexical), ranking_of(dense));
-        let score_in = |leg: &[Scored], document: u32| {
-            leg.iter().find(|one| one.document == document).map(|one| one.score)
+        let score_in = |retriever: &[ScoredDocument], document: u32| {
+            retriever.iter().find(|one| one.document == document).map(|one| one.score)
         };
-        let by_words = lexical.iter().take(BEST_AMONG);
+        let by_words = lexical.iter().take(BEST_CANDIDATES);
         let by_words = by_words.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
-        let by_meaning = dense.iter().take(BEST_AMONG);
+        let by_meaning = dense.iter().take(BEST_CANDIDATES);
         let by_meaning = by_meaning.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
         by_words.chain(by_meaning).fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
-fn ranking_of(leg: Option<Leg<'_>>) -> &[Scored] {
-    leg.map_or(&[], |leg| leg.ranking)
+fn ranking_of(retriever: Option<RankedList<'_>>) -> &[ScoredDocument] {
+    retriever.map_or(&[], |retriever| retriever.ranking)
 }
 
-/// The logistic curves of one kind of search.
+/// The logistic curves of one mode of search.
 #[derive(Debug, Clone, Copy)]
 struct Curve {
     /// Log-odds that the collection can answer: intercept and slope over nearness.
@@ -256,14 +250,14 @@ const LEXICAL: Curve = Curve {
     drop: 18.456,
 };
 /// What a gap takes is never less than this share of what it takes at the start.
-const GAP_LEAST: f32 = 0.1;
+const GAP_SHARE_MIN: f32 = 0.1;
 
 impl Curve {
-    fn of(kind: Kind) -> Curve {
-        match kind {
-            Kind::Hybrid => HYBRID,
-            Kind::Lexical => LEXICAL,
-            Kind::Dense => DENSE,
+    fn of(mode: RetrievalMode) -> Curve {
+        match mode {
+            RetrievalMode::Hybrid => HYBRID,
+            RetrievalMode::Lexical => LEXICAL,
+            RetrievalMode::Dense => DENSE,
         }
     }
 
@@ -273,9 +267,9 @@ impl Curve {
     }
 
     /// Log-odds that the hit answers its query.
-    fn log_odds(&self, features: &Features) -> f32 {
-        let (cosine, drop) = features.usual;
-        let steepness = (self.gap + self.drop * drop).max(GAP_LEAST * self.gap);
+    fn log_odds(&self, features: &HitFeatures) -> f32 {
+        let (cosine, drop) = features.baseline;
+        let steepness = (self.gap + self.drop * drop).max(GAP_SHARE_MIN * self.gap);
         let behind = steepness * features.gap.powf(self.power);
         let unanswerable = self.unanswerable * softplus(-self.answerable(features.nearness));
         self.best + self.cosine * cosine - behind - unanswerable
@@ -309,9 +303,9 @@ impl Default for Calibration {
 
 /// Whether a hit answered its query, as somebody said.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Feedback {
+pub struct JudgedHit {
     /// Those of the hit when it was shown.
-    pub features: Features,
+    pub features: HitFeatures,
     /// Whether it did.
     pub is_relevant: bool,
 }
@@ -328,18 +322,18 @@ const STEP_MAX: f64 = 1.0;
 
 impl Calibration {
     /// The probability, from 0 to 1, that the hit answers the query.
-    pub fn relevance(&self, features: &Features) -> f32 {
-        let relevance = sigmoid(self.shift + self.slope * Curve::of(features.kind).log_odds(features));
+    pub fn relevance(&self, features: &HitFeatures) -> f32 {
+        let relevance = sigmoid(self.shift + self.slope * Curve::of(features.mode).log_odds(features));
         if relevance.is_finite() { relevance } else { 0.0 }
     }
 
     /// The calibration that is most probable after the last [`FEEDBACK_MAX`] pieces of feedback: Platt's scaling with a
     /// Gaussian prior around the fitted curves, by Newton's method. Without feedback, the fitted curves.
-    pub fn refined(feedback: &[Feedback]) -> Calibration {
+    pub fn refined(feedback: &[JudgedHit]) -> Calibration {
         let last = &feedback[feedback.len().saturating_sub(FEEDBACK_MAX)..];
         let pairs: Vec<(f64, f64)> = last
             .iter()
-            .map(|one| (Curve::of(one.features.kind).log_odds(&one.features), one.is_relevant))
+            .map(|one| (Curve::of(one.features.mode).log_odds(&one.features), one.is_relevant))
             .filter(|(log_odds, _)| log_odds.is_finite())
             .map(|(log_odds, is_relevant)| (log_odds.into(), f64::from(u8::from(is_relevant))))
             .collect();
@@ -386,14 +380,15 @@ mod tests {
 
     const TOLERANCE: f32 = 1e-4;
     /// Of the best hit of a hybrid search, near the query, in a collection that has learned nothing.
-    const FEATURES: Features = Features { kind: Kind::Hybrid, nearness: 0.7, gap: 0.0, usual: (0.0, 0.0) };
+    const FEATURES: HitFeatures =
+        HitFeatures { mode: RetrievalMode::Hybrid, nearness: 0.7, gap: 0.0, baseline: (0.0, 0.0) };
 
-    fn ranking(pairs: &[(u32, f32)]) -> Vec<Scored> {
-        pairs.iter().map(|&(document, score)| Scored { document, score }).collect()
+    fn ranking(pairs: &[(u32, f32)]) -> Vec<ScoredDocument> {
+        pairs.iter().map(|&(document, score)| ScoredDocument { document, score }).collect()
     }
 
-    fn leg(ranking: &[Scored]) -> Option<Leg<'_>> {
-        Some(Leg { ranking, is_cut: false })
+    fn retriever(ranking: &[ScoredDocument]) -> Option<RankedList<'_>> {
+        Some(RankedList { ranking, is_truncated: false })
     }
 
     fn close(seen: f32, expected: f32) {
@@ -401,38 +396,42 @@ mod tests {
     }
 
     /// A hybrid search whose best chunk holds half of the query's words.
-    fn evidence(topicality: f32) -> Evidence {
+    fn query_features(topicality: f32) -> QueryFeatures {
         let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
         let dense = ranking(&[(1, 0.6), (3, 0.3)]);
-        Evidence::of(leg(&lexical), leg(&dense), 44.0, topicality, &Usual::default())
+        QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, topicality, &ScoreBaseline::default())
     }
 
     #[test]
     fn nearness_is_the_best_cosine_nudged_by_subject_and_words() {
-        close(evidence(0.0).nearness, 0.6 + 0.015 * 0.5);
-        close(evidence(-2.0).nearness, 0.6 - 0.03 + 0.0075);
-        close(evidence(-100.0).nearness, 0.6 - 0.075 + 0.0075);
-        close(evidence(100.0).nearness, 0.6 + 0.0075 + 0.0075);
+        close(query_features(0.0).nearness, 0.6 + 0.015 * 0.5);
+        close(query_features(-2.0).nearness, 0.6 - 0.03 + 0.0075);
+        close(query_features(-100.0).nearness, 0.6 - 0.075 + 0.0075);
+        close(query_features(100.0).nearness, 0.6 + 0.0075 + 0.0075);
         let dense = ranking(&[(1, 0.6)]);
-        close(Evidence::of(None, leg(&dense), 0.0, -2.0, &Usual::default()).nearness, 0.6 - 0.01);
+        close(
+            QueryFeatures::of(None, retriever(&dense), 0.0, -2.0, &ScoreBaseline::default()).nearness,
+            0.6 - 0.01,
+        );
     }
 
     #[test]
     fn the_gap_is_what_both_scores_lack_to_the_best_hit() {
-        let evidence = evidence(0.0);
-        close(evidence.features(Some(22.0), Some(0.6)).gap, 0.0);
+        let query_features = query_features(0.0);
+        close(query_features.features(Some(22.0), Some(0.6)).gap, 0.0);
         // half of the best BM25 score, and the last of the cosines
-        close(evidence.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
+        close(query_features.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
         // nothing of the words: the lexical leg was not cut
-        close(evidence.features(None, Some(0.3)).gap, 0.75 + 0.5);
+        close(query_features.features(None, Some(0.3)).gap, 0.75 + 0.5);
     }
 
     #[test]
     fn a_document_beyond_a_cut_has_half_of_the_last_lexical_score() {
         let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
-        let cut = Leg { ranking: &lexical, is_cut: true };
-        let evidence = Evidence::of(Some(cut), leg(&dense), 44.0, 0.0, &Usual::default());
-        close(evidence.features(None, Some(0.6)).gap, 0.75 * 0.75);
+        let cut = RankedList { ranking: &lexical, is_truncated: true };
+        let query_features =
+            QueryFeatures::of(Some(cut), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default());
+        close(query_features.features(None, Some(0.6)).gap, 0.75 * 0.75);
     }
 
     #[test]
@@ -440,15 +439,16 @@ mod tests {
         // document 9 is second in both, and by the sum the best
         let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
         let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
-        let evidence = Evidence::of(leg(&lexical), leg(&dense), 44.0, 0.0, &Usual::default());
-        close(evidence.features(Some(21.0), Some(0.59)).gap, 0.0);
-        close(evidence.features(Some(22.0), Some(0.2)).gap, 0.6159);
+        let query_features =
+            QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default());
+        close(query_features.features(Some(21.0), Some(0.59)).gap, 0.0);
+        close(query_features.features(Some(22.0), Some(0.2)).gap, 0.6159);
     }
 
     #[test]
     fn relevance_falls_with_the_gap_and_far_from_the_collection() {
         let calibration = Calibration::default();
-        let relevance = |nearness, gap| calibration.relevance(&Features { nearness, gap, ..FEATURES });
+        let relevance = |nearness, gap| calibration.relevance(&HitFeatures { nearness, gap, ..FEATURES });
         close(relevance(0.7, 0.0), 0.6208);
         close(relevance(0.7, 0.5), 0.1324);
         close(relevance(0.4, 0.0), 0.3545);
@@ -456,17 +456,21 @@ mod tests {
     }
 
     /// A collection whose searches find this.
-    fn usually(cosine: f32, drop: f32) -> Usual {
-        let mut usual = Usual::default();
-        let shape = Shape { cosine: Some(cosine), drop: Some(drop) };
-        (0..100_000).for_each(|_| usual.learn(shape, 1.0));
-        usual
+    fn usually(cosine: f32, drop: f32) -> ScoreBaseline {
+        let mut baseline = ScoreBaseline::default();
+        let shape = ScoreProfile { cosine: Some(cosine), drop: Some(drop) };
+        (0..100_000).for_each(|_| baseline.update(shape, 1.0));
+        baseline
     }
 
     #[test]
     fn what_searches_usually_find_says_what_a_gap_is_worth() {
-        let relevance = |usual: Usual, gap| {
-            Calibration::default().relevance(&Features { gap, usual: usual.deviations(), ..FEATURES })
+        let relevance = |baseline: ScoreBaseline, gap| {
+            Calibration::default().relevance(&HitFeatures {
+                gap,
+                baseline: baseline.deviation_from_prior(),
+                ..FEATURES
+            })
         };
         let (sharp, flat) = (usually(0.518, 0.75), usually(0.518, 0.22));
         close(relevance(sharp, 0.0), relevance(flat, 0.0));
@@ -475,7 +479,8 @@ mod tests {
         // where ten are always near, nearness says less
         close(relevance(usually(0.6, 0.435), 0.0), 0.4840);
         let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..HYBRID };
-        let behind = |gap| steep.log_odds(&Features { gap, usual: flat.deviations(), ..FEATURES });
+        let behind =
+            |gap| steep.log_odds(&HitFeatures { gap, baseline: flat.deviation_from_prior(), ..FEATURES });
         close(behind(0.0) - behind(0.5), 0.1 * 4.0 * 0.5);
     }
 
@@ -484,36 +489,40 @@ mod tests {
         let flat =
             ranking(&(0..10).map(|document| (document, 20.0 - 0.1 * document as f32)).collect::<Vec<_>>());
         let (near, far) = (0.9, 0.1);
-        let learned = |cosine: f32| {
+        let fitted = |cosine: f32| {
             let dense = ranking(&(0..10).map(|document| (document, cosine)).collect::<Vec<_>>());
-            let mut usual = Usual::default();
-            Evidence::of(leg(&flat), leg(&dense), 44.0, 0.0, &Usual::default()).teach(&mut usual);
-            usual
+            let mut baseline = ScoreBaseline::default();
+            QueryFeatures::of(retriever(&flat), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default())
+                .observe(&mut baseline);
+            baseline
         };
-        assert!(learned(near).has_moved_from(&Usual::default()));
-        assert!(!learned(far).has_moved_from(&Usual::default()), "it is off the subject");
+        assert!(fitted(near).has_changed_from(&ScoreBaseline::default()));
+        assert!(!fitted(far).has_changed_from(&ScoreBaseline::default()), "it is off the subject");
     }
 
     #[test]
     fn each_kind_has_its_own_curves_and_nothing_is_near_nothing() {
         let relevance = |lexical, dense| {
-            let features = Evidence::of(lexical, dense, 0.0, 0.0, &Usual::default()).features(None, None);
-            (features.kind, Calibration::default().relevance(&features))
+            let features =
+                QueryFeatures::of(lexical, dense, 0.0, 0.0, &ScoreBaseline::default()).features(None, None);
+            (features.mode, Calibration::default().relevance(&features))
         };
-        let nothing: Vec<Scored> = Vec::new();
-        let empty = leg(&nothing);
-        for (lexical, dense, kind) in
-            [(empty, None, Kind::Lexical), (None, empty, Kind::Dense), (empty, empty, Kind::Hybrid)]
-        {
+        let nothing: Vec<ScoredDocument> = Vec::new();
+        let empty = retriever(&nothing);
+        for (lexical, dense, mode) in [
+            (empty, None, RetrievalMode::Lexical),
+            (None, empty, RetrievalMode::Dense),
+            (empty, empty, RetrievalMode::Hybrid),
+        ] {
             let (seen, value) = relevance(lexical, dense);
-            assert_eq!(seen, kind);
+            assert_eq!(seen, mode);
             assert!((0.0..0.05).contains(&value), "{value}");
         }
     }
 
     #[test]
     fn scores_that_are_no_numbers_are_not_relevant() {
-        let features = Features { kind: Kind::Dense, nearness: f32::NAN, ..FEATURES };
+        let features = HitFeatures { mode: RetrievalMode::Dense, nearness: f32::NAN, ..FEATURES };
         assert_eq!(Calibration::default().relevance(&features), 0.0);
     }
 
@@ -522,18 +531,20 @@ mod tests {
         // a half points one way, a half another: the mean product with the others is 15/31 for all
         let row = |place: usize| if place.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
         let sample: Vec<Vec<f32>> = (0..32).map(row).collect();
-        let background = Background::learn(&sample).unwrap();
-        assert_eq!(background.centroid, [0.5, 0.5]);
-        close(background.mean, 15.0 / 31.0);
-        close(background.spread, 1e-3);
-        assert!(background.topicality(&[0.0, -1.0]) < -100.0);
-        close(background.topicality(&[0.6, 0.8]) / 1e3, 0.7 - 15.0 / 31.0);
-        assert_eq!(Background::learn(&sample[..31]), None);
+        let statistics = CorpusStatistics::fit(&sample).unwrap();
+        assert_eq!(statistics.centroid, [0.5, 0.5]);
+        close(statistics.mean, 15.0 / 31.0);
+        close(statistics.spread, 1e-3);
+        assert!(statistics.topicality(&[0.0, -1.0]) < -100.0);
+        close(statistics.topicality(&[0.6, 0.8]) / 1e3, 0.7 - 15.0 / 31.0);
+        assert_eq!(CorpusStatistics::fit(&sample[..31]), None);
     }
 
-    fn feedback(count: usize, relevant_of_ten: usize) -> Vec<Feedback> {
+    fn feedback(count: usize, relevant_of_ten: usize) -> Vec<JudgedHit> {
         let features = FEATURES;
-        (0..count).map(|place| Feedback { features, is_relevant: place * 7 % 10 < relevant_of_ten }).collect()
+        (0..count)
+            .map(|place| JudgedHit { features, is_relevant: place * 7 % 10 < relevant_of_ten })
+            .collect()
     }
 
     #[test]
@@ -552,8 +563,8 @@ mod tests {
 
     #[test]
     fn feedback_about_what_seemed_hopeless_counts_too() {
-        let features = Features { nearness: 0.0, ..FEATURES };
-        let said = vec![Feedback { features, is_relevant: true }; FEEDBACK_MAX];
+        let features = HitFeatures { nearness: 0.0, ..FEATURES };
+        let said = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
         assert!(Calibration::default().relevance(&features) < 1e-4);
         assert!(Calibration::refined(&said).relevance(&features) > 0.9);
     }
@@ -561,9 +572,9 @@ mod tests {
     #[test]
     fn contrary_feedback_does_not_turn_the_order_round() {
         let near = FEATURES;
-        let far = Features { gap: 1.0, ..near };
-        let said = |features, is_relevant| Feedback { features, is_relevant };
-        let contrary: Vec<Feedback> = (0..20_000)
+        let far = HitFeatures { gap: 1.0, ..near };
+        let said = |features, is_relevant| JudgedHit { features, is_relevant };
+        let contrary: Vec<JudgedHit> = (0..20_000)
             .map(|place| if place % 2 == 0 { said(near, false) } else { said(far, true) })
             .collect();
         let refined = Calibration::refined(&contrary);
@@ -574,7 +585,7 @@ mod tests {
     fn only_the_last_feedback_counts() {
         let old = feedback(20_000, 0);
         let recent = feedback(FEEDBACK_MAX, 9);
-        let both: Vec<Feedback> = old.into_iter().chain(recent.clone()).collect();
+        let both: Vec<JudgedHit> = old.into_iter().chain(recent.clone()).collect();
         assert_eq!(Calibration::refined(&both), Calibration::refined(&recent));
     }
 }

@@ -11,13 +11,13 @@ use crate::sample::*;
 fn what_was_put_is_found_by_both_legs_and_after_reopening() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red pears", 1)], 7);
-    assert_eq!(index.engine.reached(), 7);
+    assert_eq!(index.engine.applied_seq(), 7);
     assert_eq!(index.counts(), (2, 2));
     assert_eq!(index.sees("pears", 0), ("b.0".to_owned(), "a.0 b.0".to_owned()));
 
     let (index, rebuilt) = index.reopen();
     assert_eq!(rebuilt, None);
-    assert_eq!(index.engine.reached(), 7);
+    assert_eq!(index.engine.applied_seq(), 7);
     assert_eq!(index.counts(), (2, 2));
     assert_eq!(index.sees("pears", 0), ("b.0".to_owned(), "a.0 b.0".to_owned()));
 }
@@ -30,7 +30,7 @@ fn applying_a_batch_twice_changes_nothing() {
     let before = index.sees("apples pears", 0);
     index.apply(batch(), 3);
     assert_eq!(index.sees("apples pears", 0), before);
-    assert_eq!(index.engine.counts().dead_chunks, 0);
+    assert_eq!(index.engine.counts().deleted_chunks, 0);
     assert_eq!(index.counts(), (2, 2));
 }
 
@@ -43,7 +43,7 @@ fn a_newer_version_replaces_the_document_in_both_legs() {
     assert_eq!(index.sees("apples", 2).0, "");
     assert_eq!(index.sees("", 2).1, "a.0 b.0");
     assert_eq!(index.counts(), (2, 2));
-    assert_eq!(index.engine.counts().dead_chunks, 1);
+    assert_eq!(index.engine.counts().deleted_chunks, 1);
 
     index.apply(vec![put("a", 1, "green apples", 0), put("a", 2, "green apples", 0)], 3);
     assert_eq!(index.sees("apples plums", 2).0, "a.0", "an older version comes too late");
@@ -69,17 +69,17 @@ fn a_removed_document_is_gone_from_both_legs_and_may_come_back() {
 
 #[test]
 fn lexical_entries_of_the_dead_are_deleted_one_batch_later_also_across_a_restart() {
-    let dead_entries = |index: &Index| index.engine.verify().unwrap().dead_entries;
+    let stale_entries = |index: &Index| index.engine.verify().unwrap().stale_entries;
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0), put("b", 1, "apples", 1), put("c", 1, "apples", 2)], 1);
     index.apply(vec![remove("a")], 2);
-    assert_eq!(dead_entries(&index), 1);
+    assert_eq!(stale_entries(&index), 1);
     index.apply(vec![remove("b")], 3);
-    assert_eq!(dead_entries(&index), 1);
+    assert_eq!(stale_entries(&index), 1);
     let (index, _) = index.reopen();
-    assert_eq!(dead_entries(&index), 1);
+    assert_eq!(stale_entries(&index), 1);
     index.apply(vec![], 4);
-    assert_eq!(dead_entries(&index), 0);
+    assert_eq!(stale_entries(&index), 0);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn remove_now_hides_at_once_and_earlier_operations_do_not_bring_it_back() {
     assert!(index.engine.remove_now("a", 5).unwrap());
     assert!(!index.engine.remove_now("a", 5).unwrap());
     assert_eq!(index.sees("apples", 0), ("b.0".to_owned(), "b.0".to_owned()));
-    assert_eq!((index.counts(), index.engine.reached()), ((1, 1), 1));
+    assert_eq!((index.counts(), index.engine.applied_seq()), ((1, 1), 1));
 
     index.apply(vec![put("a", 2, "ripe apples", 0), put("c", 1, "apples", 2)], 3);
     assert_eq!(index.sees("apples", 0).0, "c.0 b.0", "operation 5 removes what operation 2 put");
@@ -127,7 +127,7 @@ fn a_batch_that_ends_before_the_index_is_refused() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 5);
     let error = index.engine.apply(vec![remove("a")], 4).unwrap_err();
-    assert!(matches!(error, IndexError::Backwards { reached: 4, current: 5 }));
+    assert!(matches!(error, IndexError::OutOfOrder { applied_seq: 4, current: 5 }));
     assert_eq!(index.counts(), (1, 1));
 }
 
@@ -139,7 +139,7 @@ fn one_unfit_embedding_refuses_the_whole_batch() {
     assert!(matches!(apply(unfit(vec![1.0; 3])), IndexError::EmbeddingLength { expected: 4, actual: 3 }));
     assert!(matches!(apply(unfit(vec![f32::NAN; 4])), IndexError::EmbeddingNotFinite));
     assert!(matches!(apply(put_text("x", 1, "text")), IndexError::EmbeddingMissing { dimension: 4 }));
-    assert_eq!((index.counts(), index.engine.reached()), ((0, 0), 0));
+    assert_eq!((index.counts(), index.engine.applied_seq()), ((0, 0), 0));
 
     let index = Index::new(text_only());
     let error = index.engine.apply(vec![put("x", 1, "text", 0)], 1).unwrap_err();
@@ -152,7 +152,7 @@ fn a_text_only_collection_is_searched_by_text() {
     index.apply(vec![put_text("a", 1, "green apples"), put_text("b", 1, "red pears")], 1);
     assert_eq!(names(&index.search(&lexical("pears")).hits), "b.0");
     let error = index.engine.search(&Caller::all_powerful(), &dense(axis(0))).unwrap_err();
-    assert!(matches!(error, IndexError::TextOnly));
+    assert!(matches!(error, IndexError::NoEmbeddings));
     let (index, rebuilt) = index.reopen();
     assert_eq!(rebuilt, None);
     assert_eq!(names(&index.search(&lexical("pears")).hits), "b.0");
@@ -169,7 +169,7 @@ fn nobody_else_opens_the_folder_and_a_closed_engine_still_searches() {
     assert!(matches!(index.engine.apply(vec![], 2), Err(IndexError::Closed)));
     assert_eq!(names(&index.search(&lexical("apples")).hits), "a.0");
     let (second, rebuilt) = Embedded::open(index.folder.path(), settings(), 1).map_err(drop).unwrap();
-    assert_eq!((second.reached(), rebuilt), (1, None));
+    assert_eq!((second.applied_seq(), rebuilt), (1, None));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_search_during_apply_sees_no_half_document() {
                 assert_eq!(hits.len(), 1, "one document");
                 assert_eq!(hits[0].text, format!("number{} here", hits[0].version));
             }
-            let both = index.search(&request(weir_index::Mode::Hybrid, "here", Some(axis(1))));
+            let both = index.search(&request(weir_index::RetrievalMode::Hybrid, "here", Some(axis(1))));
             let hit = &both.hits[0];
             assert!(hit.lexical.is_some() && hit.dense.is_some(), "both legs see the document: {hit:?}");
             searches += 1;
@@ -236,7 +236,7 @@ async fn the_async_engine_does_the_same() {
     assert!(engine.remove_now("b", 3).await.unwrap());
     let reply = engine.search(&Caller::all_powerful(), lexical("apples pears")).await.unwrap();
     assert_eq!(names(&reply.hits), "a.0");
-    assert_eq!((engine.reached(), engine.counts().documents), (2, 1));
+    assert_eq!((engine.applied_seq(), engine.counts().documents), (2, 1));
     assert!(engine.verify().await.unwrap().is_sound());
     assert!(engine.disk_bytes().await.unwrap() > 100);
     assert!(engine.capabilities().exact_dense);

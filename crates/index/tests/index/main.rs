@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
-mod dice;
-#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod parsers;
@@ -12,6 +10,8 @@ mod parsers;
 mod query;
 #[cfg(test)]
 mod recovery;
+#[cfg(test)]
+mod rng;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]

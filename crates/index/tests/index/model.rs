@@ -6,10 +6,11 @@ use serde_json::{Map, Value as Json, json};
 use weir_filter::{Filter, Value, flatten, parse_timestamp};
 use weir_index::query::Query;
 use weir_index::{
-    Change, Facet, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest, SortKey, Total,
+    Change, FacetSpec, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, MatchCount, RetrievalMode,
+    SortKey,
 };
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::sample::{DIMENSION, Index, settings};
 
 const FIELDS: [&str; 6] = ["year", "lang", "tags", "author.name", "draft", "day"];
@@ -23,38 +24,38 @@ struct Known {
     arrival: usize,
 }
 
-fn scalar(field: &str, dice: &mut Dice) -> Json {
+fn scalar(field: &str, rng: &mut Rng) -> Json {
     match field {
         "year" => {
             let wide = [json!(2019.5), json!(9_007_199_254_740_993_u64), json!(-3), json!("2020")];
-            if dice.one_in(6) { dice.of(&wide).clone() } else { json!(2018 + dice.below(5)) }
+            if rng.one_in(6) { rng.of(&wide).clone() } else { json!(2018 + rng.below(5)) }
         }
-        "lang" | "author.name" => json!(*dice.of(&["en", "de", "fr", "Ünal", "", "2020-01-01"])),
-        "draft" => json!(dice.one_in(2)),
-        "day" => json!(*dice.of(&[
+        "lang" | "author.name" => json!(*rng.of(&["en", "de", "fr", "Ünal", "", "2020-01-01"])),
+        "draft" => json!(rng.one_in(2)),
+        "day" => json!(*rng.of(&[
             "2020-01-01",
             "2020-01-01T00:00:00Z",
             "2020-01-01T01:00:00+02:00",
             "2021-06-30",
             "soon"
         ])),
-        _ => json!(*dice.of(&["red", "green", "blue"])),
+        _ => json!(*rng.of(&["red", "green", "blue"])),
     }
 }
 
-fn metadata(dice: &mut Dice) -> Map<String, Json> {
+fn metadata(rng: &mut Rng) -> Map<String, Json> {
     let mut metadata = Map::new();
     for field in FIELDS {
-        if dice.one_in(3) {
+        if rng.one_in(3) {
             continue;
         }
-        let value = match (field, dice.below(8)) {
+        let value = match (field, rng.below(8)) {
             (_, 0) => Json::Null,
-            ("tags", _) => Json::Array((0..dice.below(4)).map(|_| scalar(field, dice)).collect()),
-            _ => scalar(field, dice),
+            ("tags", _) => Json::Array((0..rng.below(4)).map(|_| scalar(field, rng)).collect()),
+            _ => scalar(field, rng),
         };
         match field.split_once('.') {
-            Some((outer, inner)) if dice.one_in(2) => {
+            Some((outer, inner)) if rng.one_in(2) => {
                 metadata.insert(outer.to_owned(), json!({ inner: value }))
             }
             _ => metadata.insert(field.to_owned(), value),
@@ -63,30 +64,30 @@ fn metadata(dice: &mut Dice) -> Map<String, Json> {
     metadata
 }
 
-fn condition(dice: &mut Dice) -> Json {
-    let field = *dice.of(&FIELDS);
-    let value = scalar(field, dice);
-    match dice.below(9) {
+fn condition(rng: &mut Rng) -> Json {
+    let field = *rng.of(&FIELDS);
+    let value = scalar(field, rng);
+    match rng.below(9) {
         0 => json!({ field: value }),
         1 => json!({ field: { "ne": value } }),
-        2 | 3 if !value.is_boolean() => json!({ field: { *dice.of(&["gt", "gte", "lt", "lte"]): value } }),
-        4 => json!({ field: { "in": [value, scalar(field, dice)] } }),
-        5 => json!({ field: { "nin": [value, scalar(field, dice)] } }),
-        6 => json!({ field: { "exists": dice.one_in(2) } }),
+        2 | 3 if !value.is_boolean() => json!({ field: { *rng.of(&["gt", "gte", "lt", "lte"]): value } }),
+        4 => json!({ field: { "in": [value, scalar(field, rng)] } }),
+        5 => json!({ field: { "nin": [value, scalar(field, rng)] } }),
+        6 => json!({ field: { "exists": rng.one_in(2) } }),
         7 if !value.is_boolean() => json!({ "type": "gte", "key": field, "value": value }),
         _ => json!({ "type": "eq", "key": field, "value": value }),
     }
 }
 
-fn filter(dice: &mut Dice, depth: usize) -> Json {
-    let some = |dice: &mut Dice| -> Vec<Json> {
-        (0..1 + dice.below(3)).map(|_| filter(dice, depth.saturating_sub(1))).collect()
+fn filter(rng: &mut Rng, depth: usize) -> Json {
+    let some = |rng: &mut Rng| -> Vec<Json> {
+        (0..1 + rng.below(3)).map(|_| filter(rng, depth.saturating_sub(1))).collect()
     };
-    match (depth, dice.below(5)) {
-        (0, _) | (_, 0 | 1) => condition(dice),
-        (_, 2) => json!({ "and": some(dice) }),
-        (_, 3) => json!({ "or": some(dice) }),
-        _ => json!({ "not": filter(dice, depth - 1) }),
+    match (depth, rng.below(5)) {
+        (0, _) | (_, 0 | 1) => condition(rng),
+        (_, 2) => json!({ "and": some(rng) }),
+        (_, 3) => json!({ "or": some(rng) }),
+        _ => json!({ "not": filter(rng, depth - 1) }),
     }
 }
 
@@ -137,7 +138,7 @@ fn sorted<'a>(mut documents: Vec<&'a Known>, keys: &[SortKey]) -> Vec<&'a Known>
     documents
 }
 
-fn facet_of(documents: &[&Known], facet: &Facet) -> Vec<(String, u64)> {
+fn facet_of(documents: &[&Known], facet: &FacetSpec) -> Vec<(String, u64)> {
     let mut counts: Vec<(Value, u64)> = Vec::new();
     for known in documents {
         let distinct =
@@ -160,14 +161,14 @@ fn facet_of(documents: &[&Known], facet: &Facet) -> Vec<(String, u64)> {
 }
 
 /// Leaves the first of each group.
-fn grouped(documents: Vec<(&Known, usize)>, group_by: &GroupBy) -> Vec<String> {
+fn grouped(documents: Vec<(&Known, usize)>, group_by: &Grouping) -> Vec<String> {
     let mut seen: HashSet<String> = HashSet::new();
     let name = |known: &Known, chunk: usize| format!("{}.{chunk}", known.id);
     let is_first = |(known, chunk): &(&Known, usize)| {
         let key = match group_by {
-            GroupBy::Chunk => name(known, *chunk),
-            GroupBy::Document => known.id.clone(),
-            GroupBy::Field(field) => match places(&known.metadata, field).first() {
+            Grouping::Chunk => name(known, *chunk),
+            Grouping::Document => known.id.clone(),
+            Grouping::Field(field) => match places(&known.metadata, field).first() {
                 Some(value) => format!("{value:?}"),
                 None => format!("alone {}", known.id),
             },
@@ -182,31 +183,31 @@ fn names(hits: &[Hit]) -> Vec<String> {
 }
 
 /// An index of some hundred documents, some replaced and some removed, and what it should hold.
-fn index(dice: &mut Dice) -> (Index, Vec<Known>) {
+fn index(rng: &mut Rng) -> (Index, Vec<Known>) {
     let index = Index::new(settings());
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     let mut arrival = 0;
-    for batch in 1..=3 + dice.below(4) {
+    for batch in 1..=3 + rng.below(4) {
         let mut changes = Vec::new();
-        for _ in 0..dice.below(40) {
-            let id = format!("d{}", dice.below(60));
-            if dice.one_in(8) {
+        for _ in 0..rng.below(40) {
+            let id = format!("d{}", rng.below(60));
+            if rng.one_in(8) {
                 known.remove(&id);
                 changes.push(Change::Remove { id });
                 continue;
             }
             arrival += 1;
-            let metadata = metadata(dice);
-            let chunks: Vec<IndexedChunk> = (0..1 + dice.below(3))
+            let metadata = metadata(rng);
+            let chunks: Vec<IndexedChunk> = (0..1 + rng.below(3))
                 .map(|_| IndexedChunk {
                     start: 0,
                     end: 1,
                     text: format!(
                         "{} {}",
-                        dice.of(&["apple", "pear", "plum"]),
-                        dice.of(&["tree", "tree tree", "cake"])
+                        rng.of(&["apple", "pear", "plum"]),
+                        rng.of(&["tree", "tree tree", "cake"])
                     ),
-                    embedding: Some((0..DIMENSION).map(|_| dice.below(100) as f32 - 50.0).collect()),
+                    embedding: Some((0..DIMENSION).map(|_| rng.below(100) as f32 - 50.0).collect()),
                 })
                 .collect();
             let document = IndexedDocument {
@@ -227,43 +228,47 @@ fn index(dice: &mut Dice) -> (Index, Vec<Known>) {
     (index, known)
 }
 
-fn random_request(dice: &mut Dice) -> SearchRequest {
-    let mode = *dice.of(&[Mode::Lexical, Mode::Lexical, Mode::Dense, Mode::Hybrid]);
-    let words = *dice.of(&["apple", "pear tree", "cake", "plum apple"]);
-    let is_listing = dice.one_in(3);
-    let query = (!is_listing && mode != Mode::Dense).then(|| Query::Words(words.to_owned()));
-    let embedding = (!is_listing && mode != Mode::Lexical)
-        .then(|| (0..DIMENSION).map(|_| dice.below(100) as f32 - 50.0).collect());
-    let mut request = SearchRequest::new(mode, query, embedding, 1 + dice.below(20));
-    request.offset = *dice.of(&[0, 0, 3, 10]);
+fn random_request(rng: &mut Rng) -> IndexQuery {
+    let mode = *rng.of(&[
+        RetrievalMode::Lexical,
+        RetrievalMode::Lexical,
+        RetrievalMode::Dense,
+        RetrievalMode::Hybrid,
+    ]);
+    let words = *rng.of(&["apple", "pear tree", "cake", "plum apple"]);
+    let is_listing = rng.one_in(3);
+    let query = (!is_listing && mode != RetrievalMode::Dense).then(|| Query::Words(words.to_owned()));
+    let embedding = (!is_listing && mode != RetrievalMode::Lexical)
+        .then(|| (0..DIMENSION).map(|_| rng.below(100) as f32 - 50.0).collect());
+    let mut request = IndexQuery::new(mode, query, embedding, 1 + rng.below(20));
+    request.offset = *rng.of(&[0, 0, 3, 10]);
     request.count = true;
-    request.filter = (!dice.one_in(4)).then(|| Filter::from_value(&filter(dice, 3)).unwrap());
-    request.group_by = match dice.below(4) {
-        0 => GroupBy::Chunk,
-        1 => GroupBy::Field((*dice.of(&FIELDS)).to_owned()),
-        _ => GroupBy::Document,
+    request.filter = (!rng.one_in(4)).then(|| Filter::from_value(&filter(rng, 3)).unwrap());
+    request.group_by = match rng.below(4) {
+        0 => Grouping::Chunk,
+        1 => Grouping::Field((*rng.of(&FIELDS)).to_owned()),
+        _ => Grouping::Document,
     };
-    if dice.one_in(3) {
-        let key =
-            |dice: &mut Dice| SortKey { field: (*dice.of(&FIELDS)).to_owned(), descending: dice.one_in(2) };
-        request.sort = (0..1 + dice.below(2)).map(|_| key(dice)).collect();
+    if rng.one_in(3) {
+        let key = |rng: &mut Rng| SortKey { field: (*rng.of(&FIELDS)).to_owned(), descending: rng.one_in(2) };
+        request.sort = (0..1 + rng.below(2)).map(|_| key(rng)).collect();
     }
-    request.facets = (0..dice.below(3))
-        .map(|_| Facet { field: (*dice.of(&FIELDS)).to_owned(), limit: 1 + dice.below(9) })
+    request.facets = (0..rng.below(3))
+        .map(|_| FacetSpec { field: (*rng.of(&FIELDS)).to_owned(), limit: 1 + rng.below(9) })
         .collect();
     request
 }
 
 /// Every chunk in the order of one leg without filter, group or page.
-fn ranking<'a>(index: &Index, known: &'a [Known], request: &SearchRequest) -> Vec<(&'a Known, usize)> {
-    let mut all = SearchRequest::new(request.mode, request.query.clone(), request.embedding.clone(), 1000);
-    all.group_by = GroupBy::Chunk;
+fn ranking<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) -> Vec<(&'a Known, usize)> {
+    let mut all = IndexQuery::new(request.mode, request.query.clone(), request.embedding.clone(), 1000);
+    all.group_by = Grouping::Chunk;
     all.depth = 1000; // so that all of it is ranked exactly
     let find = |hit: &Hit| known.iter().find(|known| known.id == hit.document_id).unwrap();
     index.search(&all).hits.iter().map(|hit| (find(hit), hit.chunk as usize)).collect()
 }
 
-fn check(index: &Index, known: &[Known], request: &SearchRequest) {
+fn check(index: &Index, known: &[Known], request: &IndexQuery) {
     let passes =
         |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.evaluate(&known.metadata));
     let is_listing = request.query.is_none() && request.embedding.is_none();
@@ -274,7 +279,7 @@ fn check(index: &Index, known: &[Known], request: &SearchRequest) {
         ranking(index, known, request).into_iter().filter(|(known, _)| passes(known)).collect()
     };
     let reply = index.search(request);
-    if request.mode == Mode::Hybrid && !is_listing {
+    if request.mode == RetrievalMode::Hybrid && !is_listing {
         // the legs are fused after the filter, which the model does not repeat; but nothing may be lost
         let groups = grouped(ranked, &request.group_by).len();
         assert!(
@@ -309,9 +314,9 @@ fn check(index: &Index, known: &[Known], request: &SearchRequest) {
     };
     let groups = grouped(ordered, &request.group_by);
     let page: Vec<String> = groups.iter().skip(request.offset).take(request.limit).cloned().collect();
-    if request.mode == Mode::Lexical || is_listing {
+    if request.mode == RetrievalMode::Lexical || is_listing {
         assert_eq!(names(&reply.hits), page, "{request:?}");
-        assert_eq!(reply.total, Total::Exact(groups.len() as u64), "{request:?}");
+        assert_eq!(reply.total, MatchCount::Exact(groups.len() as u64), "{request:?}");
         for (facet, found) in request.facets.iter().zip(&reply.facets) {
             let found: Vec<(String, u64)> =
                 found.iter().map(|counted| (format!("{:?}", counted.value), counted.count)).collect();
@@ -330,16 +335,16 @@ impl Known {
 
 #[test]
 fn ten_thousand_random_searches_equal_the_model() {
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     for _ in 0..50 {
-        let (index, known) = index(&mut dice);
-        let asked: HashSet<&str> = FIELDS.into_iter().collect();
+        let (index, known) = index(&mut rng);
+        let traced: HashSet<&str> = FIELDS.into_iter().collect();
         let has = |field: &str| known.iter().any(|known| !places(&known.metadata, field).is_empty());
-        if !asked.iter().all(|field| has(field)) {
+        if !traced.iter().all(|field| has(field)) {
             continue; // a field that no document has is an error, which another test shows
         }
         for _ in 0..200 {
-            check(&index, &known, &random_request(&mut dice));
+            check(&index, &known, &random_request(&mut rng));
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use weir_filter::Filter;
 use weir_index::query::{Query, parse, parse_forgiving};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const QUERIES: [&str; 12] = [
     "how do solar panels work?",
@@ -29,7 +29,7 @@ const FILTERS: [&str; 6] = [
     r#"{"not": {"not": {"not": {"and": []}}}}"#,
 ];
 
-impl Dice {
+impl Rng {
     /// A sample with some characters and stretches cut out, doubled, swapped or taken from another one.
     fn mutated(&mut self, samples: &[&str]) -> String {
         let mut text: Vec<char> = samples[self.below(samples.len())].chars().collect();
@@ -85,10 +85,10 @@ fn check_query(text: &str) -> bool {
 
 #[test]
 fn no_query_panics_and_what_the_strict_parser_takes_the_forgiving_one_reads_alike() {
-    let mut dice = Dice(1);
+    let mut rng = Rng(1);
     let parsed = (0..20_000)
         .filter(|round| {
-            let text = if round % 2 == 0 { dice.mutated(&QUERIES) } else { dice.jumbled() };
+            let text = if round % 2 == 0 { rng.mutated(&QUERIES) } else { rng.jumbled() };
             check_query(&text)
         })
         .count();
@@ -97,12 +97,12 @@ fn no_query_panics_and_what_the_strict_parser_takes_the_forgiving_one_reads_alik
 
 #[test]
 fn no_filter_panics() {
-    let mut dice = Dice(2);
+    let mut rng = Rng(2);
     let metadata: Json =
         serde_json::json!({"a": [1, {"b": "2024-02-29"}], "a.b": null, "year": 2020, "": false});
     let (mut read, mut refused) = (0, 0);
     for _ in 0..20_000 {
-        let text = dice.mutated(&FILTERS);
+        let text = rng.mutated(&FILTERS);
         match Filter::parse(&text) {
             Ok(filter) => {
                 let not = Filter::Not(Box::new(filter.clone()));

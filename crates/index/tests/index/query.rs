@@ -1,6 +1,6 @@
 //! What can be asked beside words, and what is answered beside hits.
 
-use weir_index::{Change, IndexError, Mode, SearchRequest, Stage};
+use weir_index::{Change, IndexError, IndexQuery, RetrievalMode, TraceStage};
 use weir_policy::Caller;
 
 use crate::sample::*;
@@ -9,25 +9,25 @@ use crate::sample::*;
 fn pages_go_on_with_what_the_first_one_saw_and_leave_out_what_was_removed_since() {
     let index = Index::new(settings());
     index.apply((0..6).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 1);
-    let mut page = SearchRequest { hold: true, ..lexical("apples") };
+    let mut page = IndexQuery { pin: true, ..lexical("apples") };
     page.limit = 2;
     let first = index.search(&page);
-    assert_eq!((names(&first.hits).as_str(), first.reached), ("d0.0 d1.0", 1));
+    assert_eq!((names(&first.hits).as_str(), first.applied_seq), ("d0.0 d1.0", 1));
 
     index.apply(vec![put("d0", 2, "apples", 0), put("new", 1, "apples", 0)], 2);
     assert!(index.engine.remove_now("d3", 3).unwrap());
-    page.at = Some(first.reached);
+    page.as_of = Some(first.applied_seq);
     page.offset = 2;
     assert_eq!(names(&index.search(&page).hits), "d2.0");
     page.offset = 4;
     assert_eq!(names(&index.search(&page).hits), "d4.0 d5.0");
-    page.at = Some(7);
+    page.as_of = Some(7);
     let gone = index.engine.search(&Caller::all_powerful(), &page).unwrap_err();
-    assert!(matches!(gone, IndexError::SnapshotGone { reached: 7 }));
+    assert!(matches!(gone, IndexError::SnapshotExpired { applied_seq: 7 }));
 }
 
-fn query(text: &str) -> SearchRequest {
-    SearchRequest::new(Mode::Lexical, Some(weir_index::query::parse(text).unwrap()), None, 10)
+fn query(text: &str) -> IndexQuery {
+    IndexQuery::new(RetrievalMode::Lexical, Some(weir_index::query::parse(text).unwrap()), None, 10)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
     );
     let check = |text: &str, expected: &str| {
         let parsed = weir_index::query::parse(text).unwrap();
-        let request = SearchRequest::new(Mode::Hybrid, Some(parsed), Some(axis(0)), 10);
+        let request = IndexQuery::new(RetrievalMode::Hybrid, Some(parsed), Some(axis(0)), 10);
         let mut found: Vec<String> =
             index.search(&request).hits.into_iter().map(|hit| hit.document_id).collect();
         found.sort();
@@ -104,7 +104,7 @@ fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
     assert_eq!(names(&reply.hits), "a.0");
     assert_eq!(reply.corrections.len(), 1);
     assert_eq!(reply.corrections[0].term, "photovolat");
-    assert_eq!(reply.corrections[0].instead, ["photovolta"]);
+    assert_eq!(reply.corrections[0].replacements, ["photovolta"]);
     assert_eq!(names(&index.search(&lexical("a1235")).hits), "", "a number is not another one misspelt");
     assert_eq!(names(&index.search(&lexical("rofs roof")).hits), "a.0");
 }
@@ -121,18 +121,18 @@ fn a_correction_names_no_word_that_only_removed_documents_hold() {
         ],
         1,
     );
-    let instead = || {
+    let replacements = || {
         let reply = index.search(&lexical("yellov"));
-        let instead = reply.corrections.into_iter().flat_map(|correction| correction.instead);
-        (instead.collect::<Vec<_>>().join(" "), names(&reply.hits))
+        let replacements = reply.corrections.into_iter().flat_map(|correction| correction.replacements);
+        (replacements.collect::<Vec<_>>().join(" "), names(&reply.hits))
     };
-    assert_eq!(instead(), ("yellom yellot yellow".to_owned(), "a.0 b.0 c.0".to_owned()));
+    assert_eq!(replacements(), ("yellom yellot yellow".to_owned(), "a.0 b.0 c.0".to_owned()));
     index.apply(vec![remove("b")], 2);
-    assert_eq!(instead(), ("yellom yellow".to_owned(), "a.0 c.0".to_owned()));
+    assert_eq!(replacements(), ("yellom yellow".to_owned(), "a.0 c.0".to_owned()));
     assert!(index.engine.remove_now("c", 3).unwrap());
-    assert_eq!(instead(), ("yellow".to_owned(), "a.0".to_owned()));
+    assert_eq!(replacements(), ("yellow".to_owned(), "a.0".to_owned()));
     index.apply(vec![put("a", 2, "green roofs", 0)], 4);
-    assert_eq!(instead(), (String::new(), String::new()));
+    assert_eq!(replacements(), (String::new(), String::new()));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
     for word in ["xellow", "ellow", "eyllow", "tyellow"] {
         let reply = index.search(&lexical(word));
         assert_eq!(names(&reply.hits), "a.0", "{word}");
-        assert_eq!(reply.corrections[0].instead, ["yellow"], "{word}");
+        assert_eq!(reply.corrections[0].replacements, ["yellow"], "{word}");
     }
     assert_eq!(names(&index.search(&lexical("xelow")).hits), "");
     // what begins as the word does is meant first
@@ -166,7 +166,7 @@ fn words_are_corrected_where_they_rank_or_are_needed() {
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "grass", 0)], 1);
     let dense = |text: &str| {
         let parsed = weir_index::query::parse(text).unwrap();
-        index.search(&SearchRequest::new(Mode::Dense, Some(parsed), Some(axis(0)), 10))
+        index.search(&IndexQuery::new(RetrievalMode::Dense, Some(parsed), Some(axis(0)), 10))
     };
     let ranked = dense("yelow");
     assert_eq!((names(&ranked.hits).as_str(), ranked.corrections.len()), ("a.0 b.0", 0));
@@ -175,10 +175,10 @@ fn words_are_corrected_where_they_rank_or_are_needed() {
     // a match comes before what is excluded, and behind it
     index.apply(vec![put("c", 1, "grass", 0), put("d", 1, "yellow roofs", 0), put("e", 1, "grass", 0)], 2);
     for excluded in ["grass -\"yellow roofs\"", "grass -(yellow AND roofs)", "grass -yell*"] {
-        let found = index.search(&SearchRequest { count: true, ..query(excluded) });
+        let found = index.search(&IndexQuery { count: true, ..query(excluded) });
         assert_eq!(
             (names(&found.hits).as_str(), found.total),
-            ("b.0 c.0 e.0", weir_index::Total::Exact(3)),
+            ("b.0 c.0 e.0", weir_index::MatchCount::Exact(3)),
             "{excluded}"
         );
     }
@@ -212,19 +212,19 @@ fn why_not_follows_a_document_to_where_it_falls_out() {
     changes.push(Change::Put(document));
     changes.push(put("far", 1, "pears", 1));
     index.apply(changes, 1);
-    let check = |id: &str, stage: Stage, rank: Option<u32>| {
+    let check = |id: &str, stage: TraceStage, rank: Option<u32>| {
         let mut request = lexical("apples");
         request.limit = 2;
         request.filter = Some(weir_filter::Filter::parse(r#"{"draft":{"ne":true}}"#).unwrap());
-        request.why_not = Some(id.to_owned());
-        let why = index.search(&request).why_not.unwrap();
+        request.trace = Some(id.to_owned());
+        let why = index.search(&request).trace.unwrap();
         assert_eq!((why.stage, why.rank), (stage, rank), "{id}");
     };
-    check("d0", Stage::Found, Some(1));
-    check("d4", Stage::Limit, Some(5));
-    check("filtered", Stage::Filter, None);
-    check("far", Stage::Candidates, None);
-    check("none", Stage::Missing, None);
+    check("d0", TraceStage::Found, Some(1));
+    check("d4", TraceStage::Limit, Some(5));
+    check("filtered", TraceStage::Filter, None);
+    check("far", TraceStage::Candidates, None);
+    check("none", TraceStage::Missing, None);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
     let index = Index::new(settings());
     let chunks = [("pears", axis(1)), ("apples and apples", axis(0)), ("plums", axis(2))];
     index.apply(vec![Change::Put(document("a", 1, &chunks)), put("b", 1, "apples", 1)], 1);
-    let mut request = request(Mode::Hybrid, "apples", Some(axis(0)));
+    let mut request = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
     (request.explain, request.context) = (true, 1);
     let hit = &index.search(&request).hits[0];
     assert_eq!((hit.document_id.as_str(), hit.chunk), ("a", 1));
@@ -258,7 +258,7 @@ fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
     assert_eq!(explanation.terms.len(), 1);
     let share = &explanation.terms[0];
     assert_eq!((share.term.as_str(), share.chunks, share.frequency), ("appl", 2, 2));
-    assert_eq!(Some(share.score), hit.lexical.map(|leg| leg.score));
+    assert_eq!(Some(share.score), hit.lexical.map(|retriever| retriever.score));
     assert_eq!(explanation.lexical + explanation.dense, hit.score);
     let around: Vec<(u32, &str)> =
         hit.context.iter().map(|chunk| (chunk.chunk, chunk.text.as_str())).collect();

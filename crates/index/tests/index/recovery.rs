@@ -50,13 +50,13 @@ fn files_of(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn old_state(index: &Index) {
-    assert_eq!(index.engine.reached(), 4);
+    assert_eq!(index.engine.applied_seq(), 4);
     assert_eq!(index.sees("apples pears plums figs dates", 0), ("a.0 b.0".to_owned(), "a.0 b.0".to_owned()));
     assert_eq!(index.counts(), (2, 2));
 }
 
 fn new_state(index: &Index) {
-    assert_eq!(index.engine.reached(), 6);
+    assert_eq!(index.engine.applied_seq(), 6);
     assert_eq!(index.sees("apples pears plums figs dates", 3), ("d.0 a.0".to_owned(), "a.0 d.0".to_owned()));
     assert_eq!(index.counts(), (2, 2));
 }
@@ -117,7 +117,7 @@ fn a_crash_during_the_first_batch_leaves_an_empty_index() {
     let (engine, rebuilt) = open(folder.path(), settings());
     assert_eq!(rebuilt, None);
     let index = Index::opened(folder, engine);
-    assert_eq!((index.engine.reached(), index.counts()), (0, (0, 0)));
+    assert_eq!((index.engine.applied_seq(), index.counts()), (0, (0, 0)));
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     assert_eq!(index.sees("apples", 0), ("a.0".to_owned(), "a.0".to_owned()));
 }
@@ -153,7 +153,7 @@ fn a_lexical_leg_behind_the_head_is_rebuilt() {
     copy(&before.path().join("lexical"), &folder.path().join("lexical"));
     let (engine, rebuilt) = open(folder.path(), settings());
     assert!(matches!(rebuilt, Some(RebuildReason::Damaged { .. })));
-    assert_eq!((engine.reached(), engine.counts().documents), (0, 0));
+    assert_eq!((engine.applied_seq(), engine.counts().documents), (0, 0));
 }
 
 /// One file after the other: a flipped byte either does no harm at all, or the index starts empty and can be filled.
@@ -178,7 +178,7 @@ fn a_flipped_byte_in_any_file_is_noticed() {
         if rebuilt.is_none() {
             harmless.push(name.to_string_lossy().into_owned());
         } else {
-            assert_eq!((index.engine.reached(), index.counts()), (0, (0, 0)), "{}", name.display());
+            assert_eq!((index.engine.applied_seq(), index.counts()), (0, (0, 0)), "{}", name.display());
             index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red pears", 1)], 4);
             index.apply(vec![put("a", 2, "ripe figs", 3), put("d", 1, "dates", 2), remove("b")], 6);
         }
@@ -195,20 +195,20 @@ fn a_cut_or_missing_file_is_noticed() {
     drop(engine);
     for file in files_of(folder.path()) {
         let name = file.strip_prefix(folder.path()).unwrap().to_owned();
-        for is_cut in [true, false] {
+        for is_truncated in [true, false] {
             let damaged = tempfile::tempdir().unwrap();
             copy(folder.path(), damaged.path());
             let path = damaged.path().join(&name);
             let length = fs::metadata(&path).unwrap().len();
-            if is_cut {
+            if is_truncated {
                 fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
             } else {
                 fs::remove_file(&path).unwrap();
             }
             let (engine, rebuilt) = open(damaged.path(), settings());
             let is_list = name.ends_with(".managed.json");
-            assert!(rebuilt.is_some() || is_list, "{} cut: {is_cut}", name.display());
-            assert_eq!(engine.reached(), if rebuilt.is_some() { 0 } else { 6 });
+            assert!(rebuilt.is_some() || is_list, "{} cut: {is_truncated}", name.display());
+            assert_eq!(engine.applied_seq(), if rebuilt.is_some() { 0 } else { 6 });
         }
     }
 }
@@ -221,7 +221,7 @@ fn other_settings_than_the_folders_start_empty() {
         drop(engine);
         let (engine, rebuilt) = open(folder.path(), other.clone());
         assert_eq!(rebuilt, Some(expected));
-        assert_eq!((engine.reached(), engine.counts().documents), (0, 0));
+        assert_eq!((engine.applied_seq(), engine.counts().documents), (0, 0));
         drop(engine);
         assert_eq!(open(folder.path(), other).1, None);
     };
@@ -248,7 +248,7 @@ fn another_format_starts_empty() {
     fs::write(&path, text.to_string()).unwrap();
     let (engine, rebuilt) = open(folder.path(), settings());
     assert_eq!(rebuilt, Some(RebuildReason::Format { found: 0 }));
-    assert_eq!(engine.reached(), 0);
+    assert_eq!(engine.applied_seq(), 0);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn an_index_ahead_of_its_store_is_refused_and_left_alone() {
     let Index { folder, engine, .. } = index;
     drop(engine);
     let error = Embedded::open(folder.path(), settings(), 5).map(drop).unwrap_err();
-    assert!(matches!(error, IndexError::AheadOfStore { reached: 6, store: 5 }));
+    assert!(matches!(error, IndexError::AheadOfStore { applied_seq: 6, store: 5 }));
     assert!(error.to_string().contains("remove the index folder"), "{error}");
     let (engine, rebuilt) = Embedded::open(folder.path(), settings(), 6).map_err(drop).unwrap();
     assert_eq!(rebuilt, None);

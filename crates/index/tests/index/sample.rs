@@ -5,8 +5,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use weir_index::query::Query;
 use weir_index::{
-    Change, Embedded, EngineSettings, Hit, IndexedChunk, IndexedDocument, Mode, RebuildReason, SearchReply,
-    SearchRequest,
+    Change, Embedded, EngineSettings, Hit, IndexQuery, IndexResult, IndexedChunk, IndexedDocument,
+    RebuildReason, RetrievalMode,
 };
 use weir_policy::Caller;
 use weir_text::Language;
@@ -55,11 +55,11 @@ impl Index {
         (Index { folder, engine, settings }, rebuilt)
     }
 
-    pub(crate) fn apply(&self, changes: Vec<Change>, reached: u64) {
-        self.engine.apply(changes, reached).unwrap();
+    pub(crate) fn apply(&self, changes: Vec<Change>, applied_seq: u64) {
+        self.engine.apply(changes, applied_seq).unwrap();
     }
 
-    pub(crate) fn search(&self, request: &SearchRequest) -> SearchReply {
+    pub(crate) fn search(&self, request: &IndexQuery) -> IndexResult {
         self.engine.search(&Caller::all_powerful(), request).unwrap()
     }
 
@@ -120,14 +120,14 @@ pub(crate) fn remove(id: &str) -> Change {
     Change::Remove { id: id.to_owned() }
 }
 
-pub(crate) fn request(mode: Mode, text: &str, embedding: Option<Vec<f32>>) -> SearchRequest {
-    SearchRequest::new(mode, Some(Query::Words(text.to_owned())), embedding, 10)
+pub(crate) fn request(mode: RetrievalMode, text: &str, embedding: Option<Vec<f32>>) -> IndexQuery {
+    IndexQuery::new(mode, Some(Query::Words(text.to_owned())), embedding, 10)
 }
 
-pub(crate) fn lexical(text: &str) -> SearchRequest {
-    request(Mode::Lexical, text, None)
+pub(crate) fn lexical(text: &str) -> IndexQuery {
+    request(RetrievalMode::Lexical, text, None)
 }
 
-pub(crate) fn dense(embedding: Vec<f32>) -> SearchRequest {
-    request(Mode::Dense, "", Some(embedding))
+pub(crate) fn dense(embedding: Vec<f32>) -> IndexQuery {
+    request(RetrievalMode::Dense, "", Some(embedding))
 }

@@ -1,9 +1,9 @@
 //! Rankings, grouping by document, fusion, and the hits' texts.
 
-use weir_index::{Change, Fusion, IndexError, LegRank, Mode};
+use weir_index::{Change, FusionFunction, IndexError, RetrievalMode, RetrieverRank};
 use weir_policy::Caller;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::sample::*;
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
@@ -16,7 +16,7 @@ fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 fn the_dense_top_ten_is_that_of_exact_comparison() {
     const DIMENSION: usize = 384;
     const DOCUMENTS: usize = 20_500;
-    let mut random = Dice(7);
+    let mut random = Rng(7);
     let centres: Vec<Vec<f32>> = (0..60).map(|_| random.vector(DIMENSION)).collect();
     let mut near = |centre: usize| -> Vec<f32> {
         let noise = random.vector(DIMENSION);
@@ -92,8 +92,8 @@ fn a_document_of_several_chunks_is_one_hit_with_its_best_chunk() {
     let reply = index.search(&lexical("apples"));
     assert_eq!(reply.lexical.documents, 2);
     assert_eq!((reply.hits[0].start, reply.hits[0].end), (5, 18));
-    assert_eq!(reply.hits[0].lexical.map(|leg| leg.rank), Some(1));
-    assert_eq!(reply.hits[1].lexical.map(|leg| leg.rank), Some(2));
+    assert_eq!(reply.hits[0].lexical.map(|retriever| retriever.rank), Some(1));
+    assert_eq!(reply.hits[1].lexical.map(|retriever| retriever.rank), Some(2));
 }
 
 #[test]
@@ -115,7 +115,9 @@ fn enough_documents_come_even_when_one_has_all_the_best_chunks() {
 fn equal_scores_keep_the_order_of_arrival() {
     let index = Index::new(settings());
     index.apply((0..30).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 1);
-    for mut request in [lexical("apples"), dense(axis(0)), request(Mode::Hybrid, "apples", Some(axis(0)))] {
+    for mut request in
+        [lexical("apples"), dense(axis(0)), request(RetrievalMode::Hybrid, "apples", Some(axis(0)))]
+    {
         request.limit = 3;
         request.depth = 3;
         assert_eq!(names(&index.search(&request).hits), "d0.0 d1.0 d2.0");
@@ -149,18 +151,18 @@ fn hybrid_scores_are_those_of_the_formula() {
         1,
     );
     // Lexical: a b. Dense: a b c.
-    let mut hybrid = request(Mode::Hybrid, "apples", Some(axis(0)));
-    hybrid.fusion = Fusion::ReciprocalRank { k: 60.0, lexical: 1.0, dense: 1.0 };
+    let mut hybrid = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
+    hybrid.fusion = FusionFunction::ReciprocalRank { k: 60.0, lexical: 1.0, dense: 1.0 };
     let reply = index.search(&hybrid);
     assert_eq!(names(&reply.hits), "a.0 b.0 c.0");
     let scores: Vec<f32> = reply.hits.iter().map(|hit| hit.score).collect();
     assert_eq!(scores, [1.0 / 61.0 + 1.0 / 61.0, 1.0 / 62.0 + 1.0 / 62.0, 1.0 / 63.0]);
-    assert_eq!(reply.hits[0].dense, Some(LegRank { rank: 1, score: 1.0 }));
+    assert_eq!(reply.hits[0].dense, Some(RetrieverRank { rank: 1, score: 1.0 }));
     assert_eq!(reply.hits[2].lexical, None);
     assert_eq!((reply.lexical.documents, reply.dense.documents), (2, 3));
     assert_eq!(reply.dense.best[2].document_id, "c");
 
-    hybrid.fusion = Fusion::Convex { lexical: 0.25, dense: 0.75 };
+    hybrid.fusion = FusionFunction::Convex { lexical: 0.25, dense: 0.75 };
     let scores: Vec<f32> = index.search(&hybrid).hits.iter().map(|hit| hit.score).collect();
     assert_eq!(scores[0], 1.0);
     let share = reply.lexical.best[1].score / reply.lexical.best[0].score;
@@ -173,8 +175,8 @@ fn the_chunk_shown_is_that_of_the_leg_with_the_larger_share() {
     let index = Index::new(settings());
     index.apply(vec![Change::Put(document("a", 1, &[("apples", axis(1)), ("pears", axis(0))]))], 1);
     let shown = |lexical, dense| {
-        let mut hybrid = request(Mode::Hybrid, "apples", Some(axis(0)));
-        hybrid.fusion = Fusion::Convex { lexical, dense };
+        let mut hybrid = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
+        hybrid.fusion = FusionFunction::Convex { lexical, dense };
         names(&index.search(&hybrid).hits)
     };
     assert_eq!(shown(0.6, 0.4), "a.0");
@@ -229,7 +231,7 @@ fn a_query_without_a_term_finds_nothing_in_the_lexical_leg() {
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     for text in ["", "  ?! ", "unknown"] {
         assert_eq!(names(&index.search(&lexical(text)).hits), "");
-        let hybrid = index.search(&request(Mode::Hybrid, text, Some(axis(0))));
+        let hybrid = index.search(&request(RetrievalMode::Hybrid, text, Some(axis(0))));
         assert_eq!(names(&hybrid.hits), "a.0", "the dense leg still answers");
     }
     assert_eq!(names(&index.search(&lexical("the apples of the")).hits), "a.0");
@@ -264,12 +266,12 @@ fn requests_that_do_not_fit_are_refused() {
     assert!(matches!(refuse(dense(vec![1.0; 3])), IndexError::EmbeddingLength { expected: 4, actual: 3 }));
     assert!(matches!(refuse(dense(vec![f32::NAN; 4])), IndexError::EmbeddingNotFinite));
     assert!(matches!(
-        refuse(request(Mode::Hybrid, "apples", None)),
+        refuse(request(RetrievalMode::Hybrid, "apples", None)),
         IndexError::EmbeddingMissing { dimension: 4 }
     ));
-    let mut odd = request(Mode::Hybrid, "apples", Some(axis(0)));
-    odd.fusion = Fusion::Convex { lexical: -1.0, dense: 1.0 };
-    assert!(matches!(refuse(odd), IndexError::FusionSetting { name: "lexical", .. }));
+    let mut odd = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
+    odd.fusion = FusionFunction::Convex { lexical: -1.0, dense: 1.0 };
+    assert!(matches!(refuse(odd), IndexError::InvalidParameter { name: "lexical", .. }));
 }
 
 #[test]
@@ -277,7 +279,7 @@ fn an_empty_index_and_a_limit_of_nothing_give_no_hits() {
     let index = Index::new(settings());
     assert_eq!(index.sees("apples", 0), (String::new(), String::new()));
     index.apply(vec![put("a", 1, "apples", 0)], 1);
-    let mut none = request(Mode::Hybrid, "apples", Some(axis(0)));
+    let mut none = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
     none.limit = 0;
     assert_eq!(index.search(&none).hits, []);
     none.depth = 0;

@@ -92,7 +92,7 @@ async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) 
 /// Applies one batch, document by document if it is taken `apart`; `false` when there was nothing to do.
 async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, IngestError> {
     let store = &collection.preparer.store;
-    let after = collection.engine.reached();
+    let after = collection.engine.applied_seq();
     let limit = collection.ingest.batch_documents_max;
     let operations = store.operations_after(collection.id, after, limit).await?;
     let Some(batch) = read_batch(collection, operations).await? else { return Ok(false) };

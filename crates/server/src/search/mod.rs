@@ -125,9 +125,9 @@ impl Call {
         let embedded = started.elapsed();
 
         plan.search.mode = match embedding.mode {
-            Some(Mode::Hybrid) => weir_index::Mode::Hybrid,
-            Some(Mode::Dense) => weir_index::Mode::Dense,
-            Some(Mode::Lexical) | None => weir_index::Mode::Lexical,
+            Some(Mode::Hybrid) => weir_index::RetrievalMode::Hybrid,
+            Some(Mode::Dense) => weir_index::RetrievalMode::Dense,
+            Some(Mode::Lexical) | None => weir_index::RetrievalMode::Lexical,
         };
         plan.search.embedding = embedding.vector;
         let (engine, caller, search) =
@@ -170,7 +170,7 @@ impl Call {
     fn probe(&self, plan: &Plan) {
         let gateway = &self.gateway;
         let every = gateway.config.search.recall_probe_every;
-        if plan.search.mode == weir_index::Mode::Lexical || !gateway.probes.is_due(every) {
+        if plan.search.mode == weir_index::RetrievalMode::Lexical || !gateway.probes.is_due(every) {
             return;
         }
         let (engine, caller, search) =
@@ -186,7 +186,7 @@ impl Call {
         });
     }
 
-    fn count(&self, timings: &Timings, found: &weir_index::SearchReply, degraded: &[DegradedReason]) {
+    fn count(&self, timings: &Timings, found: &weir_index::IndexResult, degraded: &[DegradedReason]) {
         let metrics = &self.gateway.metrics;
         metrics.search(timings);
         metrics.search_corrected(found.corrections.len());
@@ -216,7 +216,7 @@ impl Call {
 /// The cursor to the page after this one, if there is one.
 fn next_page(
     plan: &Plan,
-    found: &weir_index::SearchReply,
+    found: &weir_index::IndexResult,
     page: &rescore::Page,
     degraded: &[DegradedReason],
 ) -> Option<Cursor> {
@@ -224,18 +224,20 @@ fn next_page(
     let end = plan.offset.saturating_add(plan.limit) as u64;
     let is_more = match found.total {
         // a lexical ranking that is not counted may go on behind what was looked at
-        weir_index::Total::Window(total) if search.mode == weir_index::Mode::Lexical => end <= total,
-        weir_index::Total::Window(total) | weir_index::Total::Exact(total) => end < total,
+        weir_index::MatchCount::Window(total) if search.mode == weir_index::RetrievalMode::Lexical => {
+            end <= total
+        }
+        weir_index::MatchCount::Window(total) | weir_index::MatchCount::Exact(total) => end < total,
     };
     is_more.then(|| Cursor {
-        reached: found.reached,
+        reached: found.applied_seq,
         offset: end,
         degraded: degraded.to_vec(),
         order: page.order.clone(),
     })
 }
 
-fn timings(parse: Duration, embed: Duration, index: &weir_index::Timings) -> Timings {
+fn timings(parse: Duration, embed: Duration, index: &weir_index::StageTimings) -> Timings {
     Timings {
         parse: ms(parse),
         embed: ms(embed),

@@ -8,7 +8,7 @@ use weir_api::{
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
-use weir_index::{Facet, Fusion, SortKey};
+use weir_index::{FacetSpec, FusionFunction, SortKey};
 use weir_policy::Caller;
 
 use super::super::Gateway;
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     /// The embedding that the request has.
     pub(super) vector: Option<Vec<f32>>,
     /// What the index is asked; mode and embedding come when the query is embedded.
-    pub(super) search: weir_index::SearchRequest,
+    pub(super) search: weir_index::IndexQuery,
     /// Results before the page.
     pub(super) offset: usize,
     /// Results of the page, at most.
@@ -79,19 +79,19 @@ impl Plan {
         let offset = size(page.as_ref().map_or(request.offset(), |page| page.offset));
         let limit = size(request.top_k());
         let head = rescoring.head();
-        let search = weir_index::SearchRequest {
+        let search = weir_index::IndexQuery {
             strict: request.strict == Some(true),
             fusion,
             depth,
             // who changes places with whom is seen only by looking at all of them
             offset: if offset < head { 0 } else { offset },
-            at: page.as_ref().map(|page| page.reached),
-            hold: true,
+            as_of: page.as_ref().map(|page| page.reached),
+            pin: true,
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
-                GroupBy::Document => weir_index::GroupBy::Document,
-                GroupBy::Chunk => weir_index::GroupBy::Chunk,
-                GroupBy::Field(field) => weir_index::GroupBy::Field(field),
+                GroupBy::Document => weir_index::Grouping::Document,
+                GroupBy::Chunk => weir_index::Grouping::Chunk,
+                GroupBy::Field(field) => weir_index::Grouping::Field(field),
             },
             sort: sort_keys(request.sort.as_deref().unwrap_or_default()),
             facets: facets(request.facets.as_deref().unwrap_or_default()),
@@ -100,10 +100,10 @@ impl Plan {
             collapse: request.collapse == Some(true),
             context: u32::try_from(request.context()).unwrap_or(u32::MAX),
             explain: request.explain == Some(true),
-            why_not: request.why_not.clone(),
+            trace: request.why_not.clone(),
             // the same on every page, for the window of candidates depends on it
-            ..weir_index::SearchRequest::new(
-                weir_index::Mode::Lexical,
+            ..weir_index::IndexQuery::new(
+                weir_index::RetrievalMode::Lexical,
                 query,
                 None,
                 limit.saturating_add(head),
@@ -150,8 +150,8 @@ pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
     sort.iter().map(key).collect()
 }
 
-fn facets(facets: &[weir_api::Facet]) -> Vec<Facet> {
-    let facet = |facet: &weir_api::Facet| Facet {
+fn facets(facets: &[weir_api::Facet]) -> Vec<FacetSpec> {
+    let facet = |facet: &weir_api::Facet| FacetSpec {
         field: facet.field.clone(),
         limit: size(facet.limit.map_or(DEFAULT_FACET_VALUES, Count::get)),
     };
@@ -257,20 +257,20 @@ fn legs(
 }
 
 /// What the request says, and the settings for the rest; a constant that the method in force hasn't is refused.
-fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<Fusion, Invalid> {
+fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFunction, Invalid> {
     let said = request.fusion.unwrap_or_default();
     let (lexical, dense) = said
         .weights
         .map_or((settings.weight_lexical, settings.weight_dense), |weights| (weights.lexical, weights.dense));
     match said.method.unwrap_or(settings.fusion_method) {
         FusionMethod::Rrf => {
-            Ok(Fusion::ReciprocalRank { k: said.k.unwrap_or(settings.rrf_k), lexical, dense })
+            Ok(FusionFunction::ReciprocalRank { k: said.k.unwrap_or(settings.rrf_k), lexical, dense })
         }
         FusionMethod::Convex if said.k.is_some() => {
             let message = "`k` is the constant of `rrf`, and the method is `convex`; leave out `k`, or send `rrf` as `method`";
             Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "k"], message))
         }
-        FusionMethod::Convex => Ok(Fusion::Convex { lexical, dense }),
+        FusionMethod::Convex => Ok(FusionFunction::Convex { lexical, dense }),
     }
 }
 

@@ -12,7 +12,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
         IndexError::Closed => ApiError::new(ErrorCode::Overloaded, "the collection is closing"),
-        IndexError::SnapshotGone { .. } => refuse(ErrorCode::CursorExpired, "cursor"),
+        IndexError::SnapshotExpired { .. } => refuse(ErrorCode::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),
             Place::At(path) => refuse(ErrorCode::UnknownField, path),
@@ -23,15 +23,15 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
         IndexError::EmbeddingLength { .. } | IndexError::EmbeddingNotFinite => {
             refuse(ErrorCode::InvalidParameter, "vector")
         }
-        IndexError::TextOnly | IndexError::EmbeddingMissing { .. } => {
+        IndexError::NoEmbeddings | IndexError::EmbeddingMissing { .. } => {
             refuse(ErrorCode::InvalidParameter, "mode")
         }
-        IndexError::FusionSetting { name: "diversity", .. } => {
+        IndexError::InvalidParameter { name: "diversity", .. } => {
             refuse(ErrorCode::InvalidParameter, "diversity")
         }
-        IndexError::FusionSetting { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
+        IndexError::InvalidParameter { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
         IndexError::AheadOfStore { .. }
-        | IndexError::Backwards { .. }
+        | IndexError::OutOfOrder { .. }
         | IndexError::Locked { .. }
         | IndexError::Interrupted
         | IndexError::File { .. }

@@ -9,7 +9,7 @@ use weir_api::{
     Timings, Total, TotalRelation, WhyNot, WhyNotStage,
 };
 use weir_index::filter::{Number, Value};
-use weir_index::{Fusion, LegRank, Stage};
+use weir_index::{FusionFunction, RetrieverRank, TraceStage};
 use weir_text::Language;
 
 use super::super::error::ApiError;
@@ -37,7 +37,7 @@ pub(super) struct How {
 /// Writes the reply; the whole time comes later.
 pub(super) fn render(
     plan: &Plan,
-    found: weir_index::SearchReply,
+    found: weir_index::IndexResult,
     page: Page,
     how: How,
 ) -> Result<SearchReply, ApiError> {
@@ -49,7 +49,7 @@ pub(super) fn render(
     let least = plan.request.min_relevance.unwrap_or(0.0);
     let on_page = page.results.len();
     let is_relevant = |one: &Ranked| one.hit.relevance.is_none_or(|relevance| relevance >= least);
-    let fate = search.why_not.as_ref().zip(found.why_not);
+    let fate = search.trace.as_ref().zip(found.trace);
     let why_not = fate.map(|(id, why)| {
         let mut of_it = page.results.iter().filter(|one| one.hit.document_id == *id).peekable();
         let is_left_out = of_it.peek().is_some() && !of_it.any(is_relevant);
@@ -67,7 +67,7 @@ pub(super) fn render(
         corrections: found
             .corrections
             .into_iter()
-            .map(|correction| Correction { term: correction.term, instead: correction.instead })
+            .map(|correction| Correction { term: correction.term, instead: correction.replacements })
             .collect(),
         degraded: !how.degraded.is_empty(),
         degraded_reason: how.degraded.first().copied(),
@@ -79,20 +79,22 @@ pub(super) fn render(
     })
 }
 
-fn total(total: weir_index::Total) -> Total {
+fn total(total: weir_index::MatchCount) -> Total {
     match total {
-        weir_index::Total::Exact(value) => Total { value, exact: true, relation: TotalRelation::Exact },
-        weir_index::Total::Window(value) => Total { value, exact: false, relation: TotalRelation::Window },
+        weir_index::MatchCount::Exact(value) => Total { value, exact: true, relation: TotalRelation::Exact },
+        weir_index::MatchCount::Window(value) => {
+            Total { value, exact: false, relation: TotalRelation::Window }
+        }
     }
 }
 
 fn facets(
     asked: &[weir_api::Facet],
-    counted: Vec<Vec<weir_index::FacetCount>>,
+    counted: Vec<Vec<weir_index::ValueCount>>,
 ) -> BTreeMap<String, Vec<FacetCount>> {
     let named = asked.iter().map(|facet| facet.field.clone()).zip(counted);
     let count =
-        |count: weir_index::FacetCount| FacetCount { value: json_of(count.value), count: count.count };
+        |count: weir_index::ValueCount| FacetCount { value: json_of(count.value), count: count.count };
     named.map(|(field, counts)| (field, counts.into_iter().map(count).collect())).collect()
 }
 
@@ -128,7 +130,7 @@ struct Marker {
 
 impl Marker {
     /// When the request asks for it.
-    fn of(plan: &Plan, found: &weir_index::SearchReply) -> Option<Marker> {
+    fn of(plan: &Plan, found: &weir_index::IndexResult) -> Option<Marker> {
         let terms = || found.terms.iter().cloned().collect();
         (plan.request.highlight == Some(true))
             .then(|| Marker { terms: terms(), language: plan.collection.language() })
@@ -186,8 +188,8 @@ fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
     ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text: chunk.text }
 }
 
-fn explanation(explanation: weir_index::Explanation) -> Explanation {
-    let term = |share: weir_index::TermShare| TermScore {
+fn explanation(explanation: weir_index::ScoreBreakdown) -> Explanation {
+    let term = |share: weir_index::TermContribution| TermScore {
         term: share.term,
         chunks: share.chunks,
         frequency: share.frequency,
@@ -201,14 +203,14 @@ fn explanation(explanation: weir_index::Explanation) -> Explanation {
     }
 }
 
-fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
+fn explain(plan: &Plan, found: &weir_index::IndexResult, how: &How) -> Explain {
     let search = &plan.search;
     let chunks = plan.collection.engine.counts().chunks;
     let fusion = match search.fusion {
-        Fusion::ReciprocalRank { k, lexical, dense } => {
+        FusionFunction::ReciprocalRank { k, lexical, dense } => {
             ExplainFusion { method: FusionMethod::Rrf, weights: FusionWeights { lexical, dense }, k: Some(k) }
         }
-        Fusion::Convex { lexical, dense } => {
+        FusionFunction::Convex { lexical, dense } => {
             ExplainFusion { method: FusionMethod::Convex, weights: FusionWeights { lexical, dense }, k: None }
         }
     };
@@ -229,30 +231,33 @@ fn explain(plan: &Plan, found: &weir_index::SearchReply, how: &How) -> Explain {
             lexical: found.lexical.documents as u64,
             dense: found.dense.documents as u64,
         },
-        reached: found.reached,
+        reached: found.applied_seq,
     }
 }
 
 /// What the index said of a document, but for one that other results keep from the page.
-fn shown_on(page: &Page, id: &str, why: weir_index::WhyNot) -> weir_index::WhyNot {
+fn shown_on(page: &Page, id: &str, why: weir_index::DocumentTrace) -> weir_index::DocumentTrace {
     let is_shown = page.results.iter().any(|one| one.hit.document_id == id);
     match why.stage {
-        Stage::Found if !is_shown => weir_index::WhyNot { stage: Stage::Limit, ..why },
-        Stage::Found | Stage::Missing | Stage::Filter | Stage::Candidates | Stage::Limit | Stage::Group => {
-            why
-        }
+        TraceStage::Found if !is_shown => weir_index::DocumentTrace { stage: TraceStage::Limit, ..why },
+        TraceStage::Found
+        | TraceStage::Missing
+        | TraceStage::Filter
+        | TraceStage::Candidates
+        | TraceStage::Limit
+        | TraceStage::Group => why,
     }
 }
 
 fn why_not(
     id: &str,
-    why: weir_index::WhyNot,
+    why: weir_index::DocumentTrace,
     after: Option<usize>,
     is_left_out: bool,
     plan: &Plan,
     mode: Option<Mode>,
 ) -> WhyNot {
-    let place = |leg: LegRank| RetrieverPosition { rank: leg.rank, score: leg.score };
+    let place = |leg: RetrieverRank| RetrieverPosition { rank: leg.rank, score: leg.score };
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
     let collection = &plan.collection.name;
     let top_k = plan.request.top_k();
@@ -262,42 +267,42 @@ fn why_not(
     let reranked = after.map_or_else(String::new, |place| format!(", number {place} after reranking,"));
     let legs = places(mode, lexical, dense);
     let (stage, message) = match why.stage {
-        Stage::Missing => (
+        TraceStage::Missing => (
             WhyNotStage::Missing,
             format!(
                 "collection `{collection}` holds no searchable document of this id; check the id, and whether the job that \
                  brought it is completed"
             ),
         ),
-        Stage::Filter => (
+        TraceStage::Filter => (
             WhyNotStage::Filter,
             "the filter, or a condition in the query (a field, a needed or an excluded part), does not let it through; look at \
              its metadata, or search without them"
                 .to_owned(),
         ),
-        Stage::Candidates => (
+        TraceStage::Candidates => (
             WhyNotStage::Candidates,
             format!("it is not among the candidates: {legs}; {}", towards_the_candidates(mode, lexical)),
         ),
-        Stage::Limit => (
+        TraceStage::Limit => (
             WhyNotStage::Limit,
             format!(
                 "{rank}{reranked} and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
                  `cursor`"
             ),
         ),
-        Stage::Group => (
+        TraceStage::Group => (
             WhyNotStage::Group,
             format!(
                 "{rank}, and a better one stands for it: one of the same group, with all but the same text, or less like \
                  those above it; leave out `group_by`, `collapse` or `diversity`"
             ),
         ),
-        Stage::Found if is_left_out => (
+        TraceStage::Found if is_left_out => (
             WhyNotStage::Relevance,
             format!("it is on the page, and less relevant than `min_relevance`: {legs}; lower `min_relevance`"),
         ),
-        Stage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
+        TraceStage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
     };
     WhyNot { id: id.to_owned(), stage, lexical, dense, rank: why.rank, message }
 }

@@ -109,7 +109,7 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations]) {
         assert!(opened.rebuilt.is_none(), "the index did not survive a graceful stop");
         let report = opened.engine.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);
-        assert_eq!(opened.engine.reached(), collection.last_operation);
+        assert_eq!(opened.engine.applied_seq(), collection.last_operation);
     });
 }
 

@@ -2,30 +2,30 @@
 
 use std::cmp::Ordering;
 
-use super::sorted::Sorted;
+use super::sorted::SortedColumn;
 use weir_filter::{Comparison, Number, Test, Value, parse_timestamp};
 
 /// The values of a field by kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Column {
-    booleans: Sorted<bool>,
-    numbers: Sorted<NumberKey>,
+    booleans: SortedColumn<bool>,
+    numbers: SortedColumn<NumberKey>,
     /// Strings that are dates, by their timestamps in microseconds and then by spelling.
-    dates: Sorted<(i64, Box<str>)>,
+    dates: SortedColumn<(i64, Box<str>)>,
     /// All other strings.
-    strings: Sorted<Box<str>>,
+    strings: SortedColumn<Box<str>>,
 }
 
 /// Values that are to be added to a column, each with its row.
 #[derive(Debug, Default)]
-pub(crate) struct Added {
+pub(crate) struct NewValues {
     booleans: Vec<(bool, u16)>,
     numbers: Vec<(NumberKey, u16)>,
     dates: Vec<((i64, Box<str>), u16)>,
     strings: Vec<(Box<str>, u16)>,
 }
 
-impl Added {
+impl NewValues {
     pub(crate) fn push(&mut self, value: Value, row: u16) {
         match value {
             Value::Boolean(value) => self.booleans.push((value, row)),
@@ -40,7 +40,7 @@ impl Added {
 
 impl Column {
     /// This column with more values.
-    pub(crate) fn with(&self, added: Added) -> Column {
+    pub(crate) fn with(&self, added: NewValues) -> Column {
         Column {
             booleans: self.booleans.with(added.booleans),
             numbers: self.numbers.with(added.numbers),
@@ -59,7 +59,7 @@ impl Column {
             }
             Test::Equals(value) => self.select_equal(value, &mut found),
             Test::In(values) => values.iter().for_each(|value| self.select_equal(value, &mut found)),
-            Test::StartsWith(prefix) => self.select_beginning(prefix, &mut found),
+            Test::StartsWith(prefix) => self.select_prefix(prefix, &mut found),
             Test::Compare(comparison, value) => self.select_compared(*comparison, value, &mut found),
         }
     }
@@ -77,7 +77,7 @@ impl Column {
         }
     }
 
-    fn select_beginning(&self, prefix: &str, found: &mut impl FnMut(&[u16])) {
+    fn select_prefix(&self, prefix: &str, found: &mut impl FnMut(&[u16])) {
         let begins = |text: &str| text.starts_with(prefix);
         found(self.strings.rows_between(|text| **text < *prefix, |text| begins(text)));
         self.dates.iter().filter(|((_, date), _)| begins(date)).for_each(|(_, rows)| found(rows));
@@ -106,53 +106,54 @@ impl Column {
     }
 
     /// Every value with its rows: booleans, numbers, dates, other strings, each kind ascending.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (Place<'_>, &[u16])> {
-        let booleans = self.booleans.iter().map(|(value, rows)| (Place::Boolean(*value), rows));
-        let numbers = self.numbers.iter().map(|(value, rows)| (Place::Number(*value), rows));
-        let dates = self.dates.iter().map(|((timestamp, text), rows)| (Place::Date(*timestamp, text), rows));
-        let strings = self.strings.iter().map(|(text, rows)| (Place::String(text), rows));
+    pub(crate) fn values(&self) -> impl Iterator<Item = (SortValue<'_>, &[u16])> {
+        let booleans = self.booleans.iter().map(|(value, rows)| (SortValue::Boolean(*value), rows));
+        let numbers = self.numbers.iter().map(|(value, rows)| (SortValue::Number(*value), rows));
+        let dates =
+            self.dates.iter().map(|((timestamp, text), rows)| (SortValue::Date(*timestamp, text), rows));
+        let strings = self.strings.iter().map(|(text, rows)| (SortValue::String(text), rows));
         booleans.chain(numbers).chain(dates).chain(strings)
     }
 }
 
 /// A value in the order by which documents are sorted: booleans, numbers, dates, other strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place<'a> {
+pub(crate) enum SortValue<'a> {
     Boolean(bool),
     Number(NumberKey),
     Date(i64, &'a str),
     String(&'a str),
 }
 
-impl<'a> Place<'a> {
-    fn of(value: &'a Value) -> Place<'a> {
+impl<'a> SortValue<'a> {
+    fn of(value: &'a Value) -> SortValue<'a> {
         match value {
-            Value::Boolean(value) => Place::Boolean(*value),
-            Value::Number(number) => Place::Number(NumberKey::of(*number)),
+            Value::Boolean(value) => SortValue::Boolean(*value),
+            Value::Number(number) => SortValue::Number(NumberKey::of(*number)),
             Value::String(text) => match parse_timestamp(text) {
-                Some(timestamp) => Place::Date(timestamp, text),
-                None => Place::String(text),
+                Some(timestamp) => SortValue::Date(timestamp, text),
+                None => SortValue::String(text),
             },
         }
     }
 
     pub(crate) fn to_value(self) -> Value {
         match self {
-            Place::Boolean(value) => Value::Boolean(value),
-            Place::Number(key) => Value::Number(key.number()),
-            Place::Date(_, text) | Place::String(text) => Value::String(text.to_owned()),
+            SortValue::Boolean(value) => Value::Boolean(value),
+            SortValue::Number(key) => Value::Number(key.number()),
+            SortValue::Date(_, text) | SortValue::String(text) => Value::String(text.to_owned()),
         }
     }
 }
 
-/// The first of these values in the order of [`Place`].
+/// The first of these values in the order of [`SortValue`].
 pub(crate) fn smallest(values: Vec<Value>) -> Option<Value> {
-    values.into_iter().min_by(|a, b| Place::of(a).cmp(&Place::of(b)))
+    values.into_iter().min_by(|a, b| SortValue::of(a).cmp(&SortValue::of(b)))
 }
 
 /// The rows of the values for which `comparison` holds; `order` is that of a value beside the one compared with.
 fn within<T: Ord + Clone>(
-    sorted: &Sorted<T>,
+    sorted: &SortedColumn<T>,
     comparison: Comparison,
     order: impl Fn(&T) -> Ordering,
 ) -> &[u16] {

@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::column::Place;
+use super::column::SortValue;
 use super::{Fields, SEGMENT_WORDS, for_each_bit};
-use crate::search::{Facet, FacetCount, SortKey};
+use crate::search::{FacetSpec, SortKey, ValueCount};
 
 impl Fields {
     /// How many of these documents hold each value of the field: the values of most documents first, equal ones in the
     /// order of values.
-    pub(crate) fn count_values(&self, facet: &Facet, documents: &[u64]) -> Vec<FacetCount> {
-        let mut counts: HashMap<Place<'_>, u64> = HashMap::new();
+    pub(crate) fn count_values(&self, facet: &FacetSpec, documents: &[u64]) -> Vec<ValueCount> {
+        let mut counts: HashMap<SortValue<'_>, u64> = HashMap::new();
         for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
             let Some(column) = segment.columns.get(facet.field.as_str()) else { continue };
             for (value, holders) in column.values() {
@@ -21,10 +21,10 @@ impl Fields {
                 }
             }
         }
-        let mut counts: Vec<(Place<'_>, u64)> = counts.into_iter().collect();
+        let mut counts: Vec<(SortValue<'_>, u64)> = counts.into_iter().collect();
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         counts.truncate(facet.limit);
-        counts.into_iter().map(|(value, count)| FacetCount { value: value.to_value(), count }).collect()
+        counts.into_iter().map(|(value, count)| ValueCount { value: value.to_value(), count }).collect()
     }
 
     /// The groups that these documents make by the smallest value of the field; one without it is a group of its own.

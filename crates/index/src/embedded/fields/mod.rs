@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use column::{Added, Column};
+use column::{Column, NewValues};
 
 use super::record::DocumentRecord;
 use super::selection::{Selection, set_bits};
@@ -28,7 +28,7 @@ const SEGMENT_WORDS: usize = SEGMENT_DOCUMENTS / 64;
 /// Fields of a collection that can be filtered by, those that came first.
 pub(crate) const FIELDS_MAX: usize = 4096;
 /// Filters whose outcome is remembered.
-const REMEMBERED: usize = 16;
+const CACHED_FILTERS_MAX: usize = 16;
 
 /// The fields of every document up to a moment.
 #[derive(Default)]
@@ -40,15 +40,15 @@ pub(crate) struct Fields {
     /// documents or of none.
     paths: BTreeSet<Box<str>>,
     /// The latest filters and the slots that they let through, the last used last.
-    remembered: Mutex<Vec<(Filter, Arc<Selection>)>>,
+    cached: Mutex<Vec<(Filter, Arc<Selection>)>>,
 }
 
 #[derive(Clone, Default)]
 struct Segment {
     /// The first slot of each document.
-    first_slots: Vec<u32>,
+    first_chunks: Vec<u32>,
     /// The slot after the last.
-    end_slot: u32,
+    end_chunk: u32,
     columns: BTreeMap<Box<str>, Column>,
 }
 
@@ -58,7 +58,7 @@ impl Clone for Fields {
             bytes: self.bytes,
             segments: self.segments.clone(),
             paths: self.paths.clone(),
-            remembered: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 }
@@ -66,22 +66,22 @@ impl Clone for Fields {
 impl Fields {
     /// Adds what the file `documents` has beyond what is in; `None` when it does not hold records there.
     pub(crate) fn extend(&mut self, documents: &[u8]) -> Option<()> {
-        self.remembered = Mutex::default();
+        self.cached = Mutex::default();
         while self.bytes < documents.len() as u64 {
             let mut segment = match self.segments.last() {
-                Some(last) if last.first_slots.len() < SEGMENT_DOCUMENTS => {
+                Some(last) if last.first_chunks.len() < SEGMENT_DOCUMENTS => {
                     let last = Segment::clone(last);
                     self.segments.pop();
                     last
                 }
                 Some(_) | None => Segment::default(),
             };
-            let mut added: BTreeMap<Box<str>, Added> = BTreeMap::new();
-            while self.bytes < documents.len() as u64 && segment.first_slots.len() < SEGMENT_DOCUMENTS {
+            let mut added: BTreeMap<Box<str>, NewValues> = BTreeMap::new();
+            while self.bytes < documents.len() as u64 && segment.first_chunks.len() < SEGMENT_DOCUMENTS {
                 let (record, next) = DocumentRecord::read(documents, self.bytes)?;
-                let row = segment.first_slots.len() as u16;
-                segment.first_slots.push(record.first_slot);
-                segment.end_slot = record.first_slot + record.chunks;
+                let row = segment.first_chunks.len() as u16;
+                segment.first_chunks.push(record.first_chunk);
+                segment.end_chunk = record.first_chunk + record.chunks;
                 self.bytes = next;
                 collect(&mut self.paths, record.metadata, row, &mut added);
             }
@@ -100,7 +100,7 @@ impl Fields {
     }
 
     /// Whether a document has ever had this field.
-    pub(crate) fn is_known(&self, path: &str) -> bool {
+    pub(crate) fn has_field(&self, path: &str) -> bool {
         self.paths.contains(path)
     }
 
@@ -117,22 +117,25 @@ impl Fields {
     /// Number of documents, dead ones included.
     pub(crate) fn documents(&self) -> usize {
         match self.segments.split_last() {
-            Some((last, full)) => full.len() * SEGMENT_DOCUMENTS + last.first_slots.len(),
+            Some((last, full)) => full.len() * SEGMENT_DOCUMENTS + last.first_chunks.len(),
             None => 0,
         }
     }
 
     /// The slots of a document.
-    pub(crate) fn slots(&self, document: u32) -> Range<u32> {
+    pub(crate) fn chunk_ids(&self, document: u32) -> Range<u32> {
         let (segment, row) = (document as usize / SEGMENT_DOCUMENTS, document as usize % SEGMENT_DOCUMENTS);
-        self.segments[segment].slots(row)
+        self.segments[segment].chunk_ids(row)
     }
 
     /// The document that a slot belongs to; the last one for slots beyond the last.
-    pub(crate) fn document_of(&self, slot: u32) -> u32 {
-        let segment = self.segments.partition_point(|segment| segment.first_slot() <= slot).saturating_sub(1);
+    pub(crate) fn document_of(&self, chunk_id: u32) -> u32 {
+        let segment =
+            self.segments.partition_point(|segment| segment.first_chunk() <= chunk_id).saturating_sub(1);
         let row = match self.segments.get(segment) {
-            Some(segment) => segment.first_slots.partition_point(|&first| first <= slot).saturating_sub(1),
+            Some(segment) => {
+                segment.first_chunks.partition_point(|&first| first <= chunk_id).saturating_sub(1)
+            }
             None => 0,
         };
         (segment * SEGMENT_DOCUMENTS + row) as u32
@@ -140,22 +143,22 @@ impl Fields {
 
     /// The slots of the documents that pass the filter. The filters that were asked last are remembered.
     pub(crate) fn select(&self, filter: &Filter) -> Arc<Selection> {
-        let lock = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         {
-            let mut remembered = lock();
-            if let Some(place) = remembered.iter().position(|(other, _)| other == filter) {
-                let found = remembered.remove(place);
+            let mut cached = lock();
+            if let Some(place) = cached.iter().position(|(other, _)| other == filter) {
+                let found = cached.remove(place);
                 let selection = Arc::clone(&found.1);
-                remembered.push(found);
+                cached.push(found);
                 return selection;
             }
         }
-        let selection = Arc::new(self.slots_of(&self.evaluate(filter)));
-        let mut remembered = lock();
-        if remembered.len() >= REMEMBERED {
-            remembered.remove(0);
+        let selection = Arc::new(self.chunk_ids_of(&self.evaluate(filter)));
+        let mut cached = lock();
+        if cached.len() >= CACHED_FILTERS_MAX {
+            cached.remove(0);
         }
-        remembered.push((filter.clone(), Arc::clone(&selection)));
+        cached.push((filter.clone(), Arc::clone(&selection)));
         selection
     }
 
@@ -165,13 +168,13 @@ impl Fields {
     }
 
     /// The slots of these documents.
-    fn slots_of(&self, documents: &[u64]) -> Selection {
-        let slots = self.segments.last().map_or(0, |last| last.end_slot);
-        let mut words = vec![0; slots.div_ceil(64) as usize];
+    fn chunk_ids_of(&self, documents: &[u64]) -> Selection {
+        let chunk_count = self.segments.last().map_or(0, |last| last.end_chunk);
+        let mut words = vec![0; chunk_count.div_ceil(64) as usize];
         for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
             for_each_bit(rows, |row| {
-                let slots = segment.slots(row);
-                set_bits(&mut words, slots.start, slots.end);
+                let chunk_ids = segment.chunk_ids(row);
+                set_bits(&mut words, chunk_ids.start, chunk_ids.end);
             });
         }
         Selection::of_words(words)
@@ -183,7 +186,7 @@ impl Fields {
         let Some(selection) = selection else {
             for (segment, rows) in self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)) {
                 for (row, _) in
-                    (0..).zip(&segment.first_slots).filter(|(_, first)| tombstones.is_live(**first))
+                    (0..).zip(&segment.first_chunks).filter(|(_, first)| tombstones.is_live(**first))
                 {
                     set_bits(rows, row, row + 1);
                 }
@@ -192,21 +195,21 @@ impl Fields {
         };
         let mut segments = self.segments.iter().zip(words.chunks_mut(SEGMENT_WORDS)).peekable();
         let (mut row, mut end) = (0, 0);
-        for slot in selection
-            .slots()
-            .take_while(|slot| self.segments.last().is_some_and(|last| *slot < last.end_slot))
+        for chunk_id in selection
+            .chunk_ids()
+            .take_while(|chunk_id| self.segments.last().is_some_and(|last| *chunk_id < last.end_chunk))
         {
-            if slot < end {
+            if chunk_id < end {
                 continue; // of the same document as the one before
             }
-            while segments.next_if(|(segment, _)| segment.end_slot <= slot).is_some() {
+            while segments.next_if(|(segment, _)| segment.end_chunk <= chunk_id).is_some() {
                 row = 0;
             }
             let Some((segment, rows)) = segments.peek_mut() else { break };
-            row = segment.row_of(slot, row);
-            let slots = segment.slots(row);
-            end = slots.end;
-            if tombstones.is_live(slots.start) {
+            row = segment.row_of(chunk_id, row);
+            let chunk_ids = segment.chunk_ids(row);
+            end = chunk_ids.end;
+            if tombstones.is_live(chunk_ids.start) {
                 set_bits(rows, row as u32, row as u32 + 1);
             }
         }
@@ -214,7 +217,12 @@ impl Fields {
     }
 }
 
-fn collect(paths: &mut BTreeSet<Box<str>>, metadata: &str, row: u16, added: &mut BTreeMap<Box<str>, Added>) {
+fn collect(
+    paths: &mut BTreeSet<Box<str>>,
+    metadata: &str,
+    row: u16,
+    added: &mut BTreeMap<Box<str>, NewValues>,
+) {
     // Metadata that is no object (as tests have it) has no fields.
     let Ok(metadata) = serde_json::from_str(metadata) else { return };
     weir_filter::flatten(&metadata, |path, value| {
@@ -231,29 +239,29 @@ fn collect(paths: &mut BTreeSet<Box<str>>, metadata: &str, row: u16, added: &mut
     });
 }
 
-type Rows = Box<[u64; SEGMENT_WORDS]>;
+type RowBitmap = Box<[u64; SEGMENT_WORDS]>;
 
 impl Segment {
-    fn first_slot(&self) -> u32 {
-        self.first_slots.first().copied().unwrap_or(self.end_slot)
+    fn first_chunk(&self) -> u32 {
+        self.first_chunks.first().copied().unwrap_or(self.end_chunk)
     }
 
     /// The row that a slot of the segment belongs to, which is `from` or after it: most often soon after it.
-    fn row_of(&self, slot: u32, from: usize) -> usize {
-        let rest = &self.first_slots[from..];
+    fn row_of(&self, chunk_id: u32, from: usize) -> usize {
+        let rest = &self.first_chunks[from..];
         let mut steps = 1;
-        while rest.get(steps).is_some_and(|&first| first <= slot) {
+        while rest.get(steps).is_some_and(|&first| first <= chunk_id) {
             steps *= 2;
         }
         let (near, far) = (steps / 2, steps.min(rest.len()));
-        from + near + rest[near..far].partition_point(|&first| first <= slot).saturating_sub(1)
+        from + near + rest[near..far].partition_point(|&first| first <= chunk_id).saturating_sub(1)
     }
 
-    fn slots(&self, row: usize) -> Range<u32> {
-        self.first_slots[row]..self.first_slots.get(row + 1).copied().unwrap_or(self.end_slot)
+    fn chunk_ids(&self, row: usize) -> Range<u32> {
+        self.first_chunks[row]..self.first_chunks.get(row + 1).copied().unwrap_or(self.end_chunk)
     }
 
-    fn evaluate(&self, filter: &Filter) -> Rows {
+    fn evaluate(&self, filter: &Filter) -> RowBitmap {
         match filter {
             Filter::And(filters) => {
                 let mut rows = self.all();
@@ -291,14 +299,14 @@ impl Segment {
         }
     }
 
-    fn all(&self) -> Rows {
+    fn all(&self) -> RowBitmap {
         let mut rows = none();
-        set_bits(rows.as_mut_slice(), 0, self.first_slots.len() as u32);
+        set_bits(rows.as_mut_slice(), 0, self.first_chunks.len() as u32);
         rows
     }
 }
 
-fn none() -> Rows {
+fn none() -> RowBitmap {
     Box::new([0; SEGMENT_WORDS])
 }
 
@@ -320,9 +328,15 @@ mod tests {
     /// The file of documents with this metadata, one slot each.
     fn file(metadata: &[String]) -> Vec<u8> {
         let mut file = Vec::new();
-        for (slot, metadata) in (0..).zip(metadata) {
-            let record =
-                DocumentRecord { version: 1, first_slot: slot, chunks: 1, id: "", title: None, metadata };
+        for (chunk_id, metadata) in (0..).zip(metadata) {
+            let record = DocumentRecord {
+                version: 1,
+                first_chunk: chunk_id,
+                chunks: 1,
+                id: "",
+                title: None,
+                metadata,
+            };
             record.write(&mut file).unwrap();
         }
         file
@@ -343,9 +357,12 @@ mod tests {
         assert_eq!(fields.known().count(), 3840);
         fields.extend(&whole).unwrap();
         assert_eq!(fields.known().count(), FIELDS_MAX);
-        assert!(fields.is_known("f4095") && !fields.is_known("late"));
+        assert!(fields.has_field("f4095") && !fields.has_field("late"));
         let with = |path: &str| {
-            fields.select(&Filter::parse(&format!(r#"{{"{path}":1}}"#)).unwrap()).slots().collect::<Vec<_>>()
+            fields
+                .select(&Filter::parse(&format!(r#"{{"{path}":1}}"#)).unwrap())
+                .chunk_ids()
+                .collect::<Vec<_>>()
         };
         assert_eq!((with("f0"), with("f1")), (vec![0, 16], vec![0, 17]));
         let mut at_once = Fields::default();

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::column::Place;
+use super::column::SortValue;
 use super::{Fields, SEGMENT_WORDS, Segment, for_each_bit};
 use crate::search::SortKey;
 
 /// The values that a document is sorted by, one per key; `None` where it has none.
-type Values<'a> = Vec<Option<Place<'a>>>;
+type Values<'a> = Vec<Option<SortValue<'a>>>;
 
 impl Fields {
     /// The first `limit` of these documents in the order of `keys`, then in the order in which they came.
@@ -41,7 +41,8 @@ impl Segment {
         number: usize,
         found: &mut Vec<(Values<'a>, u32)>,
     ) {
-        let columns: Vec<Vec<Option<Place<'a>>>> = keys.iter().map(|key| self.values_by_row(key)).collect();
+        let columns: Vec<Vec<Option<SortValue<'a>>>> =
+            keys.iter().map(|key| self.values_by_row(key)).collect();
         let first_document = number * super::SEGMENT_DOCUMENTS;
         for_each_bit(rows, |row| {
             let values = columns.iter().map(|column| column[row]).collect();
@@ -49,15 +50,15 @@ impl Segment {
         });
     }
 
-    pub(super) fn values_by_row(&self, key: &SortKey) -> Vec<Option<Place<'_>>> {
-        let mut by_row = vec![None; self.first_slots.len()];
+    pub(super) fn values_by_row(&self, key: &SortKey) -> Vec<Option<SortValue<'_>>> {
+        let mut by_row = vec![None; self.first_chunks.len()];
         let Some(column) = self.columns.get(key.field.as_str()) else { return by_row };
         for (value, rows) in column.values() {
             for &row in rows {
-                let held = &mut by_row[usize::from(row)];
+                let pins = &mut by_row[usize::from(row)];
                 // values come in ascending order
-                if held.is_none() || key.descending {
-                    *held = Some(value);
+                if pins.is_none() || key.descending {
+                    *pins = Some(value);
                 }
             }
         }

@@ -6,22 +6,22 @@ use std::ops::Range;
 ///
 /// Takes the size of a value, 4 bytes, and 2 bytes for every row that holds it.
 #[derive(Debug, Clone)]
-pub(crate) struct Sorted<T> {
+pub(crate) struct SortedColumn<T> {
     values: Vec<T>,
     /// Where the rows of each value end in `rows`.
     ends: Vec<u32>,
     rows: Vec<u16>,
 }
 
-impl<T> Default for Sorted<T> {
-    fn default() -> Sorted<T> {
-        Sorted { values: Vec::new(), ends: Vec::new(), rows: Vec::new() }
+impl<T> Default for SortedColumn<T> {
+    fn default() -> SortedColumn<T> {
+        SortedColumn { values: Vec::new(), ends: Vec::new(), rows: Vec::new() }
     }
 }
 
-impl<T: Ord + Clone> Sorted<T> {
+impl<T: Ord + Clone> SortedColumn<T> {
     /// These values with others. A row that holds a value twice counts once.
-    pub(crate) fn with(&self, added: Vec<(T, u16)>) -> Sorted<T> {
+    pub(crate) fn with(&self, added: Vec<(T, u16)>) -> SortedColumn<T> {
         let mut pairs: Vec<(T, u16)> = Vec::with_capacity(self.rows.len() + added.len());
         for (value, rows) in self.iter() {
             pairs.extend(rows.iter().map(|&row| (value.clone(), row)));
@@ -30,7 +30,7 @@ impl<T: Ord + Clone> Sorted<T> {
         // what was there is in order already, which this sort makes use of
         pairs.sort();
         pairs.dedup();
-        let mut sorted = Sorted::default();
+        let mut sorted = SortedColumn::default();
         for (value, row) in pairs {
             sorted.rows.push(row);
             if sorted.values.last() == Some(&value) {
@@ -86,14 +86,14 @@ impl<T: Ord + Clone> Sorted<T> {
 mod tests {
     use super::*;
 
-    fn check(sorted: &Sorted<i32>, expected: &[(i32, &[u16])]) {
+    fn check(sorted: &SortedColumn<i32>, expected: &[(i32, &[u16])]) {
         let found: Vec<(i32, &[u16])> = sorted.iter().map(|(value, rows)| (*value, rows)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn values_are_sorted_and_each_row_counts_once() {
-        let first = Sorted::default().with(vec![(5, 0), (3, 1), (5, 2), (5, 2)]);
+        let first = SortedColumn::default().with(vec![(5, 0), (3, 1), (5, 2), (5, 2)]);
         check(&first, &[(3, &[1]), (5, &[0, 2])]);
         let second = first.with(vec![(4, 3), (5, 1), (9, 9)]);
         check(&second, &[(3, &[1]), (4, &[3]), (5, &[0, 1, 2]), (9, &[9])]);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn ranges_take_the_rows_of_their_values() {
-        let sorted = Sorted::default().with(vec![(1, 1), (2, 2), (3, 3), (4, 4)]);
+        let sorted = SortedColumn::default().with(vec![(1, 1), (2, 2), (3, 3), (4, 4)]);
         assert_eq!(sorted.rows_between(|value| *value < 2, |value| *value < 4), [2, 3]);
         assert!(sorted.rows_between(|value| *value <= 4, |_| true).is_empty());
         assert_eq!(sorted.rows_between(|_| false, |_| true), [1, 2, 3, 4]);

@@ -10,13 +10,13 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryTerm};
 
-use super::statistics::Frequencies;
-use super::{LexicalView, TITLE, similar};
-use crate::Mode;
+use super::statistics::DocumentFrequencies;
+use super::{LexicalView, TITLE, near_terms};
+use crate::RetrievalMode;
 use crate::embedded::selection::Selection;
 use crate::embedded::tombstones::Tombstones;
 use crate::query::Query;
-use crate::search::Correction;
+use crate::search::SpellingCorrection;
 use weir_filter::{Filter, Test, Value};
 
 /// A query looks for no more distinct terms than this, in the order of the text.
@@ -25,55 +25,55 @@ const QUERY_TERMS_MAX: usize = 64;
 /// So many words of a query are looked up among those like them.
 const CORRECTIONS_MAX: usize = 8;
 /// Terms that are searched in place of a word that no document holds.
-const INSTEAD_MAX: usize = 3;
+const REPLACEMENTS_MAX: usize = 3;
 
 /// A query as the lexical leg runs it.
 pub(crate) struct LexicalQuery {
     /// What ranks chunks; `None` without a term.
-    pub(super) ranking: Option<Ranking>,
+    pub(super) ranking: Option<ScoringQuery>,
     /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
     pub(super) condition: Option<Condition>,
     /// The terms that rank, and those that would if a document held them.
     pub(crate) terms: Vec<QueryTerm>,
     /// Words that no document holds.
-    pub(crate) corrections: Vec<Correction>,
+    pub(crate) corrections: Vec<SpellingCorrection>,
     /// Of the terms that were looked up.
-    pub(super) frequencies: Frequencies,
+    pub(super) frequencies: DocumentFrequencies,
 }
 
 /// What ranks chunks.
-pub(super) enum Ranking {
+pub(super) enum ScoringQuery {
     /// Words side by side, which most queries are.
-    AnyOf(Vec<Searched>),
+    AnyOf(Vec<TermPostings>),
     Matcher(Box<dyn Matcher>),
 }
 
 /// A term of which chunks hold it.
-pub(super) struct Searched {
+pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
     /// Where each segment has its postings, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
 }
 
-impl Searched {
+impl TermPostings {
     /// Number of chunks that hold it, as far as segments know.
     pub(super) fn chunks(&self) -> u64 {
         self.postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum()
     }
 }
 
-impl Ranking {
+impl ScoringQuery {
     /// The same for Tantivy.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
         match self {
-            Ranking::AnyOf(searched) => {
+            ScoringQuery::AnyOf(searched) => {
                 let mut terms = searched.iter().map(|searched| term_query(field, &searched.term));
                 match searched.len() {
                     1 => terms.next().unwrap_or_else(|| Box::new(EmptyQuery)),
                     _ => Box::new(BooleanQuery::union(terms.collect())),
                 }
             }
-            Ranking::Matcher(matcher) => matcher.box_clone(),
+            ScoringQuery::Matcher(matcher) => matcher.box_clone(),
         }
     }
 }
@@ -108,11 +108,11 @@ impl LexicalView {
     pub(crate) fn compile(
         &self,
         query: &Query,
-        mode: Mode,
+        mode: RetrievalMode,
         tombstones: &Tombstones,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
-        let corrections_max = if mode == Mode::Dense { 0 } else { CORRECTIONS_MAX };
+        let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
             select: &select,
@@ -120,15 +120,15 @@ impl LexicalView {
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
-            frequencies: Frequencies::new(),
+            frequencies: DocumentFrequencies::new(),
         };
         let ranking = match query {
             Query::Words(text) => {
                 let searched = compiler.words(text, self.fields.text)?;
-                (!searched.is_empty()).then_some(Ranking::AnyOf(searched))
+                (!searched.is_empty()).then_some(ScoringQuery::AnyOf(searched))
             }
             Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
-                compiler.ranking(query)?.map(Ranking::Matcher)
+                compiler.ranking(query)?.map(ScoringQuery::Matcher)
             }
         };
         compiler.corrections_max = CORRECTIONS_MAX;
@@ -145,8 +145,8 @@ struct Compiler<'a> {
     tombstones: &'a Tombstones,
     corrections_max: usize,
     terms: Vec<QueryTerm>,
-    corrections: Vec<Correction>,
-    frequencies: Frequencies,
+    corrections: Vec<SpellingCorrection>,
+    frequencies: DocumentFrequencies,
 }
 
 impl Compiler<'_> {
@@ -159,89 +159,89 @@ impl Compiler<'_> {
         match query {
             Query::Words(text) => {
                 let searched = self.words(text, field)?;
-                Ok((!searched.is_empty()).then(|| Ranking::AnyOf(searched).matcher(field)))
+                Ok((!searched.is_empty()).then(|| ScoringQuery::AnyOf(searched).matcher(field)))
             }
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
             Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
             Query::Field { name, value, .. } => {
-                Ok(Some(Box::new(self.view.slots_query((self.select)(&field_filter(name, value))))))
+                Ok(Some(Box::new(self.view.chunk_ids_query((self.select)(&field_filter(name, value))))))
             }
             Query::Boolean { must, should, must_not } => self.boolean(must, should, must_not),
         }
     }
 
     /// The terms of a text that chunks hold, or others in place of those that none holds.
-    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<Searched>> {
+    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
         let mut terms = weir_text::query_terms(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
         let mut searched = Vec::with_capacity(terms.len());
         for term in terms {
-            let found = self.look_up(field, term)?;
+            let found = self.postings_of(field, term)?;
             if found.chunks() > 0 {
                 searched.push(found);
                 continue;
             }
             let term = found.term;
             let may_correct = self.corrections.len() < self.corrections_max;
-            let instead = match may_correct {
-                true => self.misspelt(&term.text, field)?,
+            let replacements = match may_correct {
+                true => self.correct_spelling(&term.text, field)?,
                 false => Vec::new(),
             };
-            if instead.is_empty() {
+            if replacements.is_empty() {
                 self.terms.push(term);
                 continue;
             }
-            for other in &instead {
+            for other in &replacements {
                 let other = QueryTerm { text: other.clone(), count: term.count };
-                searched.push(self.look_up(field, other)?);
+                searched.push(self.postings_of(field, other)?);
             }
-            self.corrections.push(Correction { term: term.text, instead });
+            self.corrections.push(SpellingCorrection { term: term.text, replacements });
         }
         self.terms.extend(searched.iter().map(|searched| searched.term.clone()));
         Ok(searched)
     }
 
     /// Where the postings of a term are. In how many chunks it is will not be looked up again.
-    fn look_up(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<Searched> {
+    fn postings_of(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<TermPostings> {
         let key = Term::from_field_text(field, &term.text);
         let segments = self.view.searcher.segment_readers().iter();
         let postings = segments
             .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
             .collect::<tantivy::Result<Vec<_>>>()?;
-        let searched = Searched { term, postings };
+        let searched = TermPostings { term, postings };
         self.frequencies.insert(key, searched.chunks());
         Ok(searched)
     }
 
     /// The terms of the field that are searched in place of a word that no document holds: such as a document holds.
-    fn misspelt(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
+    fn correct_spelling(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
         let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
             weir_text::analyse(words, self.view.language, |token| visit(token.text));
         };
-        let mut instead = Vec::new();
-        for term in similar::misspelt(&self.view.words, word, stems) {
+        let mut replacements = Vec::new();
+        for term in near_terms::correct_spelling(&self.view.words, word, stems) {
             // words are those of texts with their titles, and of removed documents too
-            if self.is_held(field, &term)? {
-                instead.push(term);
+            if self.is_in_live_chunk(field, &term)? {
+                replacements.push(term);
             }
-            if instead.len() == INSTEAD_MAX {
+            if replacements.len() == REPLACEMENTS_MAX {
                 break;
             }
         }
-        Ok(instead)
+        Ok(replacements)
     }
 
     /// Whether a chunk that is there holds the term. Postings are read up to the first such chunk.
-    fn is_held(&self, field: Field, term: &str) -> tantivy::Result<bool> {
+    fn is_in_live_chunk(&self, field: Field, term: &str) -> tantivy::Result<bool> {
         let term = Term::from_field_text(field, term);
         for segment in self.view.searcher.segment_readers() {
-            let slots = self.view.slots.get(segment).unwrap_or_default();
+            let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
             let index = segment.inverted_index(field)?;
             let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
             while postings.doc() != TERMINATED {
                 let entry = postings.doc();
-                if !segment.is_deleted(entry) && self.tombstones.is_live(slots[entry as usize]) {
+                if !segment.is_deleted(entry) && self.tombstones.is_live(chunk_ids[entry as usize]) {
                     return Ok(true);
                 }
                 postings.advance();
@@ -278,7 +278,7 @@ impl Compiler<'_> {
         let mut whole = tokens(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = tokens(text, Language::None).pop().unwrap_or_default();
-        let mut terms = similar::beginning_with(&self.view.searcher, field, &beginning)?;
+        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning)?;
         if !terms.contains(&stem) {
             terms.push(stem);
         }
@@ -330,8 +330,8 @@ impl Compiler<'_> {
             return Ok(Some(Box::new(excluded)));
         }
         // Tantivy asks what is excluded for entries behind the one that it stands at, which phrases don't allow
-        let slots = self.view.matching(&excluded, self.tombstones.slots())?;
-        Ok(Some(Box::new(self.view.slots_query(Arc::new(slots)))))
+        let chunk_ids = self.view.matching(&excluded, self.tombstones.len())?;
+        Ok(Some(Box::new(self.view.chunk_ids_query(Arc::new(chunk_ids)))))
     }
 
     /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the

@@ -7,21 +7,25 @@ use tantivy::{DocSet, TERMINATED, Term};
 
 use weir_text::QueryTerm;
 
-use super::{LexicalQuery, LexicalView, SLOT};
+use super::{CHUNK_ID, LexicalQuery, LexicalView};
 use crate::IndexError;
-use crate::search::TermShare;
+use crate::search::TermContribution;
 
 impl LexicalView {
     /// The query's terms that the slot's chunk or title holds, in the order of the query.
-    pub(crate) fn explain(&self, query: &LexicalQuery, slot: u32) -> Result<Vec<TermShare>, IndexError> {
-        self.shares(query, slot).map_err(IndexError::lexical("explain a hit"))
+    pub(crate) fn explain(
+        &self,
+        query: &LexicalQuery,
+        chunk_id: u32,
+    ) -> Result<Vec<TermContribution>, IndexError> {
+        self.shares(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
     }
 
-    fn shares(&self, query: &LexicalQuery, slot: u32) -> tantivy::Result<Vec<TermShare>> {
-        let Some((segment, entry)) = self.entry_of(slot)? else { return Ok(Vec::new()) };
+    fn shares(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {
+        let Some((segment, entry)) = self.entry_of(chunk_id)? else { return Ok(Vec::new()) };
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
-        let mut shares: Vec<TermShare> = Vec::new();
+        let mut shares: Vec<TermContribution> = Vec::new();
         for QueryTerm { text, count } in &query.terms {
             if shares.iter().any(|share| share.term == *text) {
                 continue;
@@ -40,15 +44,20 @@ impl LexicalView {
                 TermQuery::new(term, IndexRecordOption::WithFreqs).weight(self.scoring(&statistics))?;
             let mut scorer = weight.scorer(segment, *count as f32)?;
             let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
-            shares.push(TermShare { term: text.clone(), chunks, frequency: postings.term_freq(), score });
+            shares.push(TermContribution {
+                term: text.clone(),
+                chunks,
+                frequency: postings.term_freq(),
+                score,
+            });
         }
         Ok(shares)
     }
 
     /// The segment and entry of a slot.
-    fn entry_of(&self, slot: u32) -> tantivy::Result<Option<(u32, u32)>> {
-        let field = self.searcher.schema().get_field(SLOT)?;
-        let term = Term::from_field_u64(field, slot.into());
+    fn entry_of(&self, chunk_id: u32) -> tantivy::Result<Option<(u32, u32)>> {
+        let field = self.searcher.schema().get_field(CHUNK_ID)?;
+        let term = Term::from_field_u64(field, chunk_id.into());
         for (number, segment) in (0..).zip(self.searcher.segment_readers()) {
             let index = segment.inverted_index(field)?;
             let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };

@@ -21,7 +21,7 @@ const BLOCK: usize = 128;
 const ROUNDING: f32 = 1.000_01;
 
 /// A term to be searched.
-pub(super) struct Scored<'a> {
+pub(super) struct ScoredTerm<'a> {
     pub(super) weight: Bm25Weight,
     /// Where each segment has its postings.
     pub(super) postings: &'a [Option<TermInfo>],
@@ -29,16 +29,16 @@ pub(super) struct Scored<'a> {
 
 /// Finds the best entries of one segment after the other.
 pub(super) struct MaxScore<'a> {
-    terms: &'a [Scored<'a>],
+    terms: &'a [ScoredTerm<'a>],
     field: Field,
     /// As many as were needed so far.
-    lists: Vec<List<'a>>,
+    lists: Vec<PostingList<'a>>,
     window: Window,
 }
 
 impl<'a> MaxScore<'a> {
     /// The terms are those of the highest weights first. An entry's score is summed up in their order, whatever is pruned.
-    pub(super) fn new(terms: &'a [Scored<'a>], field: Field) -> MaxScore<'a> {
+    pub(super) fn new(terms: &'a [ScoredTerm<'a>], field: Field) -> MaxScore<'a> {
         debug_assert!(terms.is_sorted_by(|one, next| one.weight.max_score() >= next.weight.max_score()));
         MaxScore { terms, field, lists: Vec::new(), window: Window::default() }
     }
@@ -58,9 +58,9 @@ impl<'a> MaxScore<'a> {
         let bounds = bounds_from(lists);
         loop {
             let added = bounds[..count].partition_point(|&bound| bound > threshold);
-            let (added, asked) = lists.split_at_mut(added);
+            let (added, traced) = lists.split_at_mut(added);
             let bounds_of_asked = &bounds[added.len()..];
-            let first = added.iter().map(List::entry).min().unwrap_or(TERMINATED);
+            let first = added.iter().map(PostingList::entry).min().unwrap_or(TERMINATED);
             if first == TERMINATED {
                 return Ok(());
             }
@@ -70,7 +70,7 @@ impl<'a> MaxScore<'a> {
                 list.add_to(&mut self.window, &norms, threshold - of_others);
             }
             self.window.take(|entry, score| {
-                if let Some(score) = complete(score, entry, asked, bounds_of_asked, &norms, threshold) {
+                if let Some(score) = complete(score, entry, traced, bounds_of_asked, &norms, threshold) {
                     threshold = visit(entry, score);
                 }
             });
@@ -81,7 +81,7 @@ impl<'a> MaxScore<'a> {
     fn open(&mut self, segment: &SegmentReader, number: usize) -> tantivy::Result<usize> {
         let index = segment.inverted_index(self.field)?;
         let mut count = 0;
-        for Scored { weight, postings } in self.terms {
+        for ScoredTerm { weight, postings } in self.terms {
             let Some(postings) = &postings[number] else { continue };
             match self.lists.get_mut(count) {
                 Some(list) => {
@@ -91,7 +91,7 @@ impl<'a> MaxScore<'a> {
                 None => {
                     let option = IndexRecordOption::WithFreqs;
                     let postings = index.read_block_postings_from_terminfo(postings, option)?;
-                    self.lists.push(List { postings, at: 0, weight });
+                    self.lists.push(PostingList { postings, at: 0, weight });
                 }
             }
             count += 1;
@@ -101,7 +101,7 @@ impl<'a> MaxScore<'a> {
 }
 
 /// What the lists from each on can give together, and 0 at the end.
-fn bounds_from(lists: &[List<'_>]) -> Vec<f32> {
+fn bounds_from(lists: &[PostingList<'_>]) -> Vec<f32> {
     let mut bounds = vec![0.0; lists.len() + 1];
     for at in (0..lists.len()).rev() {
         bounds[at] = (bounds[at + 1] + lists[at].bound()) * ROUNDING;
@@ -113,7 +113,7 @@ fn bounds_from(lists: &[List<'_>]) -> Vec<f32> {
 fn complete(
     mut score: f32,
     entry: DocId,
-    rest: &mut [List<'_>],
+    rest: &mut [PostingList<'_>],
     bounds: &[f32],
     norms: &FieldNormReader,
     threshold: f32,
@@ -128,7 +128,7 @@ fn complete(
 }
 
 /// The postings of a term in a segment.
-struct List<'a> {
+struct PostingList<'a> {
     /// At a block.
     postings: BlockSegmentPostings,
     /// Where in the block.
@@ -136,7 +136,7 @@ struct List<'a> {
     weight: &'a Bm25Weight,
 }
 
-impl List<'_> {
+impl PostingList<'_> {
     /// No entry gets as much.
     fn bound(&self) -> f32 {
         self.weight.max_score()
@@ -226,8 +226,8 @@ mod tests {
     use tantivy::{Index, Searcher, Term, doc};
 
     use super::*;
-    use crate::embedded::best::BestSlots;
-    use crate::embedded::ranking::ScoredSlot;
+    use crate::embedded::ranking::ScoredChunk;
+    use crate::embedded::top_k::TopK;
 
     /// Several windows, and blocks that end anywhere in them.
     const ENTRIES: u64 = 3 * WINDOW as u64 + 77;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// What Tantivy scores when it prunes nothing, by entry.
-    fn all(searcher: &Searcher, field: Field, numbers: &[usize]) -> Vec<ScoredSlot> {
+    fn all(searcher: &Searcher, field: Field, numbers: &[usize]) -> Vec<ScoredChunk> {
         let query = |number: &usize| {
             let query = TermQuery::new(term(field, *number), IndexRecordOption::WithFreqs);
             Box::new(query) as Box<dyn Query>
@@ -265,13 +265,13 @@ mod tests {
         let query = BooleanQuery::union(numbers.iter().map(query).collect());
         let weight = query.weight(EnableScoring::enabled_from_searcher(searcher)).unwrap();
         let mut all = Vec::new();
-        let mut visit = |slot, score| all.push(ScoredSlot { slot, score });
+        let mut visit = |chunk_id, score| all.push(ScoredChunk { chunk_id, score });
         weight.for_each(searcher.segment_reader(0), &mut visit).unwrap();
         all
     }
 
-    fn best_of(all: impl IntoIterator<Item = ScoredSlot>, count: usize) -> Vec<ScoredSlot> {
-        let mut best = BestSlots::new(count);
+    fn best_of(all: impl IntoIterator<Item = ScoredChunk>, count: usize) -> Vec<ScoredChunk> {
+        let mut best = TopK::new(count);
         all.into_iter().for_each(|scored| best.push(scored));
         best.into_sorted()
     }
@@ -289,22 +289,22 @@ mod tests {
         field: Field,
         numbers: &[usize],
         postings: &'a [Postings],
-    ) -> Vec<Scored<'a>> {
+    ) -> Vec<ScoredTerm<'a>> {
         let scored = |&number: &usize| {
             let weight = Bm25Weight::for_terms(searcher, &[term(field, number)]).unwrap();
-            Scored { weight, postings: &postings[number] }
+            ScoredTerm { weight, postings: &postings[number] }
         };
-        let mut scored: Vec<Scored<'_>> = numbers.iter().map(scored).collect();
+        let mut scored: Vec<ScoredTerm<'_>> = numbers.iter().map(scored).collect();
         scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
         scored
     }
 
-    fn best_by_max_score(search: &mut MaxScore<'_>, searcher: &Searcher, count: usize) -> Vec<ScoredSlot> {
-        let (mut best, mut before) = (BestSlots::new(count), None);
-        let visit = |slot, score| {
-            assert!(before < Some(slot), "in ascending order");
-            before = Some(slot);
-            best.push(ScoredSlot { slot, score });
+    fn best_by_max_score(search: &mut MaxScore<'_>, searcher: &Searcher, count: usize) -> Vec<ScoredChunk> {
+        let (mut best, mut before) = (TopK::new(count), None);
+        let visit = |chunk_id, score| {
+            assert!(before < Some(chunk_id), "in ascending order");
+            before = Some(chunk_id);
+            best.push(ScoredChunk { chunk_id, score });
             best.threshold()
         };
         search.for_each_above(searcher.segment_reader(0), 0, f32::MIN, visit).unwrap();

@@ -3,15 +3,15 @@
 //! Here it is written; [`LexicalView`] is one commit for searching.
 
 mod by_segment;
+mod chunk_ids;
 mod compile;
 mod explain;
 mod max_score;
-mod merging;
-mod similar;
-mod slots;
+mod merge_policy;
+mod near_terms;
+mod spelling_index;
 mod statistics;
 mod view;
-mod words;
 
 use std::ops::Bound;
 use std::path::Path;
@@ -35,9 +35,9 @@ pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
 
 use by_segment::BySegment;
-use merging::Merging;
-use slots::Slots;
-use words::Words;
+use chunk_ids::ChunkIds;
+use merge_policy::SizeTieredPolicy;
+use spelling_index::SpellingIndex;
 
 /// Tantivy's own lower bound.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
@@ -56,8 +56,8 @@ pub(crate) struct Lexical {
     /// Threads that the writer analyses texts with.
     threads: usize,
     /// What the latest view keeps in memory of its segments.
-    slots: Slots,
-    words: BySegment<Words>,
+    chunk_ids: ChunkIds,
+    words: BySegment<SpellingIndex>,
 }
 
 /// Segments that are being merged.
@@ -77,16 +77,18 @@ struct Fields {
     text: Field,
     /// The title alone.
     title: Field,
-    slot: Field,
+    chunk_id: Field,
 }
 
 /// What each commit says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Commit {
     /// The last operation that is in.
-    pub(crate) reached: u64,
+    #[serde(rename = "reached")]
+    pub(crate) applied_seq: u64,
     /// Entries are of slots below this.
-    pub(crate) slots: u32,
+    #[serde(rename = "slots")]
+    pub(crate) chunk_count: u32,
 }
 
 impl Lexical {
@@ -100,7 +102,7 @@ impl Lexical {
         let create = || Index::create(MmapDirectory::open(folder)?, schema().0, settings);
         let index = create().map_err(IndexError::lexical("be created"))?;
         let mut lexical = Lexical::over(index, language, writer_memory_bytes)?;
-        lexical.commit(Commit { reached: 0, slots: 0 })?;
+        lexical.commit(Commit { applied_seq: 0, chunk_count: 0 })?;
         Ok(lexical)
     }
 
@@ -138,7 +140,7 @@ impl Lexical {
             writer_memory_bytes,
             writer: None,
             threads: 1,
-            slots: Slots::default(),
+            chunk_ids: ChunkIds::default(),
             words: BySegment::default(),
         })
     }
@@ -155,17 +157,17 @@ impl Lexical {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (entries / ENTRIES_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
         if threads != self.threads {
-            self.settle()?;
+            self.finish_merges()?;
             self.threads = threads;
         }
         Ok(())
     }
 
     /// Adds the entry of a slot; nothing is visible before the commit.
-    pub(crate) fn add(&mut self, slot: u32, title: Option<&str>, text: &str) -> Result<(), IndexError> {
+    pub(crate) fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str) -> Result<(), IndexError> {
         let fields = self.fields;
         let mut entry = TantivyDocument::new();
-        entry.add_u64(fields.slot, slot.into());
+        entry.add_u64(fields.chunk_id, chunk_id.into());
         if let Some(title) = title {
             entry.add_text(fields.text, title);
             entry.add_text(fields.title, title);
@@ -176,18 +178,18 @@ impl Lexical {
     }
 
     /// Deletes the entries of these slots.
-    pub(crate) fn delete(&mut self, slots: &[u32]) -> Result<(), IndexError> {
-        let field = self.fields.slot;
+    pub(crate) fn delete(&mut self, chunk_ids: &[u32]) -> Result<(), IndexError> {
+        let field = self.fields.chunk_id;
         let writer = self.writer()?;
-        for &slot in slots {
-            writer.delete_term(Term::from_field_u64(field, slot.into()));
+        for &chunk_id in chunk_ids {
+            writer.delete_term(Term::from_field_u64(field, chunk_id.into()));
         }
         Ok(())
     }
 
     /// Deletes the entries of all slots from `first` on, those of earlier uncommitted calls included.
     pub(crate) fn delete_from(&mut self, first: u32) -> Result<(), IndexError> {
-        let from = Bound::Included(Term::from_field_u64(self.fields.slot, first.into()));
+        let from = Bound::Included(Term::from_field_u64(self.fields.chunk_id, first.into()));
         let surplus = RangeQuery::new(from, Bound::Unbounded);
         self.writer()?.delete_query(Box::new(surplus)).map_err(IndexError::lexical("delete entries"))?;
         Ok(())
@@ -195,7 +197,7 @@ impl Lexical {
 
     /// Makes everything since the last commit durable.
     pub(crate) fn commit(&mut self, commit: Commit) -> Result<(), IndexError> {
-        let payload = serde_json::json!({ "reached": commit.reached, "slots": commit.slots }).to_string();
+        let payload = serde_json::to_string(&commit).unwrap_or_default();
         let commit = |writer: &mut IndexWriter| {
             let mut prepared = writer.prepare_commit()?;
             prepared.set_payload(&payload);
@@ -209,20 +211,20 @@ impl Lexical {
     pub(crate) fn roll_back(&mut self) {
         // The next writer starts from the last commit. What the old one says does not matter: its threads may have
         // ended because of what broke the commit off.
-        drop(self.settle());
+        drop(self.finish_merges());
     }
 
     /// Begins to merge the small segments, if that is worth it; entries may be written meanwhile.
     pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>, IndexError> {
         let segments = self.index.searchable_segment_metas().map_err(IndexError::lexical("be read"))?;
-        match merging::to_settle(&segments) {
+        match merge_policy::worth_merging(&segments) {
             Some(small) => Ok(Some(Merge(self.writer()?.merge(&small)))),
             None => Ok(None),
         }
     }
 
     /// Waits until segments are merged.
-    pub(crate) fn settle(&mut self) -> Result<(), IndexError> {
+    pub(crate) fn finish_merges(&mut self) -> Result<(), IndexError> {
         match self.writer.take() {
             Some(writer) => writer.wait_merging_threads().map_err(IndexError::lexical("merge segments")),
             None => Ok(()),
@@ -237,9 +239,9 @@ impl Lexical {
     fn reload(&mut self) -> tantivy::Result<LexicalView> {
         self.reader.reload()?;
         let (searcher, text) = (self.reader.searcher(), self.fields.text);
-        self.slots = BySegment::of(&searcher, &self.slots, slots::read)?;
-        self.words = BySegment::of(&searcher, &self.words, |segment| Words::read(segment, text))?;
-        LexicalView::new(searcher, self.fields, self.language, self.slots.clone(), self.words.clone())
+        self.chunk_ids = BySegment::of(&searcher, &self.chunk_ids, chunk_ids::read)?;
+        self.words = BySegment::of(&searcher, &self.words, |segment| SpellingIndex::read(segment, text))?;
+        LexicalView::new(searcher, self.fields, self.language, self.chunk_ids.clone(), self.words.clone())
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
@@ -256,7 +258,7 @@ impl Lexical {
             .memory_budget_per_thread((self.writer_memory_bytes / self.threads).max(WRITER_MEMORY_MIN_BYTES))
             .build();
         let writer = self.index.writer_with_options(options)?;
-        writer.set_merge_policy(Box::new(Merging::new()));
+        writer.set_merge_policy(Box::new(SizeTieredPolicy::new()));
         Ok(writer)
     }
 }
@@ -264,13 +266,13 @@ impl Lexical {
 impl Drop for Lexical {
     /// Threads that merge would otherwise go on writing to a folder that is no longer ours.
     fn drop(&mut self) {
-        drop(self.settle());
+        drop(self.finish_merges());
     }
 }
 
 const TEXT: &str = "text";
 const TITLE: &str = "title";
-const SLOT: &str = "slot";
+const CHUNK_ID: &str = "slot";
 
 fn schema() -> (Schema, Fields) {
     let indexing = |has_lengths| {
@@ -283,6 +285,6 @@ fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
     let text = schema.add_text_field(TEXT, indexing(true));
     let title = schema.add_text_field(TITLE, indexing(false));
-    let slot = schema.add_u64_field(SLOT, NumericOptions::default().set_indexed().set_fast());
-    (schema.build(), Fields { text, title, slot })
+    let chunk_id = schema.add_u64_field(CHUNK_ID, NumericOptions::default().set_indexed().set_fast());
+    (schema.build(), Fields { text, title, chunk_id })
 }

@@ -7,22 +7,25 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
 /// In how many chunks each term of a query is, as far as segments know.
-pub(super) type Frequencies = HashMap<Term, u64>;
+pub(super) type DocumentFrequencies = HashMap<Term, u64>;
 
 /// Sums over all segments of one commit.
-pub(super) struct Totals {
+pub(super) struct CollectionTotals {
     entries: u64,
     tokens: Vec<(Field, u64)>,
 }
 
-impl Totals {
-    pub(super) fn of(searcher: &Searcher, fields: &[Field]) -> tantivy::Result<Totals> {
+impl CollectionTotals {
+    pub(super) fn of(searcher: &Searcher, fields: &[Field]) -> tantivy::Result<CollectionTotals> {
         let tokens = fields.iter().map(|&field| Ok((field, searcher.total_num_tokens(field)?)));
-        Ok(Totals { entries: searcher.total_num_docs()?, tokens: tokens.collect::<tantivy::Result<_>>()? })
+        Ok(CollectionTotals {
+            entries: searcher.total_num_docs()?,
+            tokens: tokens.collect::<tantivy::Result<_>>()?,
+        })
     }
 }
 
-impl Totals {
+impl CollectionTotals {
     /// What BM25 makes of a term of the field that so many chunks hold.
     pub(super) fn weight(&self, field: Field, chunks: u64) -> Bm25Weight {
         let mean_length = self.tokens(field).unwrap_or_default() as f32 / self.entries as f32;
@@ -35,13 +38,13 @@ impl Totals {
 }
 
 /// The same numbers as the searcher gives, without asking each segment for each.
-pub(super) struct Statistics<'a> {
+pub(super) struct Bm25Statistics<'a> {
     pub(super) searcher: &'a Searcher,
-    pub(super) totals: &'a Totals,
-    pub(super) frequencies: &'a Frequencies,
+    pub(super) totals: &'a CollectionTotals,
+    pub(super) frequencies: &'a DocumentFrequencies,
 }
 
-impl Bm25StatisticsProvider for Statistics<'_> {
+impl Bm25StatisticsProvider for Bm25Statistics<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         match self.totals.tokens(field) {
             Some(tokens) => Ok(tokens),

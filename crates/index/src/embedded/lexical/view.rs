@@ -11,17 +11,17 @@ use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
 use weir_text::{Language, QueryTerm};
 
 use super::by_segment::BySegment;
-use super::compile::{Condition, Ranking, Searched};
-use super::max_score::{MaxScore, Scored};
-use super::slots::{Slots, SlotsQuery};
-use super::statistics::{Frequencies, Statistics, Totals};
-use super::words::Words;
+use super::chunk_ids::{ChunkIds, ChunkIdsQuery};
+use super::compile::{Condition, ScoringQuery, TermPostings};
+use super::max_score::{MaxScore, ScoredTerm};
+use super::spelling_index::SpellingIndex;
+use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};
 use super::{Fields, LexicalQuery};
 use crate::IndexError;
-use crate::embedded::best::BestSlots;
-use crate::embedded::ranking::{ScoredSlot, Threshold};
+use crate::embedded::ranking::{ScoredChunk, SharedThreshold};
 use crate::embedded::selection::{Selection, Visible, set_bits};
 use crate::embedded::threads;
+use crate::embedded::top_k::TopK;
 use crate::relevance::BM25_TERM_MAX;
 
 /// When a filter lets fewer than one of so many chunks through, its chunks lead and the terms follow; else the terms
@@ -32,30 +32,30 @@ pub(crate) struct LexicalView {
     pub(super) searcher: Searcher,
     pub(super) fields: Fields,
     pub(super) language: Language,
-    pub(super) slots: Slots,
-    pub(super) words: BySegment<Words>,
-    totals: Totals,
+    pub(super) chunk_ids: ChunkIds,
+    pub(super) words: BySegment<SpellingIndex>,
+    totals: CollectionTotals,
     /// Entries that are not deleted.
     entries: u32,
 }
 
 /// What scores entries.
-enum Ranked<'a> {
-    AnyOf(Vec<Scored<'a>>),
+enum Scoring<'a> {
+    AnyOf(Vec<ScoredTerm<'a>>),
     Weight(Box<dyn Weight>),
 }
 
 /// One thread's way through segments.
-enum Pass<'a> {
+enum SegmentScorer<'a> {
     AnyOf(Box<MaxScore<'a>>),
     Weight(&'a dyn Weight),
 }
 
-impl Ranked<'_> {
-    fn pass(&self, field: Field) -> Pass<'_> {
+impl Scoring<'_> {
+    fn pass(&self, field: Field) -> SegmentScorer<'_> {
         match self {
-            Ranked::AnyOf(terms) => Pass::AnyOf(Box::new(MaxScore::new(terms, field))),
-            Ranked::Weight(weight) => Pass::Weight(weight.as_ref()),
+            Scoring::AnyOf(terms) => SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field))),
+            Scoring::Weight(weight) => SegmentScorer::Weight(weight.as_ref()),
         }
     }
 }
@@ -65,12 +65,12 @@ impl LexicalView {
         searcher: Searcher,
         fields: Fields,
         language: Language,
-        slots: Slots,
-        words: BySegment<Words>,
+        chunk_ids: ChunkIds,
+        words: BySegment<SpellingIndex>,
     ) -> tantivy::Result<LexicalView> {
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
-        let totals = Totals::of(&searcher, &[fields.text, fields.title])?;
-        Ok(LexicalView { searcher, fields, language, slots, words, totals, entries })
+        let totals = CollectionTotals::of(&searcher, &[fields.text, fields.title])?;
+        Ok(LexicalView { searcher, fields, language, chunk_ids, words, totals, entries })
     }
 
     /// The visible chunks that match, best first, `depth` of them or all.
@@ -80,39 +80,46 @@ impl LexicalView {
         visible: Visible<'_>,
         selection: Option<&Arc<Selection>>,
         depth: usize,
-    ) -> Result<Vec<ScoredSlot>, IndexError> {
-        let mut best = BestSlots::new(depth);
+    ) -> Result<Vec<ScoredChunk>, IndexError> {
+        let mut best = TopK::new(depth);
         let Some(ranking) = query.ranking.as_ref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
         let scorer = match (selection, ranking) {
             (Some(selection), ranking) if selection.count() < self.entries / SELECTED_SHARE => {
                 let led = BooleanQuery::new(vec![
-                    (Occur::Must, Box::new(self.slots_query(Arc::clone(selection))) as Box<dyn Matcher>),
+                    (Occur::Must, Box::new(self.chunk_ids_query(Arc::clone(selection))) as Box<dyn Matcher>),
                     (Occur::Must, ranking.matcher(self.fields.text)),
                 ]);
                 self.weight(&led, &query.frequencies)
             }
-            (_, Ranking::AnyOf(searched)) => Ok(self.any_of(searched)),
-            (_, Ranking::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
+            (_, ScoringQuery::AnyOf(searched)) => Ok(self.any_of(searched)),
+            (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, &mut best));
         collected.map_err(IndexError::lexical("search"))?;
         Ok(best.into_sorted())
     }
 
-    fn weight(&self, matcher: &dyn Matcher, frequencies: &Frequencies) -> tantivy::Result<Ranked<'_>> {
-        matcher.weight(self.scoring(&self.statistics(frequencies))).map(Ranked::Weight)
+    fn weight(
+        &self,
+        matcher: &dyn Matcher,
+        frequencies: &DocumentFrequencies,
+    ) -> tantivy::Result<Scoring<'_>> {
+        matcher.weight(self.scoring(&self.statistics(frequencies))).map(Scoring::Weight)
     }
 
-    fn any_of<'a>(&self, searched: &'a [Searched]) -> Ranked<'a> {
-        let mut scored: Vec<Scored<'_>> = searched
+    fn any_of<'a>(&self, searched: &'a [TermPostings]) -> Scoring<'a> {
+        let mut scored: Vec<ScoredTerm<'_>> = searched
             .iter()
             .map(|searched| {
                 let weight = self.totals.weight(self.fields.text, searched.chunks());
-                Scored { weight: weight.boost_by(searched.term.count as f32), postings: &searched.postings }
+                ScoredTerm {
+                    weight: weight.boost_by(searched.term.count as f32),
+                    postings: &searched.postings,
+                }
             })
             .collect();
         scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
-        Ranked::AnyOf(scored)
+        Scoring::AnyOf(scored)
     }
 
     /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1` and as often as it was said.
@@ -129,39 +136,34 @@ impl LexicalView {
         Ok(sum)
     }
 
-    pub(super) fn statistics<'a>(&'a self, frequencies: &'a Frequencies) -> Statistics<'a> {
-        Statistics { searcher: &self.searcher, totals: &self.totals, frequencies }
+    pub(super) fn statistics<'a>(&'a self, frequencies: &'a DocumentFrequencies) -> Bm25Statistics<'a> {
+        Bm25Statistics { searcher: &self.searcher, totals: &self.totals, frequencies }
     }
 
-    pub(super) fn scoring<'a>(&'a self, statistics: &'a Statistics<'a>) -> EnableScoring<'a> {
+    pub(super) fn scoring<'a>(&'a self, statistics: &'a Bm25Statistics<'a>) -> EnableScoring<'a> {
         EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
     }
 
     /// Goes through the segments, several at once where there are many entries. Each knows the threshold of those before it or beside it.
-    fn collect(
-        &self,
-        ranked: &Ranked<'_>,
-        visible: Visible<'_>,
-        best: &mut BestSlots,
-    ) -> tantivy::Result<()> {
+    fn collect(&self, ranked: &Scoring<'_>, visible: Visible<'_>, best: &mut TopK) -> tantivy::Result<()> {
         let segments = self.searcher.segment_readers().len();
-        if !threads::share(self.entries as usize) {
+        if !threads::use_threads(self.entries as usize) {
             let mut pass = ranked.pass(self.fields.text);
             for number in 0..segments {
                 self.collect_segment(number, &mut pass, visible, best, |threshold| threshold)?;
             }
             return Ok(());
         }
-        let too_low = Threshold::new(best.threshold());
-        let collect = |pass: &mut Pass<'_>, number| {
+        let too_low = SharedThreshold::new(best.threshold());
+        let collect = |pass: &mut SegmentScorer<'_>, number| {
             let mut best = best.empty();
             let share = |threshold| too_low.raise(threshold);
             self.collect_segment(number, pass, visible, &mut best, share)?;
             Ok(best)
         };
         let parts = (0..segments).into_par_iter().map_init(|| ranked.pass(self.fields.text), collect);
-        let parts: Vec<BestSlots> = parts.collect::<tantivy::Result<_>>()?;
-        parts.into_iter().flat_map(BestSlots::into_sorted).for_each(|scored| best.push(scored));
+        let parts: Vec<TopK> = parts.collect::<tantivy::Result<_>>()?;
+        parts.into_iter().flat_map(TopK::into_sorted).for_each(|scored| best.push(scored));
         Ok(())
     }
 
@@ -169,44 +171,44 @@ impl LexicalView {
     fn collect_segment(
         &self,
         number: usize,
-        pass: &mut Pass<'_>,
+        pass: &mut SegmentScorer<'_>,
         visible: Visible<'_>,
-        best: &mut BestSlots,
+        best: &mut TopK,
         share: impl Fn(f32) -> f32,
     ) -> tantivy::Result<()> {
         let segment = &self.searcher.segment_readers()[number];
-        let (slots, deleted) = (self.slots.get(segment).unwrap_or_default(), segment.alive_bitset());
+        let (chunk_ids, deleted) = (self.chunk_ids.get(segment).unwrap_or_default(), segment.alive_bitset());
         let threshold = share(best.threshold());
         let mut visit = |entry, score| {
             let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
-            let slot = slots[entry as usize];
-            if !is_deleted && visible.holds(slot) {
-                best.push(ScoredSlot { slot, score });
+            let chunk_id = chunk_ids[entry as usize];
+            if !is_deleted && visible.holds(chunk_id) {
+                best.push(ScoredChunk { chunk_id, score });
             }
             share(best.threshold())
         };
         match pass {
-            Pass::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
-            Pass::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
+            SegmentScorer::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
+            SegmentScorer::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
         }
     }
 
     /// A query for the entries of these slots.
-    pub(super) fn slots_query(&self, selection: Arc<Selection>) -> SlotsQuery {
-        SlotsQuery { selection, slots: self.slots.clone() }
+    pub(super) fn chunk_ids_query(&self, selection: Arc<Selection>) -> ChunkIdsQuery {
+        ChunkIdsQuery { selection, chunk_ids: self.chunk_ids.clone() }
     }
 
     /// The slots that satisfy the query's condition; `None` when it sets none. Dead ones may be among them.
     pub(crate) fn satisfying(
         &self,
         query: &LexicalQuery,
-        slots: u32,
+        chunk_count: u32,
     ) -> Result<Option<Selection>, IndexError> {
         let Some(Condition { needed, excluded }) = &query.condition else { return Ok(None) };
-        let matching = |matcher| self.matching(matcher, slots).map_err(IndexError::lexical("search"));
+        let matching = |matcher| self.matching(matcher, chunk_count).map_err(IndexError::lexical("search"));
         let satisfying = match needed {
             Some(needed) => matching(needed.as_ref())?,
-            None => Selection::first(slots),
+            None => Selection::first(chunk_count),
         };
         Ok(Some(match excluded {
             Some(excluded) => satisfying.without(&matching(excluded.as_ref())?),
@@ -215,29 +217,33 @@ impl LexicalView {
     }
 
     /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
-    pub(crate) fn found_by(&self, query: &LexicalQuery, slots: u32) -> Result<Selection, IndexError> {
+    pub(crate) fn all_matches(
+        &self,
+        query: &LexicalQuery,
+        chunk_count: u32,
+    ) -> Result<Selection, IndexError> {
         match &query.ranking {
             Some(ranking) => {
                 let matcher = ranking.matcher(self.fields.text);
-                self.matching(matcher.as_ref(), slots).map_err(IndexError::lexical("search"))
+                self.matching(matcher.as_ref(), chunk_count).map_err(IndexError::lexical("search"))
             }
             None => Ok(Selection::default()),
         }
     }
 
-    /// The slots below `slots` that match. Dead ones may be among them.
-    pub(super) fn matching(&self, matcher: &dyn Matcher, slots: u32) -> tantivy::Result<Selection> {
-        let mut words = vec![0; slots.div_ceil(u64::BITS) as usize];
+    /// The slots below `chunk_ids` that match. Dead ones may be among them.
+    pub(super) fn matching(&self, matcher: &dyn Matcher, chunk_count: u32) -> tantivy::Result<Selection> {
+        let mut words = vec![0; chunk_count.div_ceil(u64::BITS) as usize];
         let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
         for segment in self.searcher.segment_readers() {
-            let of = self.slots.get(segment).unwrap_or_default();
+            let of = self.chunk_ids.get(segment).unwrap_or_default();
             weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
                 debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
                 for &entry in entries {
                     // a later slot than the snapshot knows is in a commit that is not visible yet
-                    let slot = of[entry as usize];
-                    if slot < slots {
-                        set_bits(&mut words, slot, slot + 1);
+                    let chunk_id = of[entry as usize];
+                    if chunk_id < chunk_count {
+                        set_bits(&mut words, chunk_id, chunk_id + 1);
                     }
                 }
             })?;
@@ -246,10 +252,10 @@ impl LexicalView {
     }
 
     /// Calls `visit` with the slot of every entry that is not deleted.
-    pub(crate) fn for_each_slot(&self, mut visit: impl FnMut(u32)) {
+    pub(crate) fn for_each_chunk_id(&self, mut visit: impl FnMut(u32)) {
         for segment in self.searcher.segment_readers() {
-            let slots = self.slots.get(segment).unwrap_or_default();
-            segment.doc_ids_alive().for_each(|entry| visit(slots[entry as usize]));
+            let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();
+            segment.doc_ids_alive().for_each(|entry| visit(chunk_ids[entry as usize]));
         }
     }
 

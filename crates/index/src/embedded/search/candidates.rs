@@ -2,11 +2,11 @@
 
 use hashbrown::HashSet;
 
-use super::legs::Legs;
+use super::rankings::RetrieverRankings;
 use super::{Search, timed};
 use crate::embedded::ranking::BestChunk;
-use crate::fusion::{self, Fused, Scored, Weighted};
-use crate::{Fusion, IndexError, Mode};
+use crate::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
+use crate::{FusionFunction, IndexError, RetrievalMode};
 
 /// Each window is so many times deeper than the one before it.
 const WINDOW_FACTOR: usize = 10;
@@ -17,7 +17,7 @@ pub(super) struct Candidate {
     /// The document's or the chunk's number.
     pub(super) unit: u32,
     /// The chunk that shows it.
-    pub(super) slot: u32,
+    pub(super) chunk_id: u32,
     pub(super) score: f32,
     /// What the lexical leg gave to the score.
     pub(super) lexical: f32,
@@ -43,21 +43,26 @@ impl Search<'_> {
     pub(super) fn candidates(&mut self, wanted: usize) -> Result<Candidates, IndexError> {
         let mut candidates = Candidates::default();
         let mut depth = self.request.depth.max(1);
-        if self.request.mode == Mode::Lexical {
+        if self.request.mode == RetrievalMode::Lexical {
             // one ranking alone is the same at any depth
             depth = depth.max(wanted);
         }
         loop {
-            let legs = self.legs(depth)?;
-            if self.evidence.is_none() {
-                let (lexical, dense) = (&legs.lexical, &legs.dense);
+            let rankings = self.rankings(depth)?;
+            if self.query_features.is_none() {
+                let (lexical, dense) = (&rankings.lexical, &rankings.dense);
                 let query = self.query.as_ref();
-                self.evidence =
-                    Some(self.judge.evidence(self.snapshot, self.request, query, lexical, dense)?);
+                self.query_features = Some(self.relevance_model.query_features(
+                    self.snapshot,
+                    self.request,
+                    query,
+                    lexical,
+                    dense,
+                )?);
             }
-            let is_last = legs.lexical.len() < depth && legs.dense.len() < depth;
+            let is_last = rankings.lexical.len() < depth && rankings.dense.len() < depth;
             let (request, fuse) = (self.request, &mut self.timings.fuse);
-            timed(fuse, || candidates.extend(legs, request.mode, request.fusion));
+            timed(fuse, || candidates.extend(rankings, request.mode, request.fusion));
             if candidates.list.len() >= wanted || is_last {
                 candidates.is_all = is_last;
                 return Ok(candidates);
@@ -68,18 +73,20 @@ impl Search<'_> {
 }
 
 impl Candidates {
-    fn extend(&mut self, legs: Legs, mode: Mode, fusion: Fusion) {
+    fn extend(&mut self, rankings: RetrieverRankings, mode: RetrievalMode, fusion: FusionFunction) {
         let found = match mode {
-            Mode::Lexical => {
-                as_candidates(&legs.lexical, |one| Candidate { lexical: one.score, ..one }).collect()
+            RetrievalMode::Lexical => {
+                as_candidates(&rankings.lexical, |one| Candidate { lexical: one.score, ..one }).collect()
             }
-            Mode::Dense => as_candidates(&legs.dense, |one| Candidate { dense: one.score, ..one }).collect(),
-            Mode::Hybrid => {
-                let fused = fuse(&legs, fusion, legs.lexical.len() + legs.dense.len());
-                fused.into_iter().map(|fused| legs.candidate(fused)).collect()
+            RetrievalMode::Dense => {
+                as_candidates(&rankings.dense, |one| Candidate { dense: one.score, ..one }).collect()
+            }
+            RetrievalMode::Hybrid => {
+                let fused = fuse(&rankings, fusion, rankings.lexical.len() + rankings.dense.len());
+                fused.into_iter().map(|fused| rankings.candidate(fused)).collect()
             }
         };
-        (self.lexical, self.dense) = (legs.lexical, legs.dense);
+        (self.lexical, self.dense) = (rankings.lexical, rankings.dense);
         if self.list.is_empty() {
             self.list = found;
             return;
@@ -92,46 +99,46 @@ impl Candidates {
     }
 }
 
-impl Legs {
+impl RetrieverRankings {
     /// Shown by the chunk of the leg with the larger share.
-    fn candidate(&self, fused: Fused) -> Candidate {
-        let Fused { document, score, strongest, largest, place } = fused;
+    fn candidate(&self, fused: FusedDocument) -> Candidate {
+        let FusedDocument { document, score, strongest, largest, place } = fused;
         let rest = score - largest;
-        let (leg, lexical, dense) =
+        let (retriever, lexical, dense) =
             if strongest == 0 { (&self.lexical, largest, rest) } else { (&self.dense, rest, largest) };
-        Candidate { unit: document, slot: leg[place].slot, score, lexical, dense }
+        Candidate { unit: document, chunk_id: retriever[place].chunk_id, score, lexical, dense }
     }
 }
 
 /// Dense comes last, so that it wins where both legs have an equal share.
-fn fuse(legs: &Legs, fusion: Fusion, limit: usize) -> Vec<Fused> {
-    let (lexical, mut dense) = (scored(&legs.lexical), scored(&legs.dense));
+fn fuse(rankings: &RetrieverRankings, fusion: FusionFunction, limit: usize) -> Vec<FusedDocument> {
+    let (lexical, mut dense) = (scored(&rankings.lexical), scored(&rankings.dense));
     // BM25 says itself what nothing is worth; a model's cosines don't
     fusion::spread(&mut dense);
     let weighted = |lexical_weight, dense_weight| {
         [
-            Weighted { ranking: &lexical, weight: lexical_weight },
-            Weighted { ranking: &dense, weight: dense_weight },
+            WeightedRanking { ranking: &lexical, weight: lexical_weight },
+            WeightedRanking { ranking: &dense, weight: dense_weight },
         ]
     };
     match fusion {
-        Fusion::ReciprocalRank { k, lexical, dense } => {
+        FusionFunction::ReciprocalRank { k, lexical, dense } => {
             fusion::reciprocal_rank(&weighted(lexical, dense), k, limit)
         }
-        Fusion::Convex { lexical, dense } => fusion::convex(&weighted(lexical, dense), limit),
+        FusionFunction::Convex { lexical, dense } => fusion::convex(&weighted(lexical, dense), limit),
     }
 }
 
 /// `whole` gives the leg its share, which is all of the score.
 fn as_candidates(
-    leg: &[BestChunk],
+    retriever: &[BestChunk],
     whole: impl Fn(Candidate) -> Candidate,
 ) -> impl Iterator<Item = Candidate> {
-    leg.iter().map(move |&BestChunk { document, slot, score }| {
-        whole(Candidate { unit: document, slot, score, lexical: 0.0, dense: 0.0 })
+    retriever.iter().map(move |&BestChunk { document, chunk_id, score }| {
+        whole(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
     })
 }
 
-pub(in crate::embedded) fn scored(leg: &[BestChunk]) -> Vec<Scored> {
-    leg.iter().map(|best| Scored { document: best.document, score: best.score }).collect()
+pub(in crate::embedded) fn scored(retriever: &[BestChunk]) -> Vec<ScoredDocument> {
+    retriever.iter().map(|best| ScoredDocument { document: best.document, score: best.score }).collect()
 }

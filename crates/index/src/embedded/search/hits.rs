@@ -1,11 +1,11 @@
 //! From candidates to hits: texts, neighbours, explanations.
 
 use super::candidates::Candidate;
-use super::thin::Kept;
+use super::postprocess::Deduplicated;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
 use crate::embedded::snapshot::{Chunk, Snapshot};
-use crate::{Explanation, Hit, IndexError, LegRank, Neighbour};
+use crate::{Hit, IndexError, Neighbour, RetrieverRank, ScoreBreakdown};
 use weir_filter::{Value, flatten};
 
 impl Search<'_> {
@@ -13,7 +13,7 @@ impl Search<'_> {
     pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
         let mut hits = Vec::with_capacity(outcome.page.len());
         for (at, kept) in outcome.page.iter().enumerate() {
-            if !self.current.tombstones.is_live(kept.candidate.slot) {
+            if !self.current.tombstones.is_live(kept.candidate.chunk_id) {
                 continue; // removed since the first page
             }
             let place = self.request.offset + at;
@@ -26,16 +26,20 @@ impl Search<'_> {
         Ok(Some(hits))
     }
 
-    fn hit(&self, kept: &Kept, place: usize, outcome: &Outcome) -> Option<Hit> {
+    fn hit(&self, kept: &Deduplicated, place: usize, outcome: &Outcome) -> Option<Hit> {
         let candidate = &kept.candidate;
-        let chunk = self.snapshot.chunk(candidate.slot)?;
-        let collapsed =
-            kept.collapsed.iter().map(|&slot| Some(self.snapshot.chunk(slot)?.document.id.to_owned()));
+        let chunk = self.snapshot.chunk(candidate.chunk_id)?;
+        let collapsed = kept
+            .collapsed
+            .iter()
+            .map(|&chunk_id| Some(self.snapshot.chunk(chunk_id)?.document.id.to_owned()));
         let lexical = rank_in(&outcome.candidates.lexical, candidate.unit);
         let dense = rank_in(&outcome.candidates.dense, candidate.unit);
-        let evidence = self.evidence.filter(|_| self.is_judged());
-        let features = evidence
-            .map(|evidence| evidence.features(lexical.map(|leg| leg.score), dense.map(|leg| leg.score)));
+        let query_features = self.query_features.filter(|_| self.ranks_by_relevance());
+        let features = query_features.map(|query_features| {
+            query_features
+                .features(lexical.map(|retriever| retriever.score), dense.map(|retriever| retriever.score))
+        });
         Some(Hit {
             document_id: chunk.document.id.to_owned(),
             title: chunk.document.title.map(str::to_owned),
@@ -47,23 +51,23 @@ impl Search<'_> {
             text: self.snapshot.text(&chunk.record)?,
             place,
             score: candidate.score,
-            relevance: features.map(|features| self.judge.calibration.relevance(&features)),
+            relevance: features.map(|features| self.relevance_model.calibration.relevance(&features)),
             features,
             lexical,
             dense,
-            context: self.neighbours(&chunk, candidate.slot)?,
+            context: self.neighbours(&chunk, candidate.chunk_id)?,
             collapsed: collapsed.collect::<Option<_>>()?,
             explanation: None,
         })
     }
 
     /// The chunks of the same document before and after.
-    fn neighbours(&self, chunk: &Chunk<'_>, slot: u32) -> Option<Vec<Neighbour>> {
+    fn neighbours(&self, chunk: &Chunk<'_>, chunk_id: u32) -> Option<Vec<Neighbour>> {
         let count = self.request.context;
-        let first = chunk.document.first_slot;
+        let first = chunk.document.first_chunk;
         let last = first + chunk.document.chunks - 1;
-        let around = slot.saturating_sub(count).max(first)..=slot.saturating_add(count).min(last);
-        let others = around.filter(|&other| other != slot).map(|other| {
+        let around = chunk_id.saturating_sub(count).max(first)..=chunk_id.saturating_add(count).min(last);
+        let others = around.filter(|&other| other != chunk_id).map(|other| {
             let chunk = self.snapshot.chunk(other)?;
             Some(Neighbour {
                 chunk: chunk.record.chunk,
@@ -75,21 +79,21 @@ impl Search<'_> {
         others.collect()
     }
 
-    fn explanation(&self, kept: &Kept) -> Result<Explanation, IndexError> {
+    fn explanation(&self, kept: &Deduplicated) -> Result<ScoreBreakdown, IndexError> {
         let terms = match &self.query {
-            Some(query) => self.snapshot.lexical.explain(query, kept.candidate.slot)?,
+            Some(query) => self.snapshot.lexical.explain(query, kept.candidate.chunk_id)?,
             None => Vec::new(),
         };
         let Candidate { lexical, dense, .. } = kept.candidate;
-        Ok(Explanation { terms, lexical, dense })
+        Ok(ScoreBreakdown { terms, lexical, dense })
     }
 }
 
 impl Snapshot {
     /// The smallest value of a field of the document that a slot belongs to. The outer `None` when the files contradict each
     /// other.
-    pub(super) fn value_of(&self, slot: u32, field: &str) -> Option<Option<Value>> {
-        let chunk = self.chunk(slot)?;
+    pub(super) fn value_of(&self, chunk_id: u32, field: &str) -> Option<Option<Value>> {
+        let chunk = self.chunk(chunk_id)?;
         let Ok(metadata) = serde_json::from_str(chunk.document.metadata) else { return Some(None) };
         let mut values = Vec::new();
         flatten(&metadata, |path, value| {
@@ -102,7 +106,7 @@ impl Snapshot {
 }
 
 /// Where a leg has the document.
-pub(super) fn rank_in(leg: &[BestChunk], document: u32) -> Option<LegRank> {
-    let place = leg.iter().position(|best| best.document == document)?;
-    Some(LegRank { rank: place as u32 + 1, score: leg[place].score })
+pub(super) fn rank_in(retriever: &[BestChunk], document: u32) -> Option<RetrieverRank> {
+    let place = retriever.iter().position(|best| best.document == document)?;
+    Some(RetrieverRank { rank: place as u32 + 1, score: retriever[place].score })
 }

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use super::candidates::{Candidate, Candidates};
-use super::thin::Kept;
+use super::postprocess::Deduplicated;
 use super::{Outcome, Search, timed};
 use crate::embedded::selection::{Selection, set_bits};
-use crate::{FacetCount, GroupBy, IndexError, Mode, Total};
+use crate::{Grouping, IndexError, MatchCount, RetrievalMode, ValueCount};
 
 /// More candidates than this are not looked at for one page.
 const CANDIDATES_MAX: usize = 20_000;
@@ -37,11 +37,11 @@ impl Search<'_> {
         }
         let end = self.request.offset.saturating_add(self.request.limit);
         // A window belongs to its first page, so that the pages after it have the same.
-        let is_window = self.request.mode != Mode::Lexical;
+        let is_window = self.request.mode != RetrievalMode::Lexical;
         let mut wanted = if is_window { self.request.limit } else { end };
         let (candidates, kept) = loop {
             let candidates = self.candidates(wanted)?;
-            let Some(kept) = self.thin(&candidates.list) else { return Ok(None) };
+            let Some(kept) = self.postprocess(&candidates.list) else { return Ok(None) };
             let is_enough = kept.len() >= if is_window { self.request.limit } else { end };
             if is_enough || candidates.is_all || candidates.list.len() >= CANDIDATES_MAX {
                 break (candidates, kept);
@@ -50,7 +50,7 @@ impl Search<'_> {
         };
         let total = match &matches {
             Some(matches) => self.total_of(matches, &kept, &candidates),
-            None => Total::Window(kept.len() as u64),
+            None => MatchCount::Window(kept.len() as u64),
         };
         let facets = match &matches {
             _ if self.request.facets.is_empty() => Vec::new(),
@@ -70,8 +70,8 @@ impl Search<'_> {
         let request = self.request;
         let is_asked = request.count || !request.facets.is_empty() || !request.sort.is_empty();
         match (&self.query, request.mode) {
-            (Some(query), Mode::Lexical) if is_asked => {
-                let found = self.snapshot.lexical.found_by(query, self.snapshot.tombstones.slots())?;
+            (Some(query), RetrievalMode::Lexical) if is_asked => {
+                let found = self.snapshot.lexical.all_matches(query, self.snapshot.tombstones.len())?;
                 Ok(Some(match &self.selection {
                     Some(selection) => found.and(selection),
                     None => found,
@@ -89,61 +89,62 @@ impl Search<'_> {
     ) -> Option<Outcome> {
         let facets = self.facets(documents);
         let end = self.request.offset.saturating_add(self.request.limit);
-        let is_thinned = self.request.is_thinned();
-        let limit = if is_thinned { usize::MAX } else { end };
+        let is_postprocessed = self.request.is_postprocessed();
+        let limit = if is_postprocessed { usize::MAX } else { end };
         let snapshot = self.snapshot;
         let request = self.request;
         let ordered = timed(&mut self.timings.fuse, || snapshot.fields.sort(&request.sort, documents, limit));
         let mut list = Vec::new();
         for document in ordered {
-            let slots = snapshot.fields.slots(document);
-            let first = slots.start;
-            let shown = slots.filter(|&slot| selection.is_none_or(|selection| selection.contains(slot)));
-            let candidates = shown.map(|slot| {
-                let unit = if request.group_by == GroupBy::Chunk { slot } else { first };
+            let chunk_ids = snapshot.fields.chunk_ids(document);
+            let first = chunk_ids.start;
+            let shown =
+                chunk_ids.filter(|&chunk_id| selection.is_none_or(|selection| selection.contains(chunk_id)));
+            let candidates = shown.map(|chunk_id| {
+                let unit = if request.group_by == Grouping::Chunk { chunk_id } else { first };
                 // the chunk that a ranking found shows it; a score would say nothing of this order
                 let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
-                let slot = known.map_or(slot, |known| known.slot);
-                Candidate { unit, slot, score: 0.0, lexical: 0.0, dense: 0.0 }
+                let chunk_id = known.map_or(chunk_id, |known| known.chunk_id);
+                Candidate { unit, chunk_id, score: 0.0, lexical: 0.0, dense: 0.0 }
             });
             match request.group_by {
-                GroupBy::Chunk => list.extend(candidates),
-                GroupBy::Document | GroupBy::Field(_) => list.extend(candidates.take(1)),
+                Grouping::Chunk => list.extend(candidates),
+                Grouping::Document | Grouping::Field(_) => list.extend(candidates.take(1)),
             }
         }
         let total = match request.group_by {
-            GroupBy::Chunk => {
-                let visible = |slot: &u32| snapshot.tombstones.is_live(*slot);
-                let all = || (0..snapshot.tombstones.slots()).filter(visible).count();
-                selection.map_or_else(all, |selection| selection.slots().filter(visible).count())
+            Grouping::Chunk => {
+                let visible = |chunk_id: &u32| snapshot.tombstones.is_live(*chunk_id);
+                let all = || (0..snapshot.tombstones.len()).filter(visible).count();
+                selection.map_or_else(all, |selection| selection.chunk_ids().filter(visible).count())
             }
-            GroupBy::Document | GroupBy::Field(_) => {
+            Grouping::Document | Grouping::Field(_) => {
                 documents.iter().map(|word| word.count_ones() as usize).sum()
             }
         };
-        let kept = self.thin(&list)?;
-        let total = if is_thinned { kept.len() } else { total } as u64;
-        let total = if ranked.list.is_empty() { Total::Exact(total) } else { Total::Window(total) };
+        let kept = self.postprocess(&list)?;
+        let total = if is_postprocessed { kept.len() } else { total } as u64;
+        let total = if ranked.list.is_empty() { MatchCount::Exact(total) } else { MatchCount::Window(total) };
         let page = kept.into_iter().skip(request.offset).take(request.limit).collect();
         let candidates =
             Candidates { list, lexical: ranked.lexical.clone(), dense: ranked.dense.clone(), is_all: true };
         Some(Outcome { candidates, page, total, facets })
     }
 
-    fn total_of(&self, matches: &Selection, kept: &[Kept], candidates: &Candidates) -> Total {
+    fn total_of(&self, matches: &Selection, kept: &[Deduplicated], candidates: &Candidates) -> MatchCount {
         let tombstones = &self.snapshot.tombstones;
         let documents = || self.snapshot.fields.documents_of(tombstones, Some(matches));
         let count = match &self.request.group_by {
-            _ if self.request.collapse && !candidates.is_all => return Total::Window(kept.len() as u64),
+            _ if self.request.collapse && !candidates.is_all => return MatchCount::Window(kept.len() as u64),
             _ if candidates.is_all => kept.len(),
-            GroupBy::Chunk => matches.slots().filter(|&slot| tombstones.is_live(slot)).count(),
-            GroupBy::Document => documents().iter().map(|word| word.count_ones() as usize).sum(),
-            GroupBy::Field(field) => self.snapshot.fields.count_groups(field, &documents()),
+            Grouping::Chunk => matches.chunk_ids().filter(|&chunk_id| tombstones.is_live(chunk_id)).count(),
+            Grouping::Document => documents().iter().map(|word| word.count_ones() as usize).sum(),
+            Grouping::Field(field) => self.snapshot.fields.count_groups(field, &documents()),
         };
-        Total::Exact(count as u64)
+        MatchCount::Exact(count as u64)
     }
 
-    fn facets(&self, documents: &[u64]) -> Vec<Vec<FacetCount>> {
+    fn facets(&self, documents: &[u64]) -> Vec<Vec<ValueCount>> {
         let count = |facet| self.snapshot.fields.count_values(facet, documents);
         self.request.facets.iter().map(count).collect()
     }
@@ -153,7 +154,7 @@ impl Search<'_> {
         let fields = &self.snapshot.fields;
         let mut documents = vec![0; fields.documents().div_ceil(64)];
         let found: HashSet<u32> =
-            candidates.iter().map(|candidate| fields.document_of(candidate.slot)).collect();
+            candidates.iter().map(|candidate| fields.document_of(candidate.chunk_id)).collect();
         found.into_iter().for_each(|document| set_bits(&mut documents, document, document + 1));
         documents
     }

@@ -7,10 +7,10 @@
 
 mod candidates;
 mod hits;
-mod legs;
 mod listing;
-mod thin;
-mod why_not;
+mod postprocess;
+mod rankings;
+mod trace;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,28 +20,30 @@ use weir_policy::{Caller, Filter as CallerFilter};
 
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
-use super::relevance::Judge;
+use super::relevance::RelevanceModel;
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::query::Query;
-use crate::relevance::{Evidence, Features, SAMPLE_CHUNKS_MIN};
-use crate::{FacetCount, GroupBy, IndexError, Mode, SearchReply, SearchRequest, Timings, Total};
+use crate::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
+use crate::{
+    Grouping, IndexError, IndexQuery, IndexResult, MatchCount, RetrievalMode, StageTimings, ValueCount,
+};
 use candidates::Candidates;
 pub(super) use candidates::scored;
-use thin::Kept;
+use postprocess::Deduplicated;
 
 /// The field of the lexical leg that a query can name; every other name is a metadata field.
 const TITLE: &str = "title";
 
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocks the thread.
-    pub fn search(&self, caller: &Caller, request: &SearchRequest) -> Result<SearchReply, IndexError> {
+    pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
         self.check_caller(caller, request)?;
-        let (current, asked) = self.current_with(request.why_not.as_deref());
+        let (current, traced) = self.current_with(request.trace.as_deref());
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
-        let search = Search::new(&snapshot, &current, request, asked, self)?;
+        let search = Search::new(&snapshot, &current, request, traced, self)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
     }
 
@@ -49,20 +51,21 @@ impl Embedded {
     pub fn features(
         &self,
         caller: &Caller,
-        request: &SearchRequest,
+        request: &IndexQuery,
         document_id: &str,
-    ) -> Result<Option<Features>, IndexError> {
+    ) -> Result<Option<HitFeatures>, IndexError> {
         self.check_caller(caller, request)?;
-        let (snapshot, asked) = self.current_with(Some(document_id));
-        let Some(slots) = asked.filter(|_| !request.is_listing()) else { return Ok(None) };
+        let (snapshot, traced) = self.current_with(Some(document_id));
+        let Some(chunk_ids) = traced.filter(|_| !request.is_listing()) else { return Ok(None) };
         let mut search = Search::new(&snapshot, &snapshot, request, None, self)?;
         let found = search.candidates(1)?;
-        let score_in =
-            |leg: &[BestChunk]| leg.iter().find(|best| slots.contains(&best.slot)).map(|best| best.score);
+        let score_in = |retriever: &[BestChunk]| {
+            retriever.iter().find(|best| chunk_ids.contains(&best.chunk_id)).map(|best| best.score)
+        };
         let scores = (score_in(&found.lexical), score_in(&found.dense));
-        Ok(match (scores, search.evidence) {
+        Ok(match (scores, search.query_features) {
             ((None, None), _) | (_, None) => None,
-            ((lexical, dense), Some(evidence)) => Some(evidence.features(lexical, dense)),
+            ((lexical, dense), Some(query_features)) => Some(query_features.features(lexical, dense)),
         })
     }
 
@@ -71,16 +74,16 @@ impl Embedded {
         let live = super::lock(&self.inner.live);
         let current = self.snapshot();
         let record = document_id.and_then(|id| live.table.find(id, &current.files.documents));
-        let slots = record.map(|record| record.first_slot..record.first_slot + record.chunks);
-        (current, slots)
+        let chunk_ids = record.map(|record| record.first_chunk..record.first_chunk + record.chunks);
+        (current, chunk_ids)
     }
 
     /// See [`crate::Engine::has_field`].
     pub fn has_field(&self, name: &str) -> bool {
-        name == TITLE || self.snapshot().fields.is_known(name)
+        name == TITLE || self.snapshot().fields.has_field(name)
     }
 
-    pub(super) fn check_caller(&self, caller: &Caller, request: &SearchRequest) -> Result<(), IndexError> {
+    pub(super) fn check_caller(&self, caller: &Caller, request: &IndexQuery) -> Result<(), IndexError> {
         match caller.filter {
             CallerFilter::Everything => {}
         }
@@ -90,53 +93,59 @@ impl Embedded {
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
     fn snapshot_of(
         &self,
-        request: &SearchRequest,
+        request: &IndexQuery,
         current: &Arc<Snapshot>,
     ) -> Result<Arc<Snapshot>, IndexError> {
-        let mut held = super::lock(&self.inner.held);
+        let mut pins = super::lock(&self.inner.pins);
         let now = Instant::now();
-        let snapshot = match request.at {
+        let snapshot = match request.as_of {
             None => Arc::clone(current),
-            Some(reached) => match held.find(reached, now) {
+            Some(applied_seq) => match pins.find(applied_seq, now) {
                 Some(snapshot) => snapshot,
-                None if current.reached == reached => Arc::clone(current),
-                None => return Err(IndexError::SnapshotGone { reached }),
+                None if current.applied_seq == applied_seq => Arc::clone(current),
+                None => return Err(IndexError::SnapshotExpired { applied_seq }),
             },
         };
-        if request.hold {
-            held.hold(&snapshot, now);
+        if request.pin {
+            pins.pin(&snapshot, now);
         }
         Ok(snapshot)
     }
 
-    fn check_request(&self, request: &SearchRequest) -> Result<(), IndexError> {
+    fn check_request(&self, request: &IndexQuery) -> Result<(), IndexError> {
         request.fusion.check()?;
         if !(0.0..=1.0).contains(&request.diversity) {
-            return Err(IndexError::FusionSetting { name: "diversity", value: request.diversity });
+            return Err(IndexError::InvalidParameter { name: "diversity", value: request.diversity });
         }
         let dimension = self.settings().dimension;
         if request.diversity > 0.0 && dimension == 0 {
-            return Err(IndexError::TextOnly);
+            return Err(IndexError::NoEmbeddings);
         }
         match (request.mode, &request.embedding) {
-            (Mode::Lexical, _) => Ok(()),
-            (Mode::Hybrid | Mode::Dense, _) if request.is_listing() => Ok(()),
-            (Mode::Hybrid | Mode::Dense, _) if dimension == 0 => Err(IndexError::TextOnly),
-            (Mode::Hybrid | Mode::Dense, None) => Err(IndexError::EmbeddingMissing { dimension }),
-            (Mode::Hybrid | Mode::Dense, Some(embedding)) => dense::check(embedding, dimension),
+            (RetrievalMode::Lexical, _) => Ok(()),
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if request.is_listing() => Ok(()),
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if dimension == 0 => {
+                Err(IndexError::NoEmbeddings)
+            }
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, None) => {
+                Err(IndexError::EmbeddingMissing { dimension })
+            }
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, Some(embedding)) => {
+                dense::check(embedding, dimension)
+            }
         }
     }
 }
 
-impl SearchRequest {
+impl IndexQuery {
     /// Whether nothing ranks: everything that the filter lets through is listed.
     pub(crate) fn is_listing(&self) -> bool {
         self.query.is_none() && self.embedding.is_none()
     }
 
     /// Whether candidates stand for others, or change places.
-    pub(crate) fn is_thinned(&self) -> bool {
-        self.collapse || self.diversity > 0.0 || matches!(self.group_by, GroupBy::Field(_))
+    pub(crate) fn is_postprocessed(&self) -> bool {
+        self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
     }
 }
 
@@ -146,33 +155,33 @@ pub(super) struct Search<'a> {
     snapshot: &'a Snapshot,
     /// The snapshot of this moment: what it has dead is not shown.
     current: &'a Snapshot,
-    request: &'a SearchRequest,
+    request: &'a IndexQuery,
     /// `None` when no text is searched for.
     query: Option<LexicalQuery>,
     /// The slots that the filter and the query's conditions let through; `None` when there is neither.
     selection: Option<Arc<Selection>>,
-    /// The slots of the document of [`SearchRequest::why_not`], if it is there.
-    asked: Option<Range<u32>>,
-    judge: Judge,
+    /// The slots of the document of [`IndexQuery::trace`], if it is there.
+    traced: Option<Range<u32>>,
+    relevance_model: RelevanceModel,
     /// What the first window tells about the relevance of hits.
-    evidence: Option<Evidence>,
-    timings: Timings,
+    query_features: Option<QueryFeatures>,
+    timings: StageTimings,
 }
 
 /// What the request comes to before texts are fetched.
 struct Outcome {
     candidates: Candidates,
-    page: Vec<Kept>,
-    total: Total,
-    facets: Vec<Vec<FacetCount>>,
+    page: Vec<Deduplicated>,
+    total: MatchCount,
+    facets: Vec<Vec<ValueCount>>,
 }
 
 impl<'a> Search<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot,
         current: &'a Snapshot,
-        request: &'a SearchRequest,
-        asked: Option<Range<u32>>,
+        request: &'a IndexQuery,
+        traced: Option<Range<u32>>,
         engine: &'a Embedded,
     ) -> Result<Search<'a>, IndexError> {
         let started = Instant::now();
@@ -182,14 +191,14 @@ impl<'a> Search<'a> {
                 Some(snapshot.compile(query, request.mode)?)
             }
             Some(query) => {
-                let known = |name: &str| name == TITLE || snapshot.fields.is_known(name);
+                let known = |name: &str| name == TITLE || snapshot.fields.has_field(name);
                 Some(snapshot.compile(&query.clone().with_fields(known), request.mode)?)
             }
             None => None,
         };
         let selection = snapshot.selection(request, query.as_ref())?;
-        let timings = Timings { select: started.elapsed(), ..Timings::default() };
-        let judge = Judge::of(&engine.inner, request.embedding.as_deref());
+        let timings = StageTimings { select: started.elapsed(), ..StageTimings::default() };
+        let relevance_model = RelevanceModel::of(&engine.inner, request.embedding.as_deref());
         Ok(Search {
             engine,
             snapshot,
@@ -197,9 +206,9 @@ impl<'a> Search<'a> {
             request,
             query,
             selection,
-            asked,
-            judge,
-            evidence: None,
+            traced,
+            relevance_model,
+            query_features: None,
             timings,
         })
     }
@@ -214,36 +223,37 @@ impl<'a> Search<'a> {
     }
 
     /// Whether words or an embedding rank: what fields alone find or put in order is not judged.
-    fn is_judged(&self) -> bool {
+    fn ranks_by_relevance(&self) -> bool {
         let has_terms = self.query.as_ref().is_some_and(|query| !query.terms.is_empty());
         self.request.sort.is_empty() && (has_terms || self.request.embedding.is_some())
     }
 
     /// Lets the collection learn from the first page of a search of all its documents.
-    fn teach(&self) {
-        let is_first = self.request.offset == 0 && self.request.at.is_none();
-        let is_of_all = self.selection.is_none() && self.request.group_by == GroupBy::Document;
+    fn observe(&self) {
+        let is_first = self.request.offset == 0 && self.request.as_of.is_none();
+        let is_of_all = self.selection.is_none() && self.request.group_by == Grouping::Document;
         let has_enough = self.snapshot.chunks() as usize >= SAMPLE_CHUNKS_MIN;
-        if let Some(evidence) =
-            self.evidence.filter(|_| is_first && is_of_all && has_enough && self.is_judged())
+        if let Some(query_features) =
+            self.query_features.filter(|_| is_first && is_of_all && has_enough && self.ranks_by_relevance())
         {
-            super::lock(&self.engine.inner.usual).learn(&evidence);
+            super::lock(&self.engine.inner.baseline).observe(&query_features);
         }
     }
 
     /// `None` when the files contradict each other.
-    fn run(mut self) -> Result<Option<SearchReply>, IndexError> {
+    fn run(mut self) -> Result<Option<IndexResult>, IndexError> {
         let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
         let Some(outcome) = outcome else { return Ok(None) };
-        self.teach();
-        let why_not = match &self.request.why_not {
-            Some(_) => Some(self.why_not(&outcome)?),
+        self.observe();
+        let trace = match &self.request.trace {
+            Some(_) => Some(self.trace(&outcome)?),
             None => None,
         };
         let started = Instant::now();
         let Some(hits) = self.hits(&outcome)? else { return Ok(None) };
-        let leg = |leg| self.ranking(leg);
-        let (Some(lexical), Some(dense)) = (leg(&outcome.candidates.lexical), leg(&outcome.candidates.dense))
+        let retriever = |retriever| self.ranking(retriever);
+        let (Some(lexical), Some(dense)) =
+            (retriever(&outcome.candidates.lexical), retriever(&outcome.candidates.dense))
         else {
             return Ok(None);
         };
@@ -251,7 +261,7 @@ impl<'a> Search<'a> {
         let selected = self.selected().map(u64::from);
         let (terms, corrections) =
             self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
-        Ok(Some(SearchReply {
+        Ok(Some(IndexResult {
             hits,
             total: outcome.total,
             facets: outcome.facets,
@@ -259,9 +269,9 @@ impl<'a> Search<'a> {
             dense,
             corrections,
             terms: terms.into_iter().map(|term| term.text).collect(),
-            reached: self.snapshot.reached,
+            applied_seq: self.snapshot.applied_seq,
             selected,
-            why_not,
+            trace,
             timings: self.timings,
         }))
     }
@@ -269,18 +279,18 @@ impl<'a> Search<'a> {
 
 impl Snapshot {
     /// Refuses fields that no document has had.
-    fn check_fields(&self, request: &SearchRequest) -> Result<(), IndexError> {
+    fn check_fields(&self, request: &IndexQuery) -> Result<(), IndexError> {
         let strict = request.query.iter().filter(|_| request.strict);
         let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
         let in_filter = request.filter.iter().flat_map(|filter| filter.paths());
         let facets = request.facets.iter().map(|facet| facet.field.as_str());
         let keys = request.sort.iter().map(|key| key.field.as_str());
         let group = match &request.group_by {
-            GroupBy::Field(field) => Some(field.as_str()),
-            GroupBy::Document | GroupBy::Chunk => None,
+            Grouping::Field(field) => Some(field.as_str()),
+            Grouping::Document | Grouping::Chunk => None,
         };
-        let mut asked = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
-        match asked.find(|path| !self.fields.is_known(path)) {
+        let mut traced = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
+        match traced.find(|path| !self.fields.has_field(path)) {
             Some(unknown) => Err(IndexError::UnknownField {
                 field: unknown.to_owned(),
                 known: self.fields.known().take(KNOWN_FIELDS_SHOWN).map(str::to_owned).collect(),
@@ -291,7 +301,7 @@ impl Snapshot {
     }
 
     /// Compiles a query; fields of metadata become the slots of the documents that have the value.
-    fn compile(&self, query: &Query, mode: Mode) -> Result<LexicalQuery, IndexError> {
+    fn compile(&self, query: &Query, mode: RetrievalMode) -> Result<LexicalQuery, IndexError> {
         let compiled =
             self.lexical.compile(query, mode, &self.tombstones, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
@@ -300,12 +310,12 @@ impl Snapshot {
     /// The slots that the filter and the query's conditions let through.
     fn selection(
         &self,
-        request: &SearchRequest,
+        request: &IndexQuery,
         query: Option<&LexicalQuery>,
     ) -> Result<Option<Arc<Selection>>, IndexError> {
         let filtered = request.filter.as_ref().map(|filter| self.fields.select(filter));
         let satisfying = match query {
-            Some(query) => self.lexical.satisfying(query, self.tombstones.slots())?,
+            Some(query) => self.lexical.satisfying(query, self.tombstones.len())?,
             None => None,
         };
         Ok(match (filtered, satisfying) {

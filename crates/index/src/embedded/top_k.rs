@@ -3,24 +3,24 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::ranking::ScoredSlot;
+use super::ranking::ScoredChunk;
 
 /// The best slots so far, with an exact threshold at every moment.
-pub(crate) struct BestSlots {
+pub(crate) struct TopK {
     heap: BinaryHeap<WorstFirst>,
     capacity: usize,
 }
 
-struct WorstFirst(ScoredSlot);
+struct WorstFirst(ScoredChunk);
 
-impl BestSlots {
-    pub(crate) fn new(capacity: usize) -> BestSlots {
-        BestSlots { heap: BinaryHeap::new(), capacity }
+impl TopK {
+    pub(crate) fn new(capacity: usize) -> TopK {
+        TopK { heap: BinaryHeap::new(), capacity }
     }
 
     /// Another for as many.
-    pub(crate) fn empty(&self) -> BestSlots {
-        BestSlots::new(self.capacity)
+    pub(crate) fn empty(&self) -> TopK {
+        TopK::new(self.capacity)
     }
 
     /// Only higher scores can still matter. Just below the worst that is kept, so that of equal scores the lower slot
@@ -32,7 +32,7 @@ impl BestSlots {
         }
     }
 
-    pub(crate) fn push(&mut self, scored: ScoredSlot) {
+    pub(crate) fn push(&mut self, scored: ScoredChunk) {
         if self.heap.len() < self.capacity {
             self.heap.push(WorstFirst(scored));
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -42,7 +42,7 @@ impl BestSlots {
         }
     }
 
-    pub(crate) fn into_sorted(self) -> Vec<ScoredSlot> {
+    pub(crate) fn into_sorted(self) -> Vec<ScoredChunk> {
         self.heap.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
     }
 }
@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn the_best_are_kept_and_of_equal_ones_the_first() {
         let scores = [4.0, 1.0, 4.0, 9.0, 4.0];
-        let best = |slots: &mut dyn Iterator<Item = usize>| {
-            let mut best = BestSlots::new(2);
-            for slot in slots {
-                if scores[slot] > best.threshold() {
-                    best.push(ScoredSlot { slot: slot as u32, score: scores[slot] });
+        let best = |chunk_ids: &mut dyn Iterator<Item = usize>| {
+            let mut best = TopK::new(2);
+            for chunk_id in chunk_ids {
+                if scores[chunk_id] > best.threshold() {
+                    best.push(ScoredChunk { chunk_id: chunk_id as u32, score: scores[chunk_id] });
                 }
             }
-            best.into_sorted().iter().map(|kept| kept.slot).collect::<Vec<_>>()
+            best.into_sorted().iter().map(|kept| kept.chunk_id).collect::<Vec<_>>()
         };
         assert_eq!(best(&mut (0..scores.len())), [3, 0]);
         assert_eq!(best(&mut (0..scores.len()).rev()), [3, 0]);

@@ -7,18 +7,18 @@ use weir_text::Signature;
 
 use super::Search;
 use super::candidates::Candidate;
-use crate::GroupBy;
+use crate::Grouping;
 use crate::embedded::dense;
 use weir_filter::Value;
 
 /// Texts that share so many of their runs of words are all but equal.
-const ALL_BUT_EQUAL: f32 = 0.8;
+const NEAR_DUPLICATE_MIN: f32 = 0.8;
 /// Diversity orders no more candidates than this; the others follow as they are.
 const DIVERSIFIED_MAX: usize = 200;
 
 /// A candidate that is left, and those that it stands for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct Deduplicated {
     pub(super) candidate: Candidate,
     /// Slots of candidates with all but the same text.
     pub(super) collapsed: Vec<u32>,
@@ -27,24 +27,24 @@ pub(super) struct Kept {
 impl Search<'_> {
     /// Leaves one candidate per value of the grouping field and per text, in order, and spreads what is left.
     /// `None` when the files contradict each other.
-    pub(super) fn thin(&self, candidates: &[Candidate]) -> Option<Vec<Kept>> {
+    pub(super) fn postprocess(&self, candidates: &[Candidate]) -> Option<Vec<Deduplicated>> {
         let grouped = match &self.request.group_by {
-            GroupBy::Document | GroupBy::Chunk => candidates.to_vec(),
-            GroupBy::Field(field) => self.first_of_groups(field, candidates)?,
+            Grouping::Document | Grouping::Chunk => candidates.to_vec(),
+            Grouping::Field(field) => self.group_by(field, candidates)?,
         };
         let kept = if self.request.collapse {
             self.collapse(&grouped)?
         } else {
-            grouped.into_iter().map(|candidate| Kept { candidate, collapsed: Vec::new() }).collect()
+            grouped.into_iter().map(|candidate| Deduplicated { candidate, collapsed: Vec::new() }).collect()
         };
         if self.request.diversity > 0.0 { self.diversify(kept) } else { Some(kept) }
     }
 
-    fn first_of_groups(&self, field: &str, candidates: &[Candidate]) -> Option<Vec<Candidate>> {
+    fn group_by(&self, field: &str, candidates: &[Candidate]) -> Option<Vec<Candidate>> {
         let mut seen: HashSet<Value> = HashSet::new();
         let mut first = Vec::new();
         for candidate in candidates {
-            let value = self.snapshot.value_of(candidate.slot, field)?;
+            let value = self.snapshot.value_of(candidate.chunk_id, field)?;
             if value.is_none_or(|value| seen.insert(value)) {
                 first.push(*candidate);
             }
@@ -52,14 +52,14 @@ impl Search<'_> {
         Some(first)
     }
 
-    fn collapse(&self, candidates: &[Candidate]) -> Option<Vec<Kept>> {
-        let mut kept: Vec<(Signature, Kept)> = Vec::new();
+    fn collapse(&self, candidates: &[Candidate]) -> Option<Vec<Deduplicated>> {
+        let mut kept: Vec<(Signature, Deduplicated)> = Vec::new();
         for &candidate in candidates {
-            let record = self.snapshot.chunk(candidate.slot)?.record;
+            let record = self.snapshot.chunk(candidate.chunk_id)?.record;
             let signature = Signature::of(&self.snapshot.text(&record)?);
-            match kept.iter_mut().find(|(other, _)| other.resemblance(&signature) >= ALL_BUT_EQUAL) {
-                Some((_, kept)) => kept.collapsed.push(candidate.slot),
-                None => kept.push((signature, Kept { candidate, collapsed: Vec::new() })),
+            match kept.iter_mut().find(|(other, _)| other.resemblance(&signature) >= NEAR_DUPLICATE_MIN) {
+                Some((_, kept)) => kept.collapsed.push(candidate.chunk_id),
+                None => kept.push((signature, Deduplicated { candidate, collapsed: Vec::new() })),
             }
         }
         Some(kept.into_iter().map(|(_, kept)| kept).collect())
@@ -67,35 +67,36 @@ impl Search<'_> {
 
     /// Takes, again and again, the candidate that is best by its score less its likeness to the most like of those
     /// taken: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), scores stretched to 0..1.
-    fn diversify(&self, mut kept: Vec<Kept>) -> Option<Vec<Kept>> {
+    fn diversify(&self, mut kept: Vec<Deduplicated>) -> Option<Vec<Deduplicated>> {
         let rest = kept.split_off(kept.len().min(DIVERSIFIED_MAX));
-        let score = |kept: &Kept| kept.candidate.score;
+        let score = |kept: &Deduplicated| kept.candidate.score;
         let highest = kept.iter().map(score).fold(f32::NEG_INFINITY, f32::max);
         let lowest = kept.iter().map(score).fold(f32::INFINITY, f32::min);
         let range = if highest > lowest { highest - lowest } else { 1.0 };
         let embeddings = kept
             .iter()
-            .map(|kept| self.snapshot.embedding(kept.candidate.slot))
+            .map(|kept| self.snapshot.embedding(kept.candidate.chunk_id))
             .collect::<Option<Vec<Vec<f32>>>>()?;
-        let mut likeness = vec![0.0f32; kept.len()];
+        let mut similarity = vec![0.0f32; kept.len()];
         let mut order: Vec<usize> = Vec::with_capacity(kept.len());
         let mut left: Vec<usize> = (0..kept.len()).collect();
         let weight = self.request.diversity;
-        let value = |place: usize, likeness: &[f32]| {
-            (1.0 - weight) * (score(&kept[place]) - lowest) / range - weight * likeness[place]
+        let value = |place: usize, similarity: &[f32]| {
+            (1.0 - weight) * (score(&kept[place]) - lowest) / range - weight * similarity[place]
         };
         while !left.is_empty() {
             // of equal ones the first
             let best = (0..left.len()).fold(0, |best, next| {
-                if value(left[next], &likeness) > value(left[best], &likeness) { next } else { best }
+                if value(left[next], &similarity) > value(left[best], &similarity) { next } else { best }
             });
             let taken = left.remove(best);
             for &place in &left {
-                likeness[place] = likeness[place].max(dense::cosine(&embeddings[taken], &embeddings[place]));
+                similarity[place] =
+                    similarity[place].max(dense::cosine(&embeddings[taken], &embeddings[place]));
             }
             order.push(taken);
         }
-        let mut by_place: Vec<Option<Kept>> = kept.into_iter().map(Some).collect();
+        let mut by_place: Vec<Option<Deduplicated>> = kept.into_iter().map(Some).collect();
         Some(order.into_iter().filter_map(|place| by_place[place].take()).chain(rest).collect())
     }
 }

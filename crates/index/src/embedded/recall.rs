@@ -4,18 +4,18 @@ use weir_kernels::{AlignedVec, Kernels, view};
 use weir_policy::Caller;
 
 use super::Embedded;
-use super::best::BestSlots;
 use super::dense;
-use super::ranking::ScoredSlot;
+use super::ranking::ScoredChunk;
 use super::search::Search;
-use crate::{IndexError, Recall, SearchRequest};
+use super::top_k::TopK;
+use crate::{IndexError, IndexQuery, Recall};
 
 /// Rows that are read from the file at a time.
-const ROWS_AT_ONCE: usize = 512;
+const ROWS_PER_READ: usize = 512;
 
 impl Embedded {
     /// See [`crate::Engine::recall`]. Reads every row: a second for a million.
-    pub fn recall(&self, caller: &Caller, request: &SearchRequest) -> Result<Option<Recall>, IndexError> {
+    pub fn recall(&self, caller: &Caller, request: &IndexQuery) -> Result<Option<Recall>, IndexError> {
         self.check_caller(caller, request)?;
         let snapshot = self.snapshot();
         let (Some(query), Some(vectors)) = (&request.embedding, &snapshot.files.vectors) else {
@@ -28,23 +28,23 @@ impl Embedded {
         let found = found.ok_or_else(damaged)?;
 
         let kernels = Kernels::current();
-        let slots = snapshot.tombstones.slots();
-        let mut best = BestSlots::new(request.limit.max(1));
-        let mut rows: AlignedVec<u8> = AlignedVec::zeroed(ROWS_AT_ONCE * 2 * query.len());
-        for first in (0..slots).step_by(ROWS_AT_ONCE) {
-            let count = ROWS_AT_ONCE.min((slots - first) as usize);
+        let chunk_count = snapshot.tombstones.len();
+        let mut best = TopK::new(request.limit.max(1));
+        let mut rows: AlignedVec<u8> = AlignedVec::zeroed(ROWS_PER_READ * 2 * query.len());
+        for first in (0..chunk_count).step_by(ROWS_PER_READ) {
+            let count = ROWS_PER_READ.min((chunk_count - first) as usize);
             let bytes = &mut rows[..count * 2 * query.len()];
             vectors.f16.read_into(u64::from(first) * 2 * query.len() as u64, bytes).ok_or_else(damaged)?;
-            for (slot, row) in (first..).zip(view::as_u16(bytes).chunks_exact(query.len())) {
+            for (chunk_id, row) in (first..).zip(view::as_u16(bytes).chunks_exact(query.len())) {
                 let score = (kernels.dot_f16)(query, row);
-                if score > best.threshold() && visible.holds(slot) {
-                    best.push(ScoredSlot { slot, score });
+                if score > best.threshold() && visible.holds(chunk_id) {
+                    best.push(ScoredChunk { chunk_id, score });
                 }
             }
         }
         let exact = best.into_sorted();
         let is_found =
-            |one: &&ScoredSlot| found.iter().take(request.limit).any(|other| other.slot == one.slot);
+            |one: &&ScoredChunk| found.iter().take(request.limit).any(|other| other.chunk_id == one.chunk_id);
         let live = snapshot.chunks().max(1);
         let selected = search.selected().unwrap_or(live);
         Ok(Some(Recall {

@@ -15,15 +15,15 @@ const FILTER_BITS: usize = 16;
 const BITS: usize = u64::BITS as usize;
 
 /// The terms of a segment's field that have no digit.
-pub(super) struct Words {
-    of_kind: HashMap<(char, usize), OfKind>,
+pub(super) struct SpellingIndex {
+    buckets: HashMap<(char, usize), Bucket>,
     /// A Bloom filter of all, because most words that are looked up are in no segment.
     filter: Vec<u64>,
 }
 
 /// Those of one first letter and length in characters, in ascending order.
 #[derive(Default)]
-struct OfKind {
+struct Bucket {
     text: String,
     /// Where in `text` each ends.
     ends: Vec<u32>,
@@ -33,12 +33,12 @@ struct OfKind {
     chunks: Vec<u32>,
 }
 
-impl Words {
+impl SpellingIndex {
     /// Reads all terms of the segment once.
-    pub(super) fn read(segment: &SegmentReader, field: Field) -> tantivy::Result<Arc<Words>> {
+    pub(super) fn read(segment: &SegmentReader, field: Field) -> tantivy::Result<Arc<SpellingIndex>> {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().stream()?;
-        let mut words = Words { of_kind: HashMap::new(), filter: Vec::new() };
+        let mut words = SpellingIndex { buckets: HashMap::new(), filter: Vec::new() };
         while terms.advance() {
             if let Ok(term) = std::str::from_utf8(terms.key()) {
                 words.push(term, terms.value().doc_freq);
@@ -50,14 +50,14 @@ impl Words {
 
     /// Gives back the room of words to come and makes the filter of those that came.
     fn settle(&mut self) {
-        let count: usize = self.of_kind.values().map(|of_kind| of_kind.ends.len()).sum();
+        let count: usize = self.buckets.values().map(|buckets| buckets.ends.len()).sum();
         self.filter = vec![0; (count * FILTER_BITS / BITS).next_power_of_two()];
-        for of_kind in self.of_kind.values_mut() {
-            of_kind.text.shrink_to_fit();
-            of_kind.ends.shrink_to_fit();
-            of_kind.letters.shrink_to_fit();
-            of_kind.chunks.shrink_to_fit();
-            for word in (0..of_kind.ends.len()).filter_map(|at| of_kind.word(at)) {
+        for buckets in self.buckets.values_mut() {
+            buckets.text.shrink_to_fit();
+            buckets.ends.shrink_to_fit();
+            buckets.letters.shrink_to_fit();
+            buckets.chunks.shrink_to_fit();
+            for word in (0..buckets.ends.len()).filter_map(|at| buckets.word(at)) {
                 let (at, bits) = place(hash(word), self.filter.len());
                 self.filter[at] |= bits;
             }
@@ -67,11 +67,11 @@ impl Words {
     /// Adds the next term in ascending order.
     fn push(&mut self, term: &str, chunks: u32) {
         let Some(kind) = kind(term).filter(|_| !term.contains(char::is_numeric)) else { return };
-        let of_kind = self.of_kind.entry(kind).or_default();
-        of_kind.text.push_str(term);
-        of_kind.ends.push(of_kind.text.len() as u32);
-        of_kind.letters.push(letters(term));
-        of_kind.chunks.push(chunks);
+        let buckets = self.buckets.entry(kind).or_default();
+        buckets.text.push_str(term);
+        buckets.ends.push(buckets.text.len() as u32);
+        buckets.letters.push(letters(term));
+        buckets.chunks.push(chunks);
     }
 
     /// Number of chunks that hold the word, whose [`hash`] it is; 0 for none.
@@ -80,16 +80,16 @@ impl Words {
         if self.filter[at] & bits != bits {
             return 0;
         }
-        let Some(of_kind) = kind(word).and_then(|kind| self.of_kind.get(&kind)) else { return 0 };
-        let at = of_kind.before(word);
-        if of_kind.word(at) == Some(word) { of_kind.chunks[at] } else { 0 }
+        let Some(buckets) = kind(word).and_then(|kind| self.buckets.get(&kind)) else { return 0 };
+        let at = buckets.before(word);
+        if buckets.word(at) == Some(word) { buckets.chunks[at] } else { 0 }
     }
 
     /// Whether a word begins with `beginning`.
     pub(super) fn has_beginning(&self, beginning: &str) -> bool {
         let Some(first) = beginning.chars().next() else { return false };
-        CHARS.filter_map(|chars| self.of_kind.get(&(first, chars))).any(|of_kind| {
-            let word = of_kind.word(of_kind.before(beginning));
+        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|buckets| {
+            let word = buckets.word(buckets.before(beginning));
             word.is_some_and(|word| word.starts_with(beginning))
         })
     }
@@ -100,20 +100,20 @@ impl Words {
         let Some((first, chars)) = kind(word) else { return };
         let wanted = letters(word);
         for chars in chars.saturating_sub(edits)..=chars + edits {
-            let Some(of_kind) = self.of_kind.get(&(first, chars)) else { continue };
-            for (at, letters) in of_kind.letters.iter().enumerate() {
+            let Some(buckets) = self.buckets.get(&(first, chars)) else { continue };
+            for (at, letters) in buckets.letters.iter().enumerate() {
                 // an edit takes one letter away and adds another at most
                 if (letters ^ wanted).count_ones() as usize <= 2 * edits
-                    && let Some(word) = of_kind.word(at)
+                    && let Some(word) = buckets.word(at)
                 {
-                    visit(word, of_kind.chunks[at]);
+                    visit(word, buckets.chunks[at]);
                 }
             }
         }
     }
 }
 
-impl OfKind {
+impl Bucket {
     fn word(&self, at: usize) -> Option<&str> {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.text.get(start as usize..*self.ends.get(at)? as usize)
@@ -169,8 +169,8 @@ fn letters(word: &str) -> u32 {
 mod tests {
     use super::*;
 
-    fn words(all: &[(&str, u32)]) -> Words {
-        let mut words = Words { of_kind: HashMap::new(), filter: Vec::new() };
+    fn words(all: &[(&str, u32)]) -> SpellingIndex {
+        let mut words = SpellingIndex { buckets: HashMap::new(), filter: Vec::new() };
         all.iter().for_each(|(word, chunks)| words.push(word, *chunks));
         words.settle();
         words
@@ -180,8 +180,8 @@ mod tests {
     fn words_are_found_with_the_chunks_that_hold_them() {
         let words =
             words(&[("a", 1), ("ant", 2), ("apt", 3), ("bee", 4), ("bees", 5), ("b52", 6), ("ähre", 7)]);
-        let held = ["a", "ant", "aps", "apt", "bee", "bees", "b52", "ähre", "", "zoo"];
-        assert_eq!(held.map(|word| words.chunks_with(word, hash(word))), [0, 2, 0, 3, 4, 5, 0, 7, 0, 0]);
+        let pins = ["a", "ant", "aps", "apt", "bee", "bees", "b52", "ähre", "", "zoo"];
+        assert_eq!(pins.map(|word| words.chunks_with(word, hash(word))), [0, 2, 0, 3, 4, 5, 0, 7, 0, 0]);
     }
 
     #[test]

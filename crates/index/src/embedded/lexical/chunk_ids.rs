@@ -6,44 +6,44 @@ use std::sync::Arc;
 use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::{BitSet, DocId, Score, SegmentReader};
 
-use super::SLOT;
+use super::CHUNK_ID;
 use super::by_segment::BySegment;
 use crate::embedded::selection::Selection;
 
 /// The slot of each entry, by segment: in memory, because every match is asked for its slot.
-pub(super) type Slots = BySegment<[u32]>;
+pub(super) type ChunkIds = BySegment<[u32]>;
 
 /// Those of the segment's entries.
 pub(super) fn read(segment: &SegmentReader) -> tantivy::Result<Arc<[u32]>> {
-    let column = segment.fast_fields().u64(SLOT)?.first_or_default_col(u64::MAX);
-    let slot = |entry| u32::try_from(column.get_val(entry)).unwrap_or(u32::MAX);
-    Ok((0..segment.max_doc()).map(slot).collect())
+    let column = segment.fast_fields().u64(CHUNK_ID)?.first_or_default_col(u64::MAX);
+    let chunk_id = |entry| u32::try_from(column.get_val(entry)).unwrap_or(u32::MAX);
+    Ok((0..segment.max_doc()).map(chunk_id).collect())
 }
 
 /// The entries of selected slots. It gives no score.
 #[derive(Clone)]
-pub(super) struct SlotsQuery {
+pub(super) struct ChunkIdsQuery {
     pub(super) selection: Arc<Selection>,
-    pub(super) slots: Slots,
+    pub(super) chunk_ids: ChunkIds,
 }
 
-impl fmt::Debug for SlotsQuery {
+impl fmt::Debug for ChunkIdsQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SlotsQuery({} slots)", self.selection.count())
     }
 }
 
-impl Query for SlotsQuery {
+impl Query for ChunkIdsQuery {
     fn weight(&self, _: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Weight for SlotsQuery {
+impl Weight for ChunkIdsQuery {
     fn scorer(&self, segment: &SegmentReader, _: Score) -> tantivy::Result<Box<dyn Scorer>> {
         let mut entries = BitSet::with_max_value(segment.max_doc());
-        for (entry, &slot) in (0..).zip(self.slots.get(segment).unwrap_or_default()) {
-            if self.selection.contains(slot) {
+        for (entry, &chunk_id) in (0..).zip(self.chunk_ids.get(segment).unwrap_or_default()) {
+            if self.selection.contains(chunk_id) {
                 entries.insert(entry);
             }
         }

@@ -6,31 +6,27 @@ use tantivy::Searcher;
 use tantivy::schema::Field;
 
 use super::by_segment::BySegment;
-use super::words::{self, Words};
+use super::spelling_index::{self, SpellingIndex};
 
 /// Terms that a prefix stands for, those of most chunks.
 const PREFIX_TERMS_MAX: usize = 64;
 /// Of the terms of a segment so many are looked at, so that no prefix costs more.
-const TERMS_SEEN_MAX: usize = 20_000;
+const TERMS_SCANNED_MAX: usize = 20_000;
 /// Words of so many characters may have an edit, and of so many two.
-const EDITS_FROM_CHARS: [usize; 2] = [5, 9];
+const EDIT_LENGTHS: [usize; 2] = [5, 9];
 /// Longer words are not corrected.
 const CHARS_MAX: usize = 64;
 /// Endings are looked for among so many last letters.
-const ENDING_CHARS: usize = 5;
+const SUFFIX_CHARS: usize = 5;
 
 /// The terms that begin with `prefix`, those of most chunks first.
-pub(super) fn beginning_with(
-    searcher: &Searcher,
-    field: Field,
-    prefix: &str,
-) -> tantivy::Result<Vec<String>> {
+pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(prefix).into_stream()?;
         let mut seen = 0;
-        while seen < TERMS_SEEN_MAX && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
+        while seen < TERMS_SCANNED_MAX && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
             seen += 1;
             if let Ok(term) = std::str::from_utf8(terms.key()) {
                 found.entry(term.to_owned()).or_insert((0, 0)).1 += u64::from(terms.value().doc_freq);
@@ -49,13 +45,13 @@ pub(super) fn beginning_with(
 /// Where nothing that begins as the word does is near, one edit is looked for where that search is blind: at the first letter,
 /// because terms of all letters are ten times as many to look through, and in the ending, which a mistake keeps from being
 /// taken off. `stems` takes it off each word of a text.
-pub(super) fn misspelt(
-    segments: &BySegment<Words>,
+pub(super) fn correct_spelling(
+    segments: &BySegment<SpellingIndex>,
     word: &str,
     stems: impl Fn(&str, &mut dyn FnMut(&str)),
 ) -> Vec<String> {
     let chars: Vec<char> = word.chars().collect();
-    let edits = EDITS_FROM_CHARS.iter().filter(|&&from| chars.len() >= from).count();
+    let edits = EDIT_LENGTHS.iter().filter(|&&from| chars.len() >= from).count();
     if edits == 0 || chars.len() > CHARS_MAX || word.contains(char::is_numeric) {
         return Vec::new();
     }
@@ -64,17 +60,17 @@ pub(super) fn misspelt(
         return nearest(found);
     }
     let mut found = HashMap::new();
-    let mut look_up = |other: &str| {
-        let hash = words::hash(other);
+    let mut postings_of = |other: &str| {
+        let hash = spelling_index::hash(other);
         let chunks = segments.iter().map(|words| u64::from(words.chunks_with(other, hash))).sum();
         if chunks > 0 {
             found.insert(other.to_owned(), (1, chunks));
         }
     };
-    other_beginnings(word).split(' ').for_each(&mut look_up);
-    let before: String = chars[..ending_from(&chars)].iter().collect();
+    prefix_edits(word).split(' ').for_each(&mut postings_of);
+    let before: String = chars[..suffix_start(&chars)].iter().collect();
     if segments.iter().any(|words| words.has_beginning(&before)) {
-        stems(&other_endings(&chars), &mut look_up);
+        stems(&suffix_edits(&chars), &mut postings_of);
     }
     nearest(found)
 }
@@ -82,7 +78,7 @@ pub(super) fn misspelt(
 /// The terms that begin with the letter that `word` begins with and are so many edits away or fewer: how many, and how many chunks hold
 /// each.
 fn near(
-    segments: &BySegment<Words>,
+    segments: &BySegment<SpellingIndex>,
     chars: &[char],
     word: &str,
     edits: usize,
@@ -132,7 +128,7 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
 
 /// What `word` is when an edit made its beginning: without its first letter, with another one, with one in front, or with its
 /// first two the other way round; each behind a space. Letters are those from a to z.
-fn other_beginnings(word: &str) -> String {
+fn prefix_edits(word: &str) -> String {
     let mut letters = word.chars();
     let Some(first) = letters.next() else { return String::new() };
     let rest = letters.as_str();
@@ -152,9 +148,9 @@ fn other_beginnings(word: &str) -> String {
 
 /// What `word` is when an edit was made among its last letters: without one, with another one, with one more, or with two the
 /// other way round; each behind a space. Letters are those from a to z.
-fn other_endings(letters: &[char]) -> String {
+fn suffix_edits(letters: &[char]) -> String {
     let mut words = String::new();
-    for place in ending_from(letters)..=letters.len() {
+    for place in suffix_start(letters)..=letters.len() {
         let (before, after) = letters.split_at(place);
         let mut put = |middle: &[char], after: &[char]| {
             words.push(' ');
@@ -177,8 +173,8 @@ fn other_endings(letters: &[char]) -> String {
 }
 
 /// Where the last letters begin, among which endings are looked for.
-fn ending_from(letters: &[char]) -> usize {
-    letters.len().saturating_sub(ENDING_CHARS).max(1)
+fn suffix_start(letters: &[char]) -> usize {
+    letters.len().saturating_sub(SUFFIX_CHARS).max(1)
 }
 
 /// The terms, the nearest first and of those as near the ones that most chunks hold.

@@ -12,7 +12,7 @@ use weir_kernels::{
 };
 use weir_mapped::{LARGE_PAGE_BYTES, LargePages};
 
-use super::codebook::{Codebook, Coded};
+use super::codebook::{Codebook, EncodedRow};
 use super::files::MappedVectors;
 use super::threads;
 
@@ -23,15 +23,15 @@ const SLAB_BYTES: usize = 2 * LARGE_PAGE_BYTES;
 /// Of fewer rows no codes are made: comparing all of them in int8 takes no longer than choosing among them.
 const ROWS_MIN: usize = 2048;
 /// So many blocks before one is compared it is asked for: a scan of many rows waits for memory.
-const BLOCKS_AHEAD: usize = 4;
+const PREFETCH_BLOCKS: usize = 4;
 /// The codebook is learned from so many rows that are spread evenly over all.
-const LEARNED_FROM: usize = 4096;
+const TRAINING_ROWS: usize = 4096;
 /// It is learned again when there are so many times as many rows.
-const GROWTH: usize = 8;
+const RETRAIN_GROWTH: usize = 8;
 
 /// All rows, in slabs and segments that snapshots share.
 #[derive(Clone, Default)]
-pub(crate) struct Codes {
+pub(crate) struct Pq4Codes {
     rows: usize,
     /// The first rows: a scan of many megabytes in small pages waits for page tables too.
     slabs: Vec<Arc<LargePages>>,
@@ -41,7 +41,7 @@ pub(crate) struct Codes {
     codebook: Option<(Arc<Codebook>, usize)>,
 }
 
-/// Rows in blocks of [`CODE_ROWS`]: their codes, then for each [`Coded::factor`], NaN where there is no row yet.
+/// Rows in blocks of [`CODE_ROWS`]: their codes, then for each [`EncodedRow::factor`], NaN where there is no row yet.
 #[derive(Clone)]
 struct Segment {
     rows: usize,
@@ -50,7 +50,7 @@ struct Segment {
 
 /// Which rows are scanned.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum ScanPart {
     /// The one with this number of so many equal parts.
     Run(usize, usize),
     /// One of so many blocks, everywhere.
@@ -76,13 +76,13 @@ impl<'a> Rows<'a> {
     }
 
     fn sample(&self) -> Vec<Vec<f32>> {
-        let count = self.scales.len().min(LEARNED_FROM);
+        let count = self.scales.len().min(TRAINING_ROWS);
         let rows = (0..count).map(|place| self.get(place * self.scales.len() / count));
         rows.map(|(row, scale)| row.iter().map(|&value| f32::from(value) * scale).collect()).collect()
     }
 }
 
-impl Codes {
+impl Pq4Codes {
     /// Adds what `vectors` have beyond the rows that are here.
     pub(crate) fn extend(&mut self, vectors: &MappedVectors, dimension: usize) {
         let rows =
@@ -91,9 +91,10 @@ impl Codes {
         if count < ROWS_MIN {
             return;
         }
-        let must_learn = self.codebook.as_ref().is_none_or(|(_, learned_of)| count >= learned_of * GROWTH);
-        if must_learn || count - self.rows > SEGMENT_ROWS {
-            threads::aside(|| self.add(rows, count));
+        let must_train =
+            self.codebook.as_ref().is_none_or(|(_, trained_rows)| count >= trained_rows * RETRAIN_GROWTH);
+        if must_train || count - self.rows > SEGMENT_ROWS {
+            threads::on_temporary_pool(|| self.add(rows, count));
         } else {
             self.add(rows, count);
         }
@@ -101,10 +102,10 @@ impl Codes {
 
     fn add(&mut self, rows: Rows<'_>, count: usize) {
         let codebook = match &self.codebook {
-            Some((codebook, learned_of)) if count < learned_of * GROWTH => Arc::clone(codebook),
+            Some((codebook, trained_rows)) if count < trained_rows * RETRAIN_GROWTH => Arc::clone(codebook),
             Some(_) | None => {
-                let codebook = Arc::new(Codebook::learn(&rows.sample(), rows.dimension));
-                *self = Codes { codebook: Some((Arc::clone(&codebook), count)), ..Codes::default() };
+                let codebook = Arc::new(Codebook::train(&rows.sample(), rows.dimension));
+                *self = Pq4Codes { codebook: Some((Arc::clone(&codebook), count)), ..Pq4Codes::default() };
                 codebook
             }
         };
@@ -122,11 +123,11 @@ impl Codes {
         self.segments.extend(made.collect::<Vec<_>>());
         self.rows = count;
         let segment_bytes = SEGMENT_ROWS / CODE_ROWS * block_bytes(&codebook);
-        self.settle(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
+        self.pack_slabs(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
     }
 
     /// Makes slabs of so many full segments each, while there are enough of them.
-    fn settle(&mut self, segment_bytes: usize, of_slab: usize) {
+    fn pack_slabs(&mut self, segment_bytes: usize, of_slab: usize) {
         let full = self.segments.iter().filter(|segment| segment.rows == SEGMENT_ROWS).count();
         let settled = full / of_slab * of_slab;
         let slabs = self.segments[..settled].par_chunks(of_slab).map(|segments| {
@@ -160,7 +161,7 @@ impl Codes {
         &self,
         kernels: &Kernels,
         query: &CodeQuery,
-        part: Part,
+        part: ScanPart,
         threshold: f32,
         mut found: impl FnMut(u32, f32),
     ) {
@@ -168,14 +169,14 @@ impl Codes {
         let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
         let count = self.rows.div_ceil(CODE_ROWS);
         let (wanted, step) = match part {
-            Part::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
-            Part::Sample(step) => (0..count, step),
+            ScanPart::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
+            ScanPart::Sample(step) => (0..count, step),
         };
         let mut scores = [0.0; CODE_ROWS];
         for (first, blocks) in self.runs(wanted, block_bytes) {
             let numbered = (first..).zip(blocks.chunks_exact(block_bytes));
             for (number, block) in numbered.step_by(step) {
-                let later = (number - first + BLOCKS_AHEAD * step) * block_bytes;
+                let later = (number - first + PREFETCH_BLOCKS * step) * block_bytes;
                 if let Some(later) = blocks.get(later..later + block_bytes) {
                     prefetch(later);
                 }
@@ -218,7 +219,7 @@ impl Segment {
         let mut coder = codebook.coder();
         for row in range {
             let (values, scale) = rows.get(row);
-            let Coded { codes, factor } = coder.code(kernels, values, scale);
+            let EncodedRow { codes, factor } = coder.code(kernels, values, scale);
             let block = &mut self.blocks[self.rows / CODE_ROWS * block_bytes..][..block_bytes];
             let (of_codes, of_factors) = block.split_at_mut(code_bytes);
             write_codes(of_codes, self.rows % CODE_ROWS, codes);
@@ -235,9 +236,9 @@ pub(super) mod tests {
     const DIMENSION: usize = 8;
 
     /// Codes of rows of eight values, added in batches that reach so many rows.
-    pub(crate) fn codes_of(values: &[i8], batches: &[usize]) -> Codes {
+    pub(crate) fn codes_of(values: &[i8], batches: &[usize]) -> Pq4Codes {
         let scales = vec![1.0 / 127.0; values.len() / DIMENSION];
-        let mut codes = Codes::default();
+        let mut codes = Pq4Codes::default();
         for &count in batches {
             let rows =
                 Rows { values: &values[..count * DIMENSION], scales: &scales[..count], dimension: DIMENSION };
@@ -254,11 +255,11 @@ pub(super) mod tests {
             .collect()
     }
 
-    fn scanned(codes: &Codes, part: Part) -> Vec<(u32, f32)> {
+    fn scanned(codes: &Pq4Codes, part: ScanPart) -> Vec<(u32, f32)> {
         let kernels = Kernels::current();
         let query = codes.query(kernels, &[90, -80, 70, -60, 50, -40, 30, -20]).unwrap();
         let mut found = Vec::new();
-        codes.scan(kernels, &query, part, f32::NEG_INFINITY, |slot, score| found.push((slot, score)));
+        codes.scan(kernels, &query, part, f32::NEG_INFINITY, |chunk_id, score| found.push((chunk_id, score)));
         found
     }
 
@@ -266,7 +267,7 @@ pub(super) mod tests {
     fn every_row_is_scanned_once_and_in_order_whether_it_is_in_a_slab_or_not() {
         let rows = 3 * SEGMENT_ROWS + 1000;
         let mut codes = codes_of(&made_up(rows), &[2 * SEGMENT_ROWS - 5, rows - 7, rows]);
-        let before = scanned(&codes, Part::Run(0, 1));
+        let before = scanned(&codes, ScanPart::Run(0, 1));
         assert_eq!(
             before.iter().map(|found| found.0).collect::<Vec<_>>(),
             (0..rows as u32).collect::<Vec<_>>()
@@ -274,10 +275,10 @@ pub(super) mod tests {
         assert_eq!((codes.slabs.len(), codes.segments.len()), (0, 4));
 
         let segment_bytes = codes.segments[0].blocks.len();
-        codes.settle(segment_bytes, 2);
+        codes.pack_slabs(segment_bytes, 2);
         assert_eq!((codes.slabs.len(), codes.segments.len()), (1, 2), "the last is not full");
-        assert_eq!(scanned(&codes, Part::Run(0, 1)), before);
-        let parts = [0, 1, 2].map(|part| scanned(&codes, Part::Run(part, 3)));
+        assert_eq!(scanned(&codes, ScanPart::Run(0, 1)), before);
+        let parts = [0, 1, 2].map(|part| scanned(&codes, ScanPart::Run(part, 3)));
         assert_eq!(parts.concat(), before, "of any part");
         assert!(parts.iter().all(|part| part.len().abs_diff(rows / 3) < 2 * CODE_ROWS));
     }
@@ -286,10 +287,10 @@ pub(super) mod tests {
     fn a_sample_has_one_of_so_many_blocks_wherever_they_are() {
         let rows = 2 * SEGMENT_ROWS + 100;
         let mut codes = codes_of(&made_up(rows), &[rows]);
-        codes.settle(codes.segments[0].blocks.len(), 1);
-        let sample = scanned(&codes, Part::Sample(10));
+        codes.pack_slabs(codes.segments[0].blocks.len(), 1);
+        let sample = scanned(&codes, ScanPart::Sample(10));
         assert!(sample.len().abs_diff(rows / 10) <= 3 * CODE_ROWS, "{}", sample.len());
-        let all = scanned(&codes, Part::Run(0, 1));
+        let all = scanned(&codes, ScanPart::Run(0, 1));
         assert!(sample.iter().all(|found| all[found.0 as usize] == *found));
         assert!(sample.iter().any(|found| found.0 as usize >= 2 * SEGMENT_ROWS));
     }

@@ -11,23 +11,23 @@ const ENTRIES_MAX: u32 = 40_000;
 const DELETED_SHARE_MAX: f32 = 0.3;
 
 /// Segments that are merged because there is nothing else to do become no larger, which takes about a second.
-const SETTLED_ENTRIES_MAX: u64 = 128_000;
+const MERGED_ENTRIES_MAX: u64 = 128_000;
 /// A segment is merged with smaller ones only when these have one of so many of its entries together, so that an entry is not
 /// written again for every few that come.
-const SMALLER_SHARE: u64 = 4;
+const SMALLER_SHARE_DIVISOR: u64 = 4;
 
 /// The small segments that are worth merging when nothing is being written: each one more is a look-up more for every term of every
 /// search.
-pub(super) fn to_settle(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
+pub(super) fn worth_merging(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     let mut by_size: Vec<(u64, SegmentId)> =
         segments.iter().map(|segment| (segment.num_docs().into(), segment.id())).collect();
     by_size.sort_unstable_by_key(|(entries, _)| *entries);
     let (mut sum, mut merged) = (0, 0);
     for (place, (entries, _)) in by_size.iter().enumerate() {
-        if sum + entries > SETTLED_ENTRIES_MAX {
+        if sum + entries > MERGED_ENTRIES_MAX {
             break;
         }
-        if sum * SMALLER_SHARE >= *entries {
+        if sum * SMALLER_SHARE_DIVISOR >= *entries {
             merged = place + 1;
         }
         sum += entries;
@@ -37,19 +37,19 @@ pub(super) fn to_settle(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
 
 /// Merges segments of about one size, and rewrites those of which much is deleted.
 #[derive(Debug)]
-pub(super) struct Merging(LogMergePolicy);
+pub(super) struct SizeTieredPolicy(LogMergePolicy);
 
-impl Merging {
-    pub(super) fn new() -> Merging {
+impl SizeTieredPolicy {
+    pub(super) fn new() -> SizeTieredPolicy {
         let mut by_size = LogMergePolicy::default();
         by_size.set_min_num_segments(SEGMENTS_MIN);
         by_size.set_max_docs_before_merge(ENTRIES_MAX as usize);
         by_size.set_del_docs_ratio_before_merge(DELETED_SHARE_MAX);
-        Merging(by_size)
+        SizeTieredPolicy(by_size)
     }
 }
 
-impl MergePolicy for Merging {
+impl MergePolicy for SizeTieredPolicy {
     fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
         let large = segments.iter().filter(|segment| segment.num_docs() > ENTRIES_MAX);
         let wasteful = large.filter(|segment| is_wasteful(segment.num_deleted_docs(), segment.max_doc()));
@@ -85,7 +85,7 @@ mod tests {
                 writer.commit().unwrap();
             }
             let segments = index.searchable_segment_metas().unwrap();
-            let settled = to_settle(&segments).unwrap_or_default();
+            let settled = worth_merging(&segments).unwrap_or_default();
             let is_settled = |segment: &&SegmentMeta| settled.contains(&segment.id());
             let mut sizes: Vec<u32> = segments.iter().filter(is_settled).map(SegmentMeta::num_docs).collect();
             sizes.sort_unstable();
@@ -115,7 +115,7 @@ mod tests {
             writer.commit().unwrap();
         }
         let segments = || index.searchable_segment_metas().unwrap();
-        let candidates = || Merging::new().compute_merge_candidates(&segments());
+        let candidates = || SizeTieredPolicy::new().compute_merge_candidates(&segments());
         assert_eq!((segments().len(), candidates().len()), (SEGMENTS_MIN, 0), "they are large");
         for deleted in 0..3 {
             writer.delete_term(Term::from_field_u64(group, deleted));

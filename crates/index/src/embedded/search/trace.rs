@@ -1,0 +1,49 @@
+//! Why a document is not among the hits.
+
+use super::candidates::Candidate;
+use super::hits::rank_in;
+use super::{Outcome, Search};
+use crate::embedded::ranking::BestChunk;
+use crate::{DocumentTrace, IndexError, RetrievalMode, TraceStage};
+
+/// Both legs are followed so deep to find the document.
+const TRACE_DEPTH: usize = 10_000;
+
+impl Search<'_> {
+    /// Follows a document through the stages of the search.
+    pub(super) fn trace(&mut self, outcome: &Outcome) -> Result<DocumentTrace, IndexError> {
+        let nowhere = |stage| DocumentTrace { stage, lexical: None, dense: None, rank: None };
+        let Some(chunk_ids) = self.traced.clone() else { return Ok(nowhere(TraceStage::Missing)) };
+        let visible = self.visible();
+        if !chunk_ids.clone().any(|chunk_id| visible.holds(chunk_id)) {
+            return Ok(nowhere(TraceStage::Filter));
+        }
+        let is_it = |candidate: &Candidate| chunk_ids.contains(&candidate.chunk_id);
+        let rank = outcome.candidates.list.iter().position(is_it);
+        let is_found = outcome.page.iter().any(|kept| is_it(&kept.candidate));
+        let rankings = self.rankings(TRACE_DEPTH)?;
+        let rank_of = |retriever: &[BestChunk]| {
+            let best = retriever.iter().find(|best| chunk_ids.contains(&best.chunk_id))?;
+            rank_in(retriever, best.document)
+        };
+        let end = self.request.offset.saturating_add(self.request.limit);
+        // what is listed is cut to the page before it becomes a candidate
+        let is_listed = self.request.is_listing()
+            || self.request.mode == RetrievalMode::Lexical
+                && !self.request.sort.is_empty()
+                && rank_of(&rankings.lexical).is_some();
+        let stage = match rank {
+            _ if is_found => TraceStage::Found,
+            None if is_listed => TraceStage::Limit,
+            None => TraceStage::Candidates,
+            Some(rank) if rank < end && self.request.is_postprocessed() => TraceStage::Group,
+            Some(_) => TraceStage::Limit,
+        };
+        Ok(DocumentTrace {
+            stage,
+            lexical: rank_of(&rankings.lexical),
+            dense: rank_of(&rankings.dense),
+            rank: rank.map(|rank| rank as u32 + 1),
+        })
+    }
+}
