@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::coalescing::Coalescing;
 use super::pool::Load;
 use super::scheduler::InferenceError;
 
@@ -27,7 +26,6 @@ pub(super) struct Admission {
     tokens_max: usize,
     wait_max: Duration,
     latest: Mutex<Latest>,
-    coalescing: Coalescing,
 }
 
 struct Latest {
@@ -40,9 +38,9 @@ struct Latest {
 
 impl Admission {
     /// Everybody is admitted up to so many tokens, and so long a time.
-    pub(super) fn new(tokens_max: usize, wait_max: Duration, coalescing: Coalescing) -> Admission {
+    pub(super) fn new(tokens_max: usize, wait_max: Duration) -> Admission {
         let latest = Latest { since: Instant::now(), admitted: 0, refused: 0, share: 1.0 };
-        Admission { tokens_max, wait_max, latest: Mutex::new(latest), coalescing }
+        Admission { tokens_max, wait_max, latest: Mutex::new(latest) }
     }
 
     /// Whether so many more tokens may wait. An empty queue takes any number.
@@ -77,13 +75,7 @@ impl Admission {
             return Ok(());
         };
         latest.refused += 1;
-        self.coalescing.refused();
         Err(error)
-    }
-
-    /// What is told of refusals.
-    pub(super) fn coalescing(&self) -> &Coalescing {
-        &self.coalescing
     }
 
     /// Whether most of what comes is refused.
@@ -133,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_more_is_refused_the_shorter_the_queue_until_a_while_has_passed() {
-        let admission = Admission::new(1000, LIMIT, Coalescing::default());
+        let admission = Admission::new(1000, LIMIT);
         assert_eq!(limit(&admission, Instant::now()), 41);
         let again = |share: f64| {
             admission.latest.lock().unwrap().share = share;
@@ -162,9 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_counted_once_and_refusals_make_threads_rest() {
-        let coalescing = Coalescing::default();
-        let admission = Admission::new(1000, LIMIT, coalescing.clone());
+    fn decisions_are_counted_once() {
+        let admission = Admission::new(1000, LIMIT);
         let counted = || {
             let latest = admission.latest.lock().unwrap();
             (latest.admitted, latest.refused)
@@ -172,10 +163,8 @@ mod tests {
         assert!(admission.check(load(1), 1).is_ok());
         assert_eq!(counted(), (0, 0), "who may come in is asked again");
         assert!(admission.admit(load(1), 1).is_ok());
-        assert!(!coalescing.is_expecting());
         assert!(admission.admit(load(1), 1000).is_err());
         assert_eq!(counted(), (1, 1));
-        assert!(coalescing.is_expecting());
         assert!(admission.admit(Load { waiting: 0, ..load(80) }, 2000).is_ok(), "nobody waits");
     }
 }

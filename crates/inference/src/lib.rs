@@ -4,7 +4,6 @@
 
 mod admission;
 mod cache;
-mod coalescing;
 mod estimate;
 mod input;
 mod likeness;
@@ -18,7 +17,6 @@ mod standing;
 mod turns;
 mod upstream;
 
-pub use coalescing::Coalescing;
 pub use input::{Input, Truncation};
 pub use memory::{Memory, MemoryError, NoPlace, Place};
 pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, scale_to_length_one};

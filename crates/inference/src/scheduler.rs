@@ -17,7 +17,6 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::admission::Admission;
 use super::cache::{Cache, Key};
-use super::coalescing::Coalescing;
 use super::input::Input;
 use super::memory::Memory;
 use super::models::{Embedder, LoadedModel, Models};
@@ -144,7 +143,6 @@ impl Scheduler {
         models: &Models,
         turns: Turns,
         memory: Memory,
-        coalescing: Coalescing,
         metrics: Metrics,
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
@@ -171,7 +169,7 @@ impl Scheduler {
         })?;
         let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
         let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
-        let admission = Admission::new(queue_tokens_max, queue_wait_max, coalescing);
+        let admission = Admission::new(queue_tokens_max, queue_wait_max);
         let cache = Cache::new(settings.cache_bytes_max);
         Ok(Scheduler(Arc::new(Parts {
             interactive,
@@ -360,11 +358,6 @@ impl Scheduler {
     /// Whether the interactive lane refuses most of what comes.
     pub fn is_overrun(&self) -> bool {
         self.0.admission.is_overrun()
-    }
-
-    /// What is told of requests that are refused for want of cores.
-    pub fn coalescing(&self) -> &Coalescing {
-        self.0.admission.coalescing()
     }
 
     /// Tokens that wait in the interactive lane.

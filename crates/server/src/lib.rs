@@ -7,7 +7,6 @@ mod collections;
 mod cursor;
 mod dialect;
 mod documents;
-mod door;
 mod embeddings;
 mod error;
 mod feedback;
@@ -15,6 +14,7 @@ mod health;
 mod ingest;
 mod jobs;
 mod layers;
+mod listener;
 mod models;
 mod openapi;
 mod rerank;
@@ -33,9 +33,9 @@ use tracing::Instrument;
 use weir_api::ErrorCode;
 use weir_store::Store;
 
-pub use door::{Door, HEAD_TIMEOUT};
 use error::ApiError;
 pub use error::chain;
+pub use listener::serve;
 pub use openapi::{ROUTES, Route, document as openapi_document};
 use weir_config::Config;
 use weir_inference::{Models, Scheduler};
@@ -129,7 +129,6 @@ impl Gateway {
             "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
             wait.as_micros().div_ceil(1000)
         );
-        self.scheduler.coalescing().refused();
         Err(ApiError::overloaded(message, wait))
     }
 
@@ -162,7 +161,7 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Every route.
 ///
-/// A request that the [`Door`] lets in passes, from the outside in: what is [around](layers::around)
+/// A request passes, from the outside in: what is [around](layers::around)
 /// every handler; then its handler, which reads the body up to the route's limit, checks it, and takes a place among the searches or the ingest bodies of the moment. Health, metrics and documentation pass the same
 /// way and touch neither model nor disk.
 pub fn router(gateway: Gateway) -> Router {

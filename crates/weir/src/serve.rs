@@ -2,28 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::Semaphore;
-use tower::ServiceExt;
 use weir_encoder::Kernels;
 use weir_store::Store;
 
 use weir_config::Config;
-use weir_inference::{Coalescing, Memory, Models, Scheduler, Turns, search_threads, stand_back};
+use weir_inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
 use weir_retrieval::collections::{CollectionError, Collections};
 use weir_retrieval::query_log::QueryLog;
-use weir_server::{Door, Gateway, HEAD_TIMEOUT};
+use weir_server::Gateway;
 use weir_telemetry::metrics::Metrics;
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -75,13 +65,7 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
-    let coalescing = Coalescing::default();
-    let resting = coalescing.clone();
-    let runtime = Builder::new_multi_thread()
-        .enable_all()
-        .on_thread_park(move || resting.rest())
-        .build()
-        .map_err(ServeError::Start)?;
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
         .enable_all()
         .worker_threads(BACKGROUND_THREADS)
@@ -92,15 +76,10 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let searching = search_threads(cores).map_err(ServeError::Start)?;
     let turns = Turns::new(cores, searching.handle().clone());
-    runtime.block_on(serve(config, background.handle().clone(), turns, coalescing))
+    runtime.block_on(serve(config, background.handle().clone(), turns))
 }
 
-async fn serve(
-    config: Config,
-    background: Handle,
-    turns: Turns,
-    coalescing: Coalescing,
-) -> Result<(), ServeError> {
+async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), ServeError> {
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
@@ -115,7 +94,7 @@ async fn serve(
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = Memory::new(&config.inference, &models)?;
-    let scheduler = Scheduler::start(&config.inference, &models, turns, memory, coalescing, metrics.clone())
+    let scheduler = Scheduler::start(&config.inference, &models, turns, memory, metrics.clone())
         .map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
@@ -156,7 +135,7 @@ async fn serve(
         metrics.clone(),
         query_log,
     );
-    accept_until_stopped(listener, &gateway, connections_max, grace).await?;
+    weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
     gateway.query_log.close().await;
     collections.close().await;
@@ -189,94 +168,4 @@ async fn open_store(config: &Config) -> Result<Store, ServeError> {
     let folder = config.server.data_dir.clone();
     let opened = tokio::task::spawn_blocking(move || Store::open_sqlite(&folder)).await;
     Ok(opened.map_err(|error| ServeError::Start(io::Error::other(error)))??)
-}
-
-/// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
-async fn accept_until_stopped(
-    listener: TcpListener,
-    gateway: &Gateway,
-    connections_max: usize,
-    grace: Duration,
-) -> Result<(), ServeError> {
-    let mut signals = Signals::new().map_err(ServeError::Start)?;
-    let routes = weir_server::router(gateway.clone());
-    let places = Arc::new(Semaphore::new(connections_max));
-    let draining = GracefulShutdown::new();
-    loop {
-        // a place first: who finds none waits in the system's own queue
-        let Ok(place) = places.clone().acquire_owned().await else { break };
-        let stream = tokio::select! {
-            signal = signals.next() => {
-                tracing::info!(signal, "stopping: requests on their way are finished");
-                break;
-            }
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-        let held = (place, gateway.metrics.connection());
-        let door = Door::new(stream, gateway.clone());
-        serve_connection(door, routes.clone(), &draining, held);
-    }
-    drop(listener);
-    tokio::select! {
-        () = draining.shutdown() => {}
-        () = tokio::time::sleep(grace) => tracing::warn!(?grace, "some requests did not finish in time and were cut off"),
-        _ = signals.next() => tracing::warn!("stopped at once by a second signal"),
-    }
-    Ok(())
-}
-
-/// Serves one connection; `held` is dropped at its end.
-fn serve_connection(
-    door: Door<TcpStream>,
-    routes: Router,
-    draining: &GracefulShutdown,
-    held: impl Send + 'static,
-) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new());
-    let answered = door.answered();
-    let noticed =
-        ServiceExt::<Request<Incoming>>::map_response(routes, move |response| answered.by(response));
-    let service = TowerToHyperService::new(noticed);
-    let connection = builder.serve_connection(TokioIo::new(door), service).into_owned();
-    let connection = draining.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended early");
-        }
-        drop(held);
-    });
-}
-
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }

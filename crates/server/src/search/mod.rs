@@ -27,7 +27,7 @@ use weir_api::{
 use weir_index::IndexError;
 use weir_policy::Caller;
 
-pub(super) use plan::{needs_embedding, read_filter, sort_keys};
+pub(super) use plan::{read_filter, sort_keys};
 pub(super) use probes::Probes;
 pub(super) use refusal::{refusal, unknown_in_filter};
 

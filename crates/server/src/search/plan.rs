@@ -9,7 +9,6 @@ use weir_api::{
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
 use weir_index::{FacetSpec, FusionFunction, SortKey};
-use weir_policy::Caller;
 
 use super::super::Gateway;
 use super::super::cursor::{Binding, Cursor, RequestHash};
@@ -165,20 +164,6 @@ fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) 
             .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()));
     }
     Ok(collection.read_query(text))
-}
-
-/// Whether the body is that of one search that needs the embedding of its query. Of what doesn't read well, and of pages after the first, a
-/// plan tells more.
-pub(in super::super) fn needs_embedding(gateway: &Gateway, caller: &Caller, body: &[u8]) -> bool {
-    let Ok(request) = weir_api::parse::<SearchRequest>(body) else { return false };
-    let (Some(text), None, None, None) = (&request.query, &request.vector, &request.queries, &request.cursor)
-    else {
-        return false;
-    };
-    let Some(collection) = gateway.collections.get(caller, request.collection()) else { return false };
-    let Ok(query) = read_query(text, &request, &collection) else { return false };
-    let has_text = !query.text().trim().is_empty();
-    matches!(legs(&request, &collection, true, false, has_text), Ok(Some(Mode::Hybrid | Mode::Dense)))
 }
 
 /// Reads a filter in either form.

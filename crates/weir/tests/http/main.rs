@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod citations;
-mod door;
 mod feedback;
 mod full_disk;
 mod input;

@@ -11,8 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_inference::{
-    Caching, Coalescing, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms, Turns,
-    search_threads,
+    Caching, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms, Turns, search_threads,
 };
 use weir_telemetry::metrics::Metrics;
 
@@ -55,15 +54,7 @@ impl Line {
         let memory = Memory::new(&config.inference, &models).unwrap();
         let threads = search_threads(1).unwrap();
         let turns = Turns::new(1, threads.handle().clone());
-        let scheduler = Scheduler::start(
-            &config.inference,
-            &models,
-            turns,
-            memory,
-            Coalescing::default(),
-            metrics.clone(),
-        )
-        .unwrap();
+        let scheduler = Scheduler::start(&config.inference, &models, turns, memory, metrics.clone()).unwrap();
         Line { models, scheduler, metrics, _threads: threads, _folder: folder }
     }
 
