@@ -1,4 +1,4 @@
-//! No cursor panics; only what was sealed is taken, and it leads where it was made for.
+//! No text panics; only signed cursors are accepted, and only for their own request.
 #![no_main]
 
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use weir_store::{CollectionId, GenerationId};
 
-// the gateway keeps it to itself
+// the module is private to its crate
 #[allow(dead_code, reason = "the target needs a part of it")]
-#[path = "../../crates/gateway/src/http/cursor.rs"]
+#[path = "../../crates/retrieval/src/cursor.rs"]
 mod cursor;
 
-use cursor::{Binding, Cursor, RequestHash, Seal};
+use cursor::{Binding, Cursor, CursorKey, RequestHash};
 
-static SEAL: LazyLock<Seal> = LazyLock::new(|| Seal::of_folder(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target"))));
+static KEY: LazyLock<CursorKey> = LazyLock::new(|| CursorKey::of_folder(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target"))));
 
 fuzz_target!(|bytes: &[u8]| {
     let number = |place: usize| {
@@ -27,15 +27,14 @@ fuzz_target!(|bytes: &[u8]| {
         request: RequestHash::of(&[bytes]),
     };
     if let Ok(text) = str::from_utf8(bytes) {
-        assert!(SEAL.open(&binding, text).is_err(), "nobody sealed it");
+        assert!(KEY.verify(&binding, text).is_err(), "it was not signed");
     }
-    let _ = binding.read(bytes);
-    let made = Cursor { reached: number(2), offset: number(3), degraded: Vec::new(), order: Vec::new() };
-    let text = SEAL.close(&binding, &made);
-    assert_eq!(SEAL.open(&binding, &text), Ok(made));
+    let cursor = Cursor { applied_seq: number(2), offset: number(3), degraded: Vec::new(), order: Vec::new() };
+    let text = KEY.sign(&binding, &cursor);
+    assert_eq!(KEY.verify(&binding, &text), Ok(cursor));
     let elsewhere = Binding { collection: CollectionId(!binding.collection.0), ..binding };
-    assert!(SEAL.open(&elsewhere, &text).is_err());
+    assert!(KEY.verify(&elsewhere, &text).is_err());
     let place = number(0) as usize % text.len();
     let changed = [&text[..place], if text[place..].starts_with('A') { "B" } else { "A" }, &text[place + 1..]];
-    assert!(SEAL.open(&binding, &changed.concat()).is_err());
+    assert!(KEY.verify(&binding, &changed.concat()).is_err());
 });

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A stable name for what went wrong. It never changes its meaning; messages may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The body is not JSON.
@@ -49,6 +49,10 @@ pub enum ErrorCode {
     MethodNotAllowed,
     /// The request names a host or comes from a web page that the gateway doesn't know.
     HostNotAllowed,
+    /// The request has no valid API key.
+    InvalidApiKey,
+    /// The caller may not do this.
+    InsufficientScope,
     /// The collection exists with settings that can't be changed to these.
     CollectionConflict,
     /// The collection is being rebuilt.
@@ -114,7 +118,7 @@ const fn failed(
 
 /// Every code, in the order of [`ErrorCode`].
 #[rustfmt::skip]
-pub const ERROR_TABLE: [ErrorRow; 30] = [
+pub const ERROR_TABLE: [ErrorRow; 32] = [
     refused(ErrorCode::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column where reading stopped, or the reply names the item of a list."),
     refused(ErrorCode::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
@@ -157,6 +161,10 @@ pub const ERROR_TABLE: [ErrorRow; 30] = [
         "Use a method that the `Allow` header of the reply names."),
     refused(ErrorCode::HostNotAllowed, "host_not_allowed", 403, "The gateway is not meant to be called by this name or page",
         "Call it as `localhost` or by its loopback address, or add the name to `server.allowed_hosts`."),
+    refused(ErrorCode::InvalidApiKey, "invalid_api_key", 401, "The API key is missing or not valid",
+        "Send a valid key as `Authorization: Bearer KEY`, `x-api-key` or `api-key`."),
+    refused(ErrorCode::InsufficientScope, "insufficient_scope", 403, "The caller may not do this",
+        "Use an API key with the scope that the message names."),
     refused(ErrorCode::CollectionConflict, "collection_conflict", 409, "The collection has other settings that can't change",
         "Send the settings that the collection has, or delete it first, or use another name."),
     failed(ErrorCode::CollectionNotReady, "collection_not_ready", 503, "The collection's index is being rebuilt",

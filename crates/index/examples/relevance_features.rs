@@ -64,7 +64,7 @@ fn run(engine: &Embedded, search: &Search, mode: RetrievalMode) -> Result<IndexR
     let query = Some(Query::Words(search.query.clone()));
     let embedding = Some(search.embedding.clone());
     let request = IndexQuery { depth: DEPTH, ..IndexQuery::new(mode, query, embedding, HITS) };
-    Ok(engine.search(&Caller::all_powerful(), &request)?)
+    Ok(engine.search(&Caller::system(), &request)?)
 }
 
 fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32)> {

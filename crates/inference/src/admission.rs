@@ -54,11 +54,6 @@ impl Admission {
         Ok(())
     }
 
-    /// The same for those who are asked again before they may wait.
-    pub(super) fn check(&self, load: Load, tokens: usize) -> Result<(), InferenceError> {
-        self.check_at(Instant::now(), load, tokens)
-    }
-
     fn check_at(&self, now: Instant, load: Load, tokens: usize) -> Result<(), InferenceError> {
         let Load { waiting: queued, wait, at_a_time } = load;
         if queued == 0 {
@@ -129,7 +124,7 @@ mod tests {
         assert_eq!(limit(&admission, Instant::now()), 41);
         let again = |share: f64| {
             admission.latest.lock().unwrap().share = share;
-            match admission.check(load(100), 1) {
+            match admission.admit(load(100), 1) {
                 Err(InferenceError::TooLong { again, .. }) => again.as_millis(),
                 other => panic!("{other:?}"),
             }
@@ -160,8 +155,6 @@ mod tests {
             let latest = admission.latest.lock().unwrap();
             (latest.admitted, latest.refused)
         };
-        assert!(admission.check(load(1), 1).is_ok());
-        assert_eq!(counted(), (0, 0), "who may come in is asked again");
         assert!(admission.admit(load(1), 1).is_ok());
         assert!(admission.admit(load(1), 1000).is_err());
         assert_eq!(counted(), (1, 1));

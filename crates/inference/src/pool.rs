@@ -35,8 +35,8 @@ pub(super) enum Engine {
     Pairs(Arc<Model>),
     /// Embeddings of every token, one behind the other, by our encoder.
     Tokens(Arc<Model>),
-    /// The likeness to a text with these token embeddings, by our encoder.
-    Likeness(Arc<Model>, Arc<[f32]>),
+    /// MaxSim against a query with these token embeddings, by our encoder.
+    MaxSim(Arc<Model>, Arc<[f32]>),
 }
 
 /// Token ids, and where those of a second text begin; behind the last where there is none.
@@ -58,14 +58,14 @@ impl Engine {
             (Engine::Local(a, _), Engine::Local(b, _))
             | (Engine::Pairs(a), Engine::Pairs(b))
             | (Engine::Tokens(a), Engine::Tokens(b)) => Arc::ptr_eq(a, b),
-            (Engine::Likeness(a, to), Engine::Likeness(b, and)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(to, and),
+            (Engine::MaxSim(a, to), Engine::MaxSim(b, and)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(to, and),
             (Engine::Onnx(a), Engine::Onnx(b)) => Arc::ptr_eq(a, b),
             (
                 Engine::Local(..)
                 | Engine::Onnx(_)
                 | Engine::Pairs(_)
                 | Engine::Tokens(_)
-                | Engine::Likeness(..),
+                | Engine::MaxSim(..),
                 _,
             ) => false,
         }
@@ -101,7 +101,7 @@ impl Engine {
                 (out, width)
             }
             Engine::Tokens(model) => return Ok(token_rows(model, &ids, scratch)),
-            Engine::Likeness(model, tokens) => {
+            Engine::MaxSim(model, tokens) => {
                 let mut out = vec![0.0; ids.len()];
                 model.compare_tokens(tokens, &ids, scratch, &mut out);
                 (out, 1)
@@ -143,7 +143,7 @@ impl MicroBatch {
     fn weight(&self) -> usize {
         match &self.engine {
             Engine::Local(..) | Engine::Onnx(_) => self.tokens,
-            Engine::Pairs(_) | Engine::Tokens(_) | Engine::Likeness(..) => 0,
+            Engine::Pairs(_) | Engine::Tokens(_) | Engine::MaxSim(..) => 0,
         }
     }
 

@@ -127,6 +127,25 @@ impl Reranker {
 }
 
 impl Scheduler {
+    /// Scores each of `texts` for `query`, in their order: 0 to 1 by a local model, any finite number by an upstream. Tokenises on a
+    /// blocking thread.
+    ///
+    /// An upstream is not called for a result that would arrive after `until`. Dropping the future cancels the work.
+    ///
+    /// # Errors
+    /// [`InferenceError`].
+    pub async fn rerank_texts(
+        &self,
+        model: Arc<Reranker>,
+        query: String,
+        texts: Vec<String>,
+        until: Option<Instant>,
+    ) -> Result<Vec<f32>, InferenceError> {
+        let reader = model.clone();
+        let input = tokio::task::spawn_blocking(move || reader.read(&query, &texts)).await;
+        self.rerank(&model, input.map_err(|_| InferenceError::Failed)?, until).await
+    }
+
     /// How well each text answers the query, in their order: 0 to 1 by a model that runs here, whatever an upstream says by one that
     /// does not. Finite numbers all.
     ///

@@ -54,7 +54,7 @@ impl Lane {
 
 /// How texts shall be embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct EmbedOptions {
     /// In which lane.
     pub lane: Lane,
     /// Whether embeddings that were made before will do.
@@ -195,7 +195,7 @@ impl Scheduler {
         &self,
         model: &LoadedModel,
         inputs: Vec<Input>,
-        terms: Terms,
+        terms: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
         let is_cheap = matches!(model.embedder, Embedder::Pseudo(_));
         if is_cheap || terms.caching == Caching::Off || !self.0.cache.is_on() {
@@ -230,7 +230,7 @@ impl Scheduler {
         &self,
         model: &LoadedModel,
         inputs: Vec<Input>,
-        terms: Terms,
+        terms: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
         let engine = match &model.embedder {
             Embedder::Local(encoder) => Engine::Local(encoder.clone(), model.token_time),
@@ -335,7 +335,7 @@ impl Scheduler {
     }
 
     /// Whether the cache has the embedding of `input`, which must be of this model.
-    pub fn knows(&self, model: &LoadedModel, input: &Input) -> bool {
+    pub fn has_cached(&self, model: &LoadedModel, input: &Input) -> bool {
         self.0.cache.has(&input.key(&model.own_fingerprint()))
     }
 
@@ -349,14 +349,8 @@ impl Scheduler {
         &self.0.memory
     }
 
-    /// Why the interactive lane would refuse every text that came now, known ones included.
-    pub fn refuses(&self, caching: Caching) -> Option<InferenceError> {
-        let may_know = caching == Caching::On && self.0.cache.is_on();
-        if may_know { None } else { self.0.admission.check(self.0.interactive.load(), 1).err() }
-    }
-
     /// Whether the interactive lane refuses most of what comes.
-    pub fn is_overrun(&self) -> bool {
+    pub fn is_overloaded(&self) -> bool {
         self.0.admission.is_overrun()
     }
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, Count, EmbeddingChoice};
+use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice};
 use weir_index::query::{self, Query};
 use weir_index::{Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
@@ -40,10 +40,10 @@ pub struct OpenCollection {
     pub ingest: weir_config::table::Ingest,
     /// Where the worker counts.
     pub metrics: Metrics,
-    /// Wakes the worker.
-    pub work_came: Notify,
-    /// Wakes who takes up feedback.
-    pub feedback_came: Notify,
+    /// Wakes the ingest worker.
+    pub operations_added: Notify,
+    /// Wakes the feedback worker.
+    pub feedback_added: Notify,
     /// Ends both.
     pub closing: CancellationToken,
     /// The number of the newest operation that this process has seen acknowledged.
@@ -126,7 +126,7 @@ impl OpenCollection {
     /// Tells the worker that operations up to `number` are in the store.
     pub fn wake(&self, number: u64) {
         self.accepted.fetch_max(number, Ordering::Relaxed);
-        self.work_came.notify_one();
+        self.operations_added.notify_one();
     }
 
     /// The newest operation that was acknowledged.
@@ -176,22 +176,8 @@ impl OpenCollection {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    pub(crate) fn publish_reached(&self, number: u64) {
+    pub(crate) fn notify_applied(&self, number: u64) {
         self.reached.send_replace(number);
-    }
-
-    /// The collection as the API shows it.
-    pub fn reply(&self) -> CollectionReply {
-        let counts = self.engine.counts();
-        CollectionReply {
-            name: self.name.clone(),
-            document_count: counts.documents,
-            chunk_count: counts.chunks,
-            model: self.model().map(|model| model.id.clone()),
-            settings: self.settings.clone(),
-            status: if self.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
-            created_at: self.created_at,
-        }
     }
 
     async fn close(&self) {
@@ -216,7 +202,7 @@ struct Inner {
     store: Store,
     models: Models,
     scheduler: Scheduler,
-    config: Config,
+    config: Arc<Config>,
     metrics: Metrics,
     /// Where the workers run: on threads that stand back.
     background: Handle,
@@ -234,7 +220,7 @@ impl Collections {
         store: Store,
         models: Models,
         scheduler: Scheduler,
-        config: Config,
+        config: Arc<Config>,
         metrics: Metrics,
         background: Handle,
     ) -> Result<Collections, CollectionError> {
@@ -248,7 +234,7 @@ impl Collections {
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
         }));
-        for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
+        for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
         // a start waits for no upstream
@@ -256,6 +242,11 @@ impl Collections {
             collections.create_default().await?;
         }
         Ok(collections)
+    }
+
+    /// The number of open collections.
+    pub fn count(&self) -> usize {
+        self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Opens the default collection, which is created when it isn't there.
@@ -310,7 +301,7 @@ impl Collections {
         settings: &CollectionSettings,
     ) -> Result<(Arc<OpenCollection>, bool), CollectionError> {
         let _changing = self.0.changing.lock().await;
-        if let Some(open) = self.get(&Caller::all_powerful(), name) {
+        if let Some(open) = self.get(&Caller::system(), name) {
             return Ok((open, false));
         }
         let settings = self.pinned(settings);
@@ -443,8 +434,8 @@ impl Collections {
             },
             ingest: self.0.config.ingest.clone(),
             metrics: self.0.metrics.clone(),
-            work_came: Notify::new(),
-            feedback_came: Notify::new(),
+            operations_added: Notify::new(),
+            feedback_added: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
@@ -454,12 +445,12 @@ impl Collections {
             engine,
         });
         // the first search shall have the relevance of the last one before the stop
-        crate::feedback::refine(&open).await?;
+        crate::feedback_worker::refine(&open).await?;
         let background = &self.0.background;
         let depth = self.0.config.search.depth;
         let workers = vec![
             background.spawn(crate::ingest::run(open.clone())),
-            background.spawn(crate::feedback::run(open.clone(), depth)),
+            background.spawn(crate::feedback_worker::run(open.clone(), depth)),
         ];
         *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());

@@ -1,127 +1,120 @@
-//! What people say of hits, brought to the relevance of later ones.
-//!
-//! A judgment says which document answered which query. What the relevance of that hit was computed from is found out by
-//! searching once more, in the background, and kept beside the judgment: a start needs no search to be where it was.
+//! Feedback on hits, and reports of the query log.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
-use weir_index::{IndexError, IndexQuery, RetrievalMode};
+use weir_api::{ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport};
 use weir_policy::Caller;
+use weir_store::{Feedback, NewFeedback};
 
-use crate::collections::OpenCollection;
-use weir_inference::{Caching, InferenceError, Lane, Terms};
+use crate::Retrieval;
+use crate::clock::now;
+use crate::documents::no_document;
+use crate::error::RequestError;
 
-/// Judgments that are searched for between two refinements.
-const AT_ONCE: usize = 64;
+/// Feedback on a page: by default, and at most.
+pub const FEEDBACK_PAGE: (usize, usize) = (100, 1_000);
+/// Queries of a report: by default, and at most.
+pub const QUERIES_PAGE: (usize, usize) = (100, 1_000);
+/// Relevance below which a result counts as low, by default.
+pub const LOW_RELEVANCE: f64 = 0.5;
 
-/// How long the first judgment waits for others to be taken up with it.
-const GATHER_FOR: Duration = Duration::from_millis(100);
-
-/// After a failure the worker waits, twice as long each time, between these.
-const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// Why judgments could not be taken up. They are tried again; nothing is lost.
-#[derive(Debug, thiserror::Error)]
-pub enum FeedbackError {
-    /// The store failed.
-    #[error("the store failed: {0}")]
-    Store(#[from] weir_store::Error),
-    /// The index failed.
-    #[error("the index failed: {0}")]
-    Index(#[from] IndexError),
-    /// A query was not embedded.
-    #[error("embedding a query failed: {0}")]
-    Inference(#[from] InferenceError),
-}
-
-/// Refines the relevance of a collection's hits by all judgments whose features are known; returns those that wait for
-/// theirs, a few at a time.
-///
-/// # Errors
-/// What the store says.
-pub async fn refine(collection: &OpenCollection) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
-    let fingerprint = &collection.preparer.fingerprint;
-    let store = &collection.preparer.store;
-    let batch = store.feedback_batch(collection.id, fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
-    let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
-        // features of a version that wrote them in another way don't count
-        let features: HitFeatures = serde_json::from_str(features).ok()?;
-        Some(JudgedHit { features, is_relevant: *is_relevant })
-    });
-    let known: Vec<JudgedHit> = known.collect();
-    collection.engine.refine_relevance(&known);
-    Ok(batch.pending)
-}
-
-/// Takes up judgments as they come until the collection is closed. `depth` is the setting `search.depth`.
-pub async fn run(collection: Arc<OpenCollection>, depth: usize) {
-    tokio::select! {
-        () = collection.closing.cancelled() => {}
-        () = follow(&collection, depth) => {}
-    }
-}
-
-async fn follow(collection: &OpenCollection, depth: usize) {
-    let mut wait = RETRY_AFTER.0;
-    loop {
-        match take_up(collection, depth).await {
-            Ok(()) => {
-                wait = RETRY_AFTER.0;
-                collection.feedback_came.notified().await;
-                tokio::time::sleep(GATHER_FOR).await;
-            }
-            Err(error) => {
-                tracing::warn!(collection = collection.name, %error, retry_after = ?wait, "feedback could not be taken up; it will be tried again");
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(RETRY_AFTER.1);
-            }
+impl Retrieval {
+    /// Stores feedback. On return it is on disk; relevance is updated in the background.
+    ///
+    /// # Errors
+    /// `invalid_parameter`, `collection_not_found`, `document_not_found`; store errors.
+    pub async fn add_feedback(
+        &self,
+        caller: &Arc<Caller>,
+        request: FeedbackRequest,
+    ) -> Result<FeedbackReply, RequestError> {
+        let grade = request.check(&self.config.request_limits())?;
+        let view = self.view(caller, request.collection())?;
+        let FeedbackRequest { query, document_id, chunk, .. } = request;
+        let missing = || no_document(&view.name, &document_id);
+        if let Some(chunk) = chunk {
+            let document = view.document(&document_id).await?.ok_or_else(missing)?;
+            check_chunk(chunk, document.chunks.len(), &document_id)?;
         }
+        let feedback = NewFeedback { query, document_id: document_id.clone(), chunk, grade };
+        let entries_max = self.config.search.feedback_entries_max;
+        let stored = view.add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
+        view.feedback_added.notify_one();
+        Ok(render(&view.name, stored))
+    }
+
+    /// A page of the feedback to a collection, newest first.
+    ///
+    /// # Errors
+    /// `collection_not_found`; `invalid_parameter` for an unknown cursor; store errors.
+    pub async fn feedback(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<List<FeedbackReply>, RequestError> {
+        let view = self.view(caller, collection)?;
+        let (found, next_cursor) = view.feedback(limit, cursor).await?;
+        let data = found.into_iter().map(|feedback| render(collection, feedback)).collect();
+        Ok(List { data, next_cursor })
+    }
+
+    /// The logged queries of a collection; `below` is the relevance that `low_relevance` reports.
+    ///
+    /// # Errors
+    /// `collection_not_found`; store errors.
+    pub async fn queries(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        report: QueryReport,
+        below: f64,
+        limit: usize,
+    ) -> Result<List<QueryReply>, RequestError> {
+        let view = self.view(caller, collection)?;
+        let report = match report {
+            QueryReport::Popular => weir_store::QueryReport::Popular,
+            QueryReport::ZeroResults => weir_store::QueryReport::ZeroResults,
+            QueryReport::LowRelevance => weir_store::QueryReport::LowRelevance { below },
+        };
+        let found = view.query_report(report, limit).await?;
+        let reply = |logged: weir_store::QueryCount| QueryReply {
+            query: logged.query,
+            count: logged.count,
+            zero_results: logged.zero_results,
+            relevance: logged.relevance,
+            last_asked_at: logged.last_asked_at,
+        };
+        Ok(List::whole(found.into_iter().map(reply).collect()))
     }
 }
 
-/// Finds out the features of the judgments that wait for theirs, and refines by them.
-async fn take_up(collection: &OpenCollection, depth: usize) -> Result<(), FeedbackError> {
-    let mut waiting = refine(collection).await?;
-    while !waiting.is_empty() {
-        // a judged document is in the store, and shall be found
-        collection.wait_until_searchable(collection.accepted()).await;
-        let mut found = Vec::with_capacity(waiting.len());
-        for judged in &waiting {
-            let features = features(collection, judged, depth).await?;
-            found.push((judged.number, features.and_then(|features| serde_json::to_string(&features).ok())));
-        }
-        let weighed = found.iter().filter(|(_, features)| features.is_some()).count();
-        let no_hit = found.len() - weighed;
-        let fingerprint = &collection.preparer.fingerprint;
-        collection.preparer.store.save_features(collection.id, fingerprint, found).await?;
-        waiting = refine(collection).await?;
-        collection.metrics.feedback_taken_up(weighed, no_hit);
+/// Refuses a chunk that the document does not have; a document without chunks is not prepared yet, and any is accepted.
+fn check_chunk(chunk: u64, chunks: usize, document_id: &str) -> Result<(), Invalid> {
+    if chunks == 0 || chunk < chunks as u64 {
+        return Ok(());
     }
-    Ok(())
+    let has = match chunks {
+        1 => "1 chunk, number 0".to_owned(),
+        _ => format!("{chunks} chunks, numbers 0 to {}", chunks - 1),
+    };
+    let message = format!(
+        "there is no chunk {chunk} in document `{}`; it has {has}. Send a citation's `chunk`, or leave it out",
+        document_id.escape_debug()
+    );
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["chunk"], message))
 }
 
-/// What a search of the query says about the document now: by both legs where there are two. `None` where the document is
-/// none of its hits.
-async fn features(
-    collection: &OpenCollection,
-    judged: &weir_store::Feedback,
-    depth: usize,
-) -> Result<Option<HitFeatures>, FeedbackError> {
-    let query = collection.read_query(&judged.query);
-    let text = query.text().into_owned();
-    let (mut mode, mut embedding) = (RetrievalMode::Lexical, None);
-    if let Some(model) = collection.model().filter(|_| !text.trim().is_empty()) {
-        let terms = Terms { lane: Lane::Bulk, caching: Caching::On, until: None };
-        let inputs = vec![model.query_input(&text)];
-        match collection.preparer.scheduler.embed(model, inputs, terms).await {
-            Ok(mut made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.pop()),
-            Err(error) if collection.preparer.is_text_refused(&error).await => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
+fn render(collection: &str, feedback: Feedback) -> FeedbackReply {
+    FeedbackReply {
+        number: feedback.number,
+        query: feedback.query,
+        document_id: feedback.document_id,
+        collection: collection.to_owned(),
+        chunk: feedback.chunk,
+        grade: feedback.grade,
+        relevant: feedback.grade > 0,
+        created_at: feedback.created_at,
     }
-    let request = IndexQuery { depth, ..IndexQuery::new(mode, Some(query), embedding, 1) };
-    let features = collection.engine.features(&Caller::all_powerful(), request, &judged.document_id).await;
-    Ok(features?)
 }

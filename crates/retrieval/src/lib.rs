@@ -1,9 +1,152 @@
-//! The application core.
+//! The application core: what the gateway does with collections, documents and searches, as functions over wire types and a
+//! caller. The HTTP server, the command line and every later adapter call the same functions.
 
 #![forbid(unsafe_code)]
 
-pub mod clock;
-pub mod collections;
-pub mod feedback;
-pub mod ingest;
-pub mod query_log;
+mod clock;
+mod collections;
+mod cursor;
+mod documents;
+mod error;
+mod feedback;
+mod feedback_worker;
+mod ingest;
+mod jobs;
+pub mod models;
+mod query_log;
+mod search;
+mod settings;
+mod view;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument;
+use weir_api::ErrorCode;
+use weir_config::Config;
+use weir_inference::{Models, Scheduler};
+use weir_store::Store;
+use weir_telemetry::Metrics;
+
+pub use collections::{CollectionError, Collections};
+pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
+pub use error::{RequestError, chain};
+pub use feedback::{FEEDBACK_PAGE, LOW_RELEVANCE, QUERIES_PAGE};
+pub use ingest::IngestOutcome;
+pub use jobs::JOBS_PAGE;
+pub use query_log::QueryLog;
+pub use search::SearchContext;
+pub use view::CollectionView;
+
+/// The application core. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct Retrieval(Arc<Parts>);
+
+/// What the core works with.
+pub struct Parts {
+    pub(crate) config: Arc<Config>,
+    pub(crate) store: Store,
+    pub(crate) models: Models,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) collections: Collections,
+    pub(crate) metrics: Metrics,
+    pub(crate) query_log: QueryLog,
+    cursors: cursor::CursorKey,
+    searches: Arc<Semaphore>,
+    recall_sampling: search::RecallSampling,
+}
+
+impl Deref for Retrieval {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Retrieval {
+    /// Puts the parts together. The key of cursors is read from the data directory, or made there.
+    pub fn new(
+        config: Arc<Config>,
+        store: Store,
+        models: Models,
+        scheduler: Scheduler,
+        collections: Collections,
+        metrics: Metrics,
+        query_log: QueryLog,
+    ) -> Retrieval {
+        let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
+        let cursors = cursor::CursorKey::of_folder(&config.server.data_dir);
+        let recall_sampling = search::RecallSampling::default();
+        Retrieval(Arc::new(Parts {
+            config,
+            store,
+            models,
+            scheduler,
+            collections,
+            metrics,
+            query_log,
+            cursors,
+            searches,
+            recall_sampling,
+        }))
+    }
+
+    /// Writes what is pending and closes every collection and the store.
+    pub async fn close(self) {
+        self.query_log.close().await;
+        self.collections.close().await;
+        self.scheduler.stop();
+        self.store.clone().close().await;
+    }
+
+    /// Admits a search, or refuses it: a permit among the searches of this instant, if the expected wait for a core is short enough.
+    ///
+    /// # Errors
+    /// `overloaded`.
+    pub fn admit_search(&self) -> Result<SearchPermit, RequestError> {
+        let (wait, limit) = (self.scheduler.turns().wait(), self.config.limits.search_wait_ms_max);
+        if wait > Duration::from_millis(limit) {
+            let message = format!(
+                "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
+                wait.as_micros().div_ceil(1000)
+            );
+            return Err(RequestError::overloaded(message, wait));
+        }
+        self.searches.clone().try_acquire_owned().map(SearchPermit).map_err(|_| {
+            let limit = self.config.limits.search_concurrency_max;
+            let message = format!("{limit} searches run; that is the limit `limits.search_concurrency_max`");
+            RequestError::new(ErrorCode::Overloaded, message)
+        })
+    }
+}
+
+/// A search that was admitted, until it is dropped.
+#[derive(Debug)]
+pub struct SearchPermit(#[expect(dead_code, reason = "held until the search ends")] OwnedSemaphorePermit);
+
+/// Runs `work` to completion even when the caller disconnects: what the store has acknowledged must reach the index.
+async fn run_to_completion<T: Send + 'static>(
+    work: impl Future<Output = Result<T, RequestError>> + Send + 'static,
+) -> Result<T, RequestError> {
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(result) => result,
+        Err(error) => Err(RequestError::internal(&error)),
+    }
+}
+
+/// Runs `work` on the calling thread if it is short, else on a blocking thread, where it delays no other request.
+///
+/// # Errors
+/// `internal` when the work panicked on a blocking thread.
+pub async fn maybe_spawn_blocking<T: Send + 'static>(
+    is_long: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    if !is_long {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(|error| RequestError::internal(&error))
+}

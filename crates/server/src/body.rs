@@ -1,31 +1,42 @@
 //! Reading requests: bodies up to a limit, callers, path segments.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Serialize;
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
+use super::Gateway;
+use super::admission::Admitted;
 use super::error::ApiError;
 use super::layers::Deadline;
+use super::routes::Route;
 use weir_inference::Caching;
+use weir_retrieval::SearchPermit;
 
-/// Reads a JSON body of at most `limit` bytes; `setting` names the limit.
+/// The setting of the limit of most bodies.
+pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
+
+/// Reads a JSON body, up to the limit of the request's route.
 ///
 /// # Errors
-/// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke off.
-pub(super) async fn read(request: Request, limit: usize, setting: &str) -> Result<Bytes, ApiError> {
+/// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke.
+pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes, ApiError> {
+    let (limit, setting) = request
+        .extensions()
+        .get::<&'static Route>()
+        .map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
     check_media_type(request.headers())?;
     check_encoding(request.headers())?;
     let too_large = || {
-        let message = format!("the body has more bytes than the limit `limits.{setting}`, which is {limit}");
+        let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
         ApiError::new(ErrorCode::PayloadTooLarge, message)
     };
     let announced = content_length(request.headers());
@@ -51,14 +62,14 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether a caller takes embeddings that were made before: not with `Cache-Control: no-cache` or `no-store`.
+/// Whether cached embeddings may be used: not with `Cache-Control: no-cache` or `no-store`.
 pub(super) fn caching(headers: &HeaderMap) -> Caching {
     let said = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_off = |directive: &str| matches!(directive.trim(), "no-cache" | "no-store");
     if said.to_ascii_lowercase().split(',').any(is_off) { Caching::Off } else { Caching::On }
 }
 
-/// When the deadline of a request is over, if it has one.
+/// The deadline of a request, if it has one.
 pub(super) fn until(request: &Request) -> Option<Instant> {
     request.extensions().get::<Deadline>().map(|deadline| deadline.0)
 }
@@ -93,15 +104,58 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Who calls, put there by [`super::layers::around`].
+/// The caller of a request, set by [the middleware](super::layers::middleware).
+pub(super) fn caller(request: &Request) -> Result<Arc<Caller>, ApiError> {
+    of_extensions(request.extensions())
+}
+
+fn of_extensions(extensions: &Extensions) -> Result<Arc<Caller>, ApiError> {
+    extensions.get::<Arc<Caller>>().cloned().ok_or_else(ApiError::internal_error)
+}
+
+/// Takes what was reserved for a request when it was admitted.
+pub(super) fn take_admitted(request: &Request) -> Admitted {
+    admitted_of(request.extensions())
+}
+
+fn admitted_of(extensions: &Extensions) -> Admitted {
+    let admitted = extensions.get::<Arc<Mutex<Admitted>>>();
+    admitted.map_or(Admitted::Light, |admitted| {
+        std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner))
+    })
+}
+
+/// The permit of an admitted search.
+pub(super) fn search_permit(request: &Request) -> Result<SearchPermit, ApiError> {
+    permit_of(request.extensions())
+}
+
+fn permit_of(extensions: &Extensions) -> Result<SearchPermit, ApiError> {
+    match admitted_of(extensions) {
+        Admitted::Search(permit) => Ok(permit),
+        Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) => Err(ApiError::internal_error()),
+    }
+}
+
+/// The caller of a request.
 pub(super) struct CallerOf(pub Arc<Caller>);
 
 impl<S: Send + Sync> FromRequestParts<S> for CallerOf {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CallerOf, ApiError> {
-        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
-        caller.map(CallerOf).ok_or_else(|| ApiError::new(ErrorCode::Internal, "the request has no caller"))
+        of_extensions(&parts.extensions).map(CallerOf)
+    }
+}
+
+/// The permit of an admitted search.
+pub(super) struct PermitOf(pub SearchPermit);
+
+impl<S: Send + Sync> FromRequestParts<S> for PermitOf {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<PermitOf, ApiError> {
+        permit_of(&parts.extensions).map(PermitOf)
     }
 }
 

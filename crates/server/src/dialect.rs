@@ -1,13 +1,13 @@
-//! Whose API a route imitates: this decides the shape of its errors.
+//! The API whose conventions a route follows: it decides the shape of errors.
 
 use axum::http::StatusCode;
 use serde::Serialize;
 use weir_api::{ErrorCode, OpenAiErrorBody, Problem, TeiError, TeiErrorType};
 
-/// Whose API a route imitates.
+/// The API whose conventions a route follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// Nobody's: it is our own.
+pub enum Dialect {
+    /// Our own.
     Native,
     /// OpenAI's.
     OpenAi,
@@ -16,16 +16,6 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a path. Paths under which there is no route are native.
-    pub(super) fn of(path: &str) -> Dialect {
-        match path {
-            "/v1/embeddings" | "/embeddings" | "/v1/models" | "/models" => Dialect::OpenAi,
-            "/embed" | "/info" | "/health" => Dialect::Tei,
-            _ if path.starts_with("/v1/models/") || path.starts_with("/models/") => Dialect::OpenAi,
-            _ => Dialect::Native,
-        }
-    }
-
     /// The HTTP status of an error.
     pub(super) fn status(self, code: ErrorCode) -> StatusCode {
         let status = match self {
@@ -55,23 +45,4 @@ impl Dialect {
 
 fn to_json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_route_has_the_dialect_of_the_api_that_it_imitates() {
-        for path in ["/v1/embeddings", "/embeddings", "/v1/models", "/v1/models/a/b", "/models", "/models/a"]
-        {
-            assert_eq!(Dialect::of(path), Dialect::OpenAi, "{path}");
-        }
-        for path in ["/embed", "/info", "/health"] {
-            assert_eq!(Dialect::of(path), Dialect::Tei, "{path}");
-        }
-        for path in ["/v1/search", "/healthz", "/v1/modelsx", "/v1/embeddings/a", "/"] {
-            assert_eq!(Dialect::of(path), Dialect::Native, "{path}");
-        }
-    }
 }

@@ -9,10 +9,14 @@ use axum::response::Response;
 use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid, TextRole, Texts, Truncate, Usage};
 
 use super::Gateway;
+use super::admission::Admitted;
 use super::body;
-use super::error::{ApiError, no_embedder};
+use super::error::ApiError;
 use super::vectors;
-use weir_inference::{Caching, Input, Lane, LoadedModel, Place, Terms, Truncation, scale_to_length_one};
+use weir_inference::{
+    Caching, EmbedOptions, Input, Lane, LoadedModel, Place, Truncation, scale_to_length_one,
+};
+use weir_retrieval::{maybe_spawn_blocking, models};
 
 /// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
 pub(super) const INTERACTIVE_TOKENS_MAX: usize = 512;
@@ -27,12 +31,12 @@ const FLOATS_AT_ONCE_MAX: usize = 8 << 10;
 pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
+    let caller = body::caller(&request)?;
     let (bytes, place) = read_body(&gateway, request).await?;
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
     drop(bytes);
     request.check(&gateway.config.request_limits())?;
-    let model = gateway.models.get(&request.model);
-    let model = model.ok_or_else(|| no_embedder(&gateway.models, &request.model))?.clone();
+    let model = models::embedder(&gateway.models, &caller, &request.model)?.clone();
     check_dimensions(&model, request.dimensions).await?;
     let wanted = Wanted {
         role: request.role()?,
@@ -47,7 +51,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     };
     let Made { embeddings, usage, truncated, split, place, .. } = embed(&gateway, wanted).await?;
     let format = request.encoding_format.unwrap_or_default();
-    let mut response = in_time(is_long_reply(&embeddings), move || {
+    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if wants_raw {
             return Ok(vectors::raw(&embeddings, &request.model, usage, place));
         }
@@ -59,13 +63,13 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     Ok(response)
 }
 
-/// Reads the body of a request for embeddings, when there is memory for it.
+/// Reads the body of a request for embeddings; the memory that was reserved for it when it was admitted.
 pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Place), ApiError> {
-    let limit = gateway.config.limits.body_bytes_max;
-    // a caller who doesn't announce the length gets room for the longest
-    let announced = body::content_length(request.headers()).and_then(|bytes| usize::try_from(bytes).ok());
-    let place = gateway.scheduler.memory().for_body(announced.unwrap_or(limit).min(limit))?;
-    Ok((body::read(request, limit, "body_bytes_max").await?, place))
+    let place = match body::take_admitted(&request) {
+        Admitted::Embedding(place) => place,
+        Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Place::default(),
+    };
+    Ok((body::read(gateway, request).await?, place))
 }
 
 /// What shall be embedded, and how.
@@ -136,14 +140,14 @@ pub(super) async fn embed(gateway: &Gateway, mut wanted: Wanted) -> Result<Made,
     let model = wanted.model.clone();
     let mut place = std::mem::take(&mut wanted.place);
     let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
-    let read = in_time(is_long, move || read(&wanted, tokens_max)).await??;
+    let read = maybe_spawn_blocking(is_long, move || read(&wanted, tokens_max)).await??;
     let tokenization = started.elapsed();
     let dimension = model.dimension().unwrap_or_default();
     place.and(gateway.scheduler.memory().for_embeddings(read.inputs.len(), dimension)?);
 
     let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
     let weights: Vec<usize> = read.inputs.iter().map(Input::tokens).collect();
-    let made = gateway.scheduler.embed(&model, read.inputs, Terms { lane, caching, until }).await?;
+    let made = gateway.scheduler.embed(&model, read.inputs, EmbedOptions { lane, caching, until }).await?;
     let mut embeddings = made.embeddings;
     if !read.split.is_empty() {
         embeddings = joined(embeddings, &weights, &read.parts, model.is_normalised());
@@ -269,17 +273,6 @@ fn too_long(wanted: &Wanted, index: usize, text: &str) -> Invalid {
 /// Whether writing these embeddings takes so long that it would keep others waiting.
 pub(super) fn is_long_reply(embeddings: &[Vec<f32>]) -> bool {
     embeddings.iter().map(Vec::len).sum::<usize>() > FLOATS_AT_ONCE_MAX
-}
-
-/// Runs `work` at once when it is short, and otherwise where it keeps no other request waiting.
-pub(super) async fn in_time<T: Send + 'static>(
-    is_long: bool,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    if !is_long {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work).await.map_err(|error| ApiError::internal(&error))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What happens to every request around its handler.
 
 use std::future::ready;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -11,13 +12,14 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use tracing::Instrument;
 use weir_api::ErrorCode;
-use weir_policy::Caller;
 
 use super::Gateway;
-use super::error::{ApiError, Style};
+use super::admission::admit;
+use super::error::{ApiError, ErrorStyle};
+use super::routes::{Access, Route};
 
 /// The name of a request in reply, error body and log.
 #[derive(Debug, Clone)]
@@ -28,43 +30,79 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Longer ids of callers are replaced.
 const REQUEST_ID_BYTES_MAX: usize = 512;
 
-/// Everything around a handler, from the outside in: the request's id and the log's span; counting; the rendering of errors; whether the
-/// request comes by a name and from a page that are ours; who calls; the deadline; hearing out a refused caller. One function, because
-/// each layer of a router's own costs as much as all of these.
-pub(super) async fn around(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+/// Everything around a handler, from the outside in: the request's id and the log's span; metrics; the rendering of errors; the check of
+/// `Host` and `Origin`; the caller and its scope; admission; the deadline; panics; the body of a refused request. One function, because
+/// each middleware of a router costs as much as all of these.
+pub(super) async fn middleware(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let id = id_of(request.headers());
     let span = tracing::info_span!("request", id = %id);
-    let mut response = observed(&gateway, request, next, &id).instrument(span).await;
-    name(&mut response, &id);
+    let mut response = record(&gateway, request, next, &id).instrument(span).await;
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
     response
 }
 
-/// Counts and logs the request, by the route's pattern and never by its path.
-async fn observed(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) -> Response {
+/// Counts and logs the request, by the route's pattern and never by its path, and renders its error.
+async fn record(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) -> Response {
     let started = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = path.as_ref().map_or("none", MatchedPath::as_str);
     let method = method_label(request.method());
-    let style = Style::of(request.uri().path(), request.headers());
-    let mut response = match stranger(gateway, &request) {
-        Some(error) => error.into_response(),
-        None => in_time(gateway, request, next, id).await,
+    let style = ErrorStyle::new(Route::dialect_of(pattern), request.headers());
+    let route = Route::find(pattern, request.method());
+    let mut response = match check_host_and_origin(gateway, &request).map(|()| route) {
+        Err(error) => error.into_response(),
+        Ok(None) => with_deadline(gateway, request, next, id).await,
+        Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
     };
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         style.write(error, Some(id), &mut response);
     }
-    count(gateway, route.as_ref().map_or("none", MatchedPath::as_str), method, &response, started);
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    gateway.metrics.request(pattern, method, status, took.as_secs_f64());
+    tracing::debug!(route = pattern, method, status, ?took, "answered");
     response
 }
 
-/// The id that the caller gives a request, or one of ours.
-pub(super) fn id_of(headers: &HeaderMap) -> Arc<str> {
+/// Serves a request of a route whose caller has the scope for it, when there is capacity.
+async fn authorized(
+    gateway: &Gateway,
+    mut request: Request,
+    next: Next,
+    id: &Arc<str>,
+    route: &'static Route,
+) -> Response {
+    if route.access != Access::Public {
+        let Some(caller) = (gateway.authenticate)(request.headers()) else {
+            let message = "the request has no valid API key";
+            return ApiError::new(ErrorCode::InvalidApiKey, message).into_response();
+        };
+        if let Access::Scope(scope) = route.access
+            && !caller.may(scope)
+        {
+            let message = format!("the caller lacks the scope `{}`", scope.as_str());
+            return ApiError::new(ErrorCode::InsufficientScope, message).into_response();
+        }
+        request.extensions_mut().insert(caller);
+    }
+    match admit(gateway, route, request.headers()) {
+        Ok(admitted) => request.extensions_mut().insert(Arc::new(Mutex::new(admitted))),
+        Err(error) => return drain_body_on_error(request, |_| ready(error.into_response())).await,
+    };
+    request.extensions_mut().insert(route);
+    with_deadline(gateway, request, next, id).await
+}
+
+/// The id that the client sent, or a new one.
+fn id_of(headers: &HeaderMap) -> Arc<str> {
     let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let usable = |id: &&str| {
         !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
     };
     match sent.filter(usable) {
         Some(id) => id.into(),
-        // the thread's own generator: a version 4 UUID without asking the system for each
+        // a version 4 UUID of the thread's random generator, without a system call for each
         None => {
             let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
             format!("req_{}", id.simple()).into()
@@ -72,27 +110,7 @@ pub(super) fn id_of(headers: &HeaderMap) -> Arc<str> {
     }
 }
 
-/// Says in a response which request it answers.
-pub(super) fn name(response: &mut Response, id: &str) {
-    if let Ok(value) = HeaderValue::from_str(id) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
-}
-
-/// Counts and logs a request that was answered.
-pub(super) fn count(
-    gateway: &Gateway,
-    route: &str,
-    method: &'static str,
-    response: &Response,
-    started: Instant,
-) {
-    let (status, took) = (response.status().as_u16(), started.elapsed());
-    gateway.metrics.request(route, method, status, took.as_secs_f64());
-    tracing::debug!(%route, method, status, ?took, "answered");
-}
-
-/// A method that we know; callers can invent any other.
+/// The label of a method: clients can send any text.
 fn method_label(method: &axum::http::Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -105,24 +123,26 @@ fn method_label(method: &axum::http::Method) -> &'static str {
     }
 }
 
-/// Refuses calls by a name or from a web page that is not ours: any page that somebody visits can reach a loopback address,
-/// by its own address (then `Origin` names the page) or by a name that it points there (then `Host` names it).
-fn stranger(gateway: &Gateway, request: &Request) -> Option<ApiError> {
+/// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`: any web page can reach a loopback address,
+/// by its own address (then `Origin` names the page) or by a name that resolves to it (then `Host` names it).
+fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<(), ApiError> {
     let server = &gateway.config.server;
     if server.insecure_no_auth {
-        return None;
+        return Ok(());
     }
     let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = request.uri().host().or_else(|| text(header::HOST).map(host_of));
     let page =
         text(header::ORIGIN).map(|origin| host_of(origin.split_once("://").map_or("?", |(_, host)| host)));
     let named = [(host, "by the host"), (page, "from a page of")];
-    let (name, what) = named
+    let unknown = named
         .into_iter()
         .filter_map(|(name, what)| Some((name?, what)))
-        .find(|(name, _)| !is_known(name, &server.allowed_hosts))?;
-    let message = format!("a call {what} `{}` is not allowed", name.escape_debug());
-    Some(ApiError::new(ErrorCode::HostNotAllowed, message))
+        .find(|(name, _)| !is_known(name, &server.allowed_hosts));
+    unknown.map_or(Ok(()), |(name, what)| {
+        let message = format!("a request {what} `{}` is not allowed", name.escape_debug());
+        Err(ApiError::new(ErrorCode::HostNotAllowed, message))
+    })
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.
@@ -144,24 +164,23 @@ fn is_known(host: &str, allowed: &str) -> bool {
         || allowed.any(|name| name == "*" || name.eq_ignore_ascii_case(host))
 }
 
-/// When a request is over.
+/// When a request must be answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
-/// Who calls. Until there are API keys everybody is the operator, which is why only loopback may listen.
-pub(super) fn caller() -> Arc<Caller> {
-    Arc::new(Caller::all_powerful())
-}
-
-/// Says who calls, and ends a request that takes longer than its deadline; what its handler was doing is dropped.
-async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
-    let limit = gateway.deadline();
+/// Runs the handler until the deadline, then drops it. A panic is answered as `internal`.
+async fn with_deadline(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
+    let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
     let extensions = request.extensions_mut();
     extensions.insert(RequestId(id.clone()));
-    extensions.insert(caller());
     extensions.insert(Deadline(Instant::now() + limit));
-    match tokio::time::timeout(limit, heard_out(request, next)).await {
-        Ok(response) => response,
+    let answered = drain_body_on_error(request, |request| next.run(request));
+    match tokio::time::timeout(limit, AssertUnwindSafe(answered).catch_unwind()).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => {
+            tracing::error!("a handler panicked");
+            ApiError::internal_error().into_response()
+        }
         Err(_) => {
             let message = format!("there was no answer within {} ms", limit.as_millis());
             ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
@@ -169,33 +188,31 @@ async fn in_time(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<s
     }
 }
 
-/// A refused caller may go on sending for this long before it is cut off.
+/// Longest time for which the rest of a refused request's body is read.
 const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a refused request's body to its end before the refusal goes out. Most callers listen only when they have sent
-/// everything, and closing a connection on which they still send loses the answer.
-async fn heard_out(request: Request, next: Next) -> Response {
-    let waits_to_be_asked = request.headers().contains_key(header::EXPECT);
-    if request.body().is_end_stream() || waits_to_be_asked {
-        return next.run(request).await;
+/// Reads a refused request's body to its end before the refusal is sent. Most clients read the reply only after sending everything, and
+/// closing a connection while the client still sends loses the reply.
+async fn drain_body_on_error<F: Future<Output = Response>>(
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
+    let waits_for_continue = request.headers().contains_key(header::EXPECT);
+    if request.body().is_end_stream() || waits_for_continue {
+        return answer(request).await;
     }
     let (head, body) = request.into_parts();
     let body = SharedBody(Arc::new(Mutex::new(body.into_data_stream())));
-    let response = next.run(Request::from_parts(head, Body::from_stream(body.clone()))).await;
+    let response = answer(Request::from_parts(head, Body::from_stream(body.clone()))).await;
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        read_out(body).await;
+        let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
+        drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
     }
     response
 }
 
-/// Reads what comes of a refused request's body, for a while.
-async fn read_out(body: impl Stream<Item = Result<Bytes, axum::Error>>) {
-    let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
-    drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
-}
-
-/// A body that the handler reads from, and after it [`heard_out`].
+/// A body that the handler reads from, and then [`drain_body_on_error`].
 #[derive(Clone)]
 struct SharedBody(Arc<Mutex<BodyDataStream>>);
 

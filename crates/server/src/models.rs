@@ -4,26 +4,30 @@ use axum::extract::State;
 use weir_api::{Capability, ListObject, ModelObject, ModelReply, ModelsReply};
 
 use super::Gateway;
-use super::body::{Json, Segments};
-use super::error::{ApiError, no_model};
+use weir_retrieval::models;
+
+use super::body::{CallerOf, Json, Segments};
+use super::error::ApiError;
 use weir_inference::{LoadedModel, Reranker};
 
 /// All models, the default one first.
-pub(super) async fn list(State(gateway): State<Gateway>) -> Json<ModelsReply> {
-    let embedders = gateway.models.iter().map(|model| embedder(model));
-    let data = embedders.chain(gateway.models.rerankers().map(|model| reranker(model))).collect();
+pub(super) async fn list(State(gateway): State<Gateway>, CallerOf(caller): CallerOf) -> Json<ModelsReply> {
+    let embedders = models::embedders(&gateway.models, &caller).map(|model| embedder(model));
+    let rerankers = models::rerankers(&gateway.models, &caller).map(|model| reranker(model));
+    let data = embedders.chain(rerankers).collect();
     Json(ModelsReply { object: ListObject::List, data })
 }
 
 /// One model, by its id or an alias; both may hold slashes.
 pub(super) async fn get(
     State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
     Segments([name]): Segments<1>,
 ) -> Result<Json<ModelReply>, ApiError> {
-    let models = &gateway.models;
-    let found = models.get(&name).map(|model| embedder(model));
-    let found = found.or_else(|| models.reranker(&name).map(|model| reranker(model)));
-    found.map(Json).ok_or_else(|| no_model(&name))
+    let found = models::embedder(&gateway.models, &caller, &name).map(|model| embedder(model));
+    let found = found
+        .or_else(|_| models::reranker(&gateway.models, &caller, &name, "model").map(|model| reranker(model)));
+    Ok(Json(found.map_err(|_| models::no_model(&name))?))
 }
 
 fn embedder(model: &LoadedModel) -> ModelReply {

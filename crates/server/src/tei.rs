@@ -1,5 +1,6 @@
 //! `POST /embed`, `GET /info` and `GET /health`, as clients of text-embeddings-inference (TEI) know them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -10,24 +11,25 @@ use weir_api::{
 };
 
 use super::Gateway;
-use super::body::{self, Json};
-use super::embeddings::{
-    Made, Wanted, check_dimensions, embed as embed_texts, in_time, is_long_reply, read_body,
-};
+use super::body::{self, CallerOf, Json};
+use super::embeddings::{Made, Wanted, check_dimensions, embed as embed_texts, is_long_reply, read_body};
 use super::error::ApiError;
 use super::vectors;
 use weir_inference::{LoadedModel, scale_to_length_one};
+use weir_policy::Caller;
+use weir_retrieval::{maybe_spawn_blocking, models};
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
+    let caller = body::caller(&request)?;
     let (bytes, place) = read_body(&gateway, request).await?;
     let started = Instant::now();
     let request: EmbedRequest = weir_api::parse(&bytes)?;
     drop(bytes);
     request.check(&gateway.config.request_limits())?;
-    let model = gateway.models.default_model().ok_or_else(no_default_model)?.clone();
+    let model = default_model(&gateway, &caller)?;
     check_dimensions(&model, request.dimensions).await?;
     let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
     check_normalize(&model, request.normalize)?;
@@ -45,7 +47,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
     let mut made = embed_texts(&gateway, wanted).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
-    let mut response = in_time(is_long_reply(&embeddings), move || {
+    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if is_scaled {
             embeddings.iter_mut().for_each(|embedding| scale_to_length_one(embedding));
         }
@@ -85,8 +87,11 @@ fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
 }
 
 /// The default model and the limits.
-pub(super) async fn info(State(gateway): State<Gateway>) -> Result<Json<InfoReply>, ApiError> {
-    let model = gateway.models.default_model().ok_or_else(no_default_model)?;
+pub(super) async fn info(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+) -> Result<Json<InfoReply>, ApiError> {
+    let model = default_model(&gateway, &caller)?;
     let (limits, inference) = (&gateway.config.limits, &gateway.config.inference);
     let (dtype, pooling) = model.numbers_and_pooling();
     Ok(Json(InfoReply {
@@ -121,8 +126,10 @@ fn health_of(has_model: bool) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
 }
 
-fn no_default_model() -> ApiError {
-    ApiError::new(ErrorCode::ModelNotFound, "no model is configured")
+/// The first model that the caller may embed with.
+fn default_model(gateway: &Gateway, caller: &Caller) -> Result<Arc<LoadedModel>, ApiError> {
+    let model = models::embedders(&gateway.models, caller).next().cloned();
+    model.ok_or_else(|| ApiError::new(ErrorCode::ModelNotFound, "no model is configured"))
 }
 
 #[cfg(test)]

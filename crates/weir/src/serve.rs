@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -9,10 +10,11 @@ use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
 use weir_store::Store;
 
+use http::HeaderMap;
 use weir_config::Config;
 use weir_inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
-use weir_retrieval::collections::{CollectionError, Collections};
-use weir_retrieval::query_log::QueryLog;
+use weir_policy::Caller;
+use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
 use weir_telemetry::metrics::Metrics;
 
@@ -80,6 +82,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
 }
 
 async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), ServeError> {
+    let config = Arc::new(config);
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
@@ -117,7 +120,7 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
-        collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
+        collections = collections.count(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
     let warming = models.clone();
@@ -126,21 +129,22 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
-    let gateway = Gateway::new(
-        config,
-        store.clone(),
-        models,
+    let retrieval = Retrieval::new(
+        config.clone(),
+        store,
+        models.clone(),
         scheduler.clone(),
-        collections.clone(),
+        collections,
         metrics.clone(),
         query_log,
     );
+    // without API keys, everybody who reaches the gateway is its operator
+    let operator = Arc::new(Caller::system());
+    let authenticate = Arc::new(move |_: &HeaderMap| Some(operator.clone()));
+    let gateway = Gateway::new(config, retrieval.clone(), models, scheduler, metrics, authenticate);
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
-    gateway.query_log.close().await;
-    collections.close().await;
-    scheduler.stop();
-    store.close().await;
+    retrieval.close().await;
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
 }

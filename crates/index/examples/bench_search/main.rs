@@ -224,7 +224,7 @@ impl Searcher<'_> {
     }
 
     fn search(&self, request: &IndexQuery) -> Outcome<IndexResult> {
-        Ok(self.engine.search(&Caller::all_powerful(), request)?)
+        Ok(self.engine.search(&Caller::system(), request)?)
     }
 
     fn search_each(

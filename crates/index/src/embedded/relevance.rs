@@ -180,7 +180,7 @@ mod tests {
     /// By chunks, from which the collection doesn't learn.
     fn search(engine: &Embedded, text: &str, embedding: [f32; 2], mode: RetrievalMode) -> Vec<Hit> {
         let request = IndexQuery { group_by: Grouping::Chunk, ..request(text, embedding, mode) };
-        engine.search(&Caller::all_powerful(), &request).unwrap().hits
+        engine.search(&Caller::system(), &request).unwrap().hits
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let by_chunks = request("stone number 5", [0.6, 0.8], RetrievalMode::Hybrid);
         let by_chunks = IndexQuery { group_by: Grouping::Chunk, ..by_chunks };
         let request = |limit| IndexQuery { limit, ..by_chunks.clone() };
-        let hits = |limit| engine.search(&Caller::all_powerful(), &request(limit)).unwrap().hits;
+        let hits = |limit| engine.search(&Caller::system(), &request(limit)).unwrap().hits;
         assert_eq!(hits(1)[0].relevance, hits(20)[0].relevance);
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let engine = engine(folder.path(), 64);
         let features = |text: &str, mode, id: &str| {
             let request = request(text, [1.0, 0.0], mode);
-            engine.features(&Caller::all_powerful(), &request, id).unwrap()
+            engine.features(&Caller::system(), &request, id).unwrap()
         };
         for mode in [RetrievalMode::Hybrid, RetrievalMode::Lexical, RetrievalMode::Dense] {
             let hits = search(&engine, "stone number 5", [1.0, 0.0], mode);
@@ -274,8 +274,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = engine(folder.path(), 64);
         let traced = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
-        let ask =
-            |engine: &Embedded| engine.search(&Caller::all_powerful(), &traced).unwrap().hits[1].relevance;
+        let ask = |engine: &Embedded| engine.search(&Caller::system(), &traced).unwrap().hits[1].relevance;
         let before = ask(&first).unwrap();
         assert!((ask(&first).unwrap() - before).abs() > 0.05, "{before:?}");
         for _ in 0..50 {
@@ -305,7 +304,7 @@ mod tests {
         let engine = engine(folder.path(), 64);
         std::fs::create_dir(folder.path().join(super::FILE_NEW)).unwrap();
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
-        assert_eq!(engine.search(&Caller::all_powerful(), &request).unwrap().hits.len(), 5);
+        assert_eq!(engine.search(&Caller::system(), &request).unwrap().hits.len(), 5);
         assert!(engine.close().is_err());
     }
 
@@ -318,7 +317,7 @@ mod tests {
             let before = baseline(&engine);
             let mut request = request.clone();
             change(&mut request);
-            engine.search(&Caller::all_powerful(), &request).unwrap();
+            engine.search(&Caller::system(), &request).unwrap();
             baseline(&engine) != before
         };
         assert!(updates_baseline(|_| {}));
@@ -332,8 +331,8 @@ mod tests {
             (request.query, request.embedding) = (None, None);
         }));
         let before = baseline(&engine);
-        assert!(engine.features(&Caller::all_powerful(), &request, "5").unwrap().is_some());
-        assert!(engine.recall(&Caller::all_powerful(), &request).unwrap().is_some());
+        assert!(engine.features(&Caller::system(), &request, "5").unwrap().is_some());
+        assert!(engine.recall(&Caller::system(), &request).unwrap().is_some());
         assert_eq!(baseline(&engine), before, "what repeats a search");
     }
 
@@ -342,7 +341,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 31);
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
-        engine.search(&Caller::all_powerful(), &request).unwrap();
+        engine.search(&Caller::system(), &request).unwrap();
         assert_eq!(baseline(&engine), ScoreBaseline::default());
     }
 }

@@ -1,7 +1,9 @@
-//! From the store's operations to searchable documents.
+//! Ingest: documents are accepted into the store, then prepared and applied to the index by a worker.
 
+mod accept;
 mod prepare;
 mod worker;
 
-pub use prepare::{IngestError, Preparer};
-pub use worker::run;
+pub use accept::IngestOutcome;
+pub(crate) use prepare::{IngestError, Preparer};
+pub(crate) use worker::run;

@@ -7,7 +7,9 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoredDocument, TextHash};
 use weir_text::Chunking;
 
-use weir_inference::{Caching, InferenceError, Input, Lane, LoadedModel, Scheduler, Terms, Truncation};
+use weir_inference::{
+    Caching, EmbedOptions, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
+};
 
 /// Bytes of a chunk, at most: a model may make one token of any number of characters without a space.
 const CHUNK_BYTES_MAX: usize = 8192;
@@ -87,7 +89,7 @@ impl Preparer {
             }
         };
         let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };
-        let terms = Terms { lane: Lane::Bulk, caching: Caching::Off, until: None };
+        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::Off, until: None };
         self.scheduler.embed(model, vec![model.input(HARMLESS, Truncation::End)], terms).await.is_ok()
     }
 
@@ -110,7 +112,7 @@ impl Preparer {
         }
         let inputs: Vec<Input> =
             missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
-        let terms = Terms { lane: Lane::Bulk, caching: Caching::On, until: None };
+        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, until: None };
         let made = self.scheduler.embed(model, inputs, terms).await?;
         let new: Vec<_> = missing.into_iter().zip(made.embeddings).collect();
         known.extend(new.iter().cloned());

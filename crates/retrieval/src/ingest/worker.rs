@@ -32,13 +32,13 @@ const PRUNE_EVERY: Duration = Duration::from_secs(60);
 const SETTLE_AFTER: Duration = Duration::from_secs(2);
 
 /// Applies operations until the collection is closed.
-pub async fn run(collection: Arc<OpenCollection>) {
+pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
     let mut prune_at = Instant::now();
     let mut is_settled = false;
     loop {
-        let idle = collection.work_came.notified();
+        let idle = collection.operations_added.notified();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
             step = step(&collection, failures >= TRIED_WHOLE, &mut prune_at) => step,
@@ -117,7 +117,7 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     collection.metrics.documents_indexed(indexed);
     collection.metrics.documents_failed(refused);
     collection.note_failure(None);
-    collection.publish_reached(batch.reached);
+    collection.notify_applied(batch.reached);
     tracing::debug!(collection = collection.name, reached = batch.reached, documents = count, took = ?started.elapsed(), "batch applied");
     Ok(true)
 }

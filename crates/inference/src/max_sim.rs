@@ -1,4 +1,4 @@
-//! Late interaction: how like a text is to a query, token by token, by the embedder of a collection.
+//! Late interaction: MaxSim scores of texts for a query (Khattab and Zaharia, "ColBERT", SIGIR 2020).
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ impl LoadedModel {
 }
 
 impl Scheduler {
-    /// The likeness of each text to the query, in their order, from -1 to 1: the mean, over the query's tokens, of the best cosine
+    /// The MaxSim score of each text for the query, in their order, from -1 to 1: the mean, over the query's tokens, of the best cosine
     /// with a token of the text. Prompts are part of `query` and `texts`.
     ///
     /// A caller who leaves ends the work.
     ///
     /// # Errors
     /// [`InferenceError`]; `Failed` for a model without [token embeddings](LoadedModel::has_token_embeddings).
-    pub async fn likeness(
+    pub async fn max_sim(
         &self,
         model: &LoadedModel,
         query: String,
@@ -37,9 +37,9 @@ impl Scheduler {
             tokio::task::spawn_blocking(read).await.map_err(|_| InferenceError::Failed)?;
         let tokens = self.compute_in_turn(&Engine::Tokens(encoder.clone()), vec![asked]).await?;
         let tokens = tokens.into_iter().next().unwrap_or_default();
-        let engine = Engine::Likeness(encoder.clone(), inner(&tokens, encoder.info().dimension));
+        let engine = Engine::MaxSim(encoder.clone(), inner(&tokens, encoder.info().dimension));
         let rows = self.compute_in_turn(&engine, sequences).await?;
-        let finite = |row: &Vec<f32>| row.first().copied().filter(|likeness| likeness.is_finite());
+        let finite = |row: &Vec<f32>| row.first().copied().filter(|score| score.is_finite());
         rows.iter().map(|row| finite(row).ok_or(InferenceError::Failed)).collect()
     }
 }

@@ -1,64 +1,66 @@
-//! Whether the first results of a search are scored once more, how many of them, and by what.
+//! The second stage: models that re-score the first hits of the index.
 
 use std::sync::Arc;
 
 use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest};
 
-use super::super::Gateway;
-use super::super::error::{ApiError, no_reranker};
 use super::plan::size;
+use crate::Retrieval;
+use crate::collections::OpenCollection;
+use crate::error::RequestError;
+use crate::models;
+use crate::view::CollectionView;
 use weir_inference::{LoadedModel, Reranker};
-use weir_retrieval::collections::OpenCollection;
 
-/// What scores the first results once more, in this order.
+/// What re-scores the first hits, in this order.
 #[derive(Default)]
-pub(super) struct Rescoring {
-    pub(super) likeness: Option<Likeness>,
+pub(super) struct SecondStage {
+    pub(super) max_sim: Option<MaxSim>,
     pub(super) rerank: Option<Reranking>,
 }
 
-/// Late interaction: the tokens of query and text are compared.
-pub(super) struct Likeness {
+/// Late interaction: the MaxSim score of ColBERT over token embeddings of query and text.
+pub(super) struct MaxSim {
     pub(super) model: Arc<LoadedModel>,
     pub(super) weight: f32,
     pub(super) top_n: usize,
 }
 
-/// A model reads query and text together.
+/// A model that reads query and text together.
 pub(super) struct Reranking {
     pub(super) model: Arc<Reranker>,
     pub(super) top_n: usize,
 }
 
-impl Rescoring {
-    /// What the request asks for, or the settings where it says nothing. `has_text` tells whether there are words to go by.
-    pub(super) fn of(
-        gateway: &Gateway,
-        collection: &OpenCollection,
+impl SecondStage {
+    /// What the request asks for, or else the settings. `has_text`: whether the query has words.
+    pub(super) fn new(
+        retrieval: &Retrieval,
+        view: &CollectionView,
         request: &SearchRequest,
         has_text: bool,
-    ) -> Result<Rescoring, ApiError> {
-        Ok(Rescoring {
-            likeness: likeness(collection, request, has_text)?,
-            rerank: reranking(gateway, request, has_text)?,
+    ) -> Result<SecondStage, RequestError> {
+        Ok(SecondStage {
+            max_sim: max_sim(view, request, has_text)?,
+            rerank: reranking(retrieval, view, request, has_text)?,
         })
     }
 
-    /// How many of the first results change places among each other.
-    pub(super) fn head(&self) -> usize {
-        let likeness = self.likeness.as_ref().map_or(0, |likeness| likeness.top_n);
-        likeness.max(self.rerank.as_ref().map_or(0, |rerank| rerank.top_n))
+    /// How many of the first hits may change places.
+    pub(super) fn depth(&self) -> usize {
+        let max_sim = self.max_sim.as_ref().map_or(0, |max_sim| max_sim.top_n);
+        max_sim.max(self.rerank.as_ref().map_or(0, |rerank| rerank.top_n))
     }
 
-    /// All that an order depends on, for cursors.
+    /// All settings that the order depends on, for cursors.
     pub(super) fn signature(&self) -> String {
         let rerank = self.rerank.as_ref().map(|rerank| (rerank.model.fingerprint(), rerank.top_n));
-        let likeness = self.likeness.as_ref().map(|likeness| (likeness.weight, likeness.top_n));
-        format!("{rerank:?} {likeness:?}")
+        let max_sim = self.max_sim.as_ref().map(|max_sim| (max_sim.weight, max_sim.top_n));
+        format!("{rerank:?} {max_sim:?}")
     }
 }
 
-/// Refuses to score by a query that isn't there, or where something else decides the order.
+/// Refuses a second stage without a query, or beside an order by fields.
 fn check(field: &str, request: &SearchRequest, has_text: bool) -> Result<(), Invalid> {
     let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message));
     if request.sort.as_ref().is_some_and(|sort| !sort.is_empty()) {
@@ -73,11 +75,12 @@ fn check(field: &str, request: &SearchRequest, has_text: bool) -> Result<(), Inv
 }
 
 fn reranking(
-    gateway: &Gateway,
+    retrieval: &Retrieval,
+    view: &CollectionView,
     request: &SearchRequest,
     has_text: bool,
-) -> Result<Option<Reranking>, ApiError> {
-    let settings = &gateway.config.search;
+) -> Result<Option<Reranking>, RequestError> {
+    let settings = &retrieval.config.search;
     let by = match &request.rerank {
         Some(Rerank::Off) => return Ok(None),
         Some(Rerank::With(by)) => by.clone(),
@@ -92,16 +95,15 @@ fn reranking(
             "`rerank` names no model, and the setting `search.rerank` is empty; name one, or `none`";
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["rerank"], message).into());
     }
-    let model = gateway.models.reranker(name);
-    let model = model.ok_or_else(|| no_reranker(&gateway.models, name, "rerank"))?.clone();
+    let model = models::reranker(&retrieval.models, &view.caller, name, "rerank")?.clone();
     Ok(Some(Reranking { model, top_n: size(by.top_n.map_or(settings.rerank_top_n, Count::get)) }))
 }
 
-fn likeness(
+fn max_sim(
     collection: &OpenCollection,
     request: &SearchRequest,
     has_text: bool,
-) -> Result<Option<Likeness>, Invalid> {
+) -> Result<Option<MaxSim>, Invalid> {
     let Some(asked) = request.late_interaction else { return Ok(None) };
     check("late_interaction", request, has_text)?;
     let refuse =
@@ -119,5 +121,5 @@ fn likeness(
         );
         return refuse(message);
     }
-    Ok(Some(Likeness { model: model.clone(), weight: asked.weight, top_n: size(asked.top_n()) }))
+    Ok(Some(MaxSim { model: model.clone(), weight: asked.weight, top_n: size(asked.top_n()) }))
 }

@@ -4,14 +4,14 @@ use weir_api::{ErrorCode, GroupBy, Invalid, SearchRequest};
 use weir_index::IndexError;
 use weir_index::filter::Filter;
 
-use super::super::error::ApiError;
+use crate::error::RequestError;
 
 /// The reply to what the index said about a search.
-pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> ApiError {
+pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestError {
     let message = error.to_string();
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
-        IndexError::Closed => ApiError::new(ErrorCode::Overloaded, "the collection is closing"),
+        IndexError::Closed => RequestError::new(ErrorCode::Overloaded, "the collection is closing"),
         IndexError::SnapshotExpired { .. } => refuse(ErrorCode::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),
@@ -38,12 +38,12 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
         | IndexError::Mapped(_)
         | IndexError::Damaged { .. }
         | IndexError::Lexical { .. }
-        | IndexError::TooLarge { .. } => ApiError::internal(&error),
+        | IndexError::TooLarge { .. } => RequestError::internal(&error),
     }
 }
 
 /// The refusal of a field that a filter names at `pointer`, a JSON pointer from there.
-pub(in super::super) fn unknown_in_filter(pointer: &str, message: &str) -> Invalid {
+pub(crate) fn unknown_in_filter(pointer: &str, message: &str) -> Invalid {
     Invalid::at_pointer(ErrorCode::UnknownField, "filter", pointer, message)
 }
 

@@ -1,44 +1,43 @@
 //! From a request to what the index is asked: everything is read and checked before anything is embedded.
 
-use std::sync::Arc;
-
 use weir_api::{
     Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, RawJson,
     SearchRequest,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
-use weir_index::{FacetSpec, FusionFunction, SortKey};
+use weir_index::{FacetSpec, FusionFunction, IndexQuery, RetrievalMode, SortKey};
 
-use super::super::Gateway;
-use super::super::cursor::{Binding, Cursor, RequestHash};
-use super::super::error::ApiError;
-use super::rescoring::Rescoring;
+use super::second_stage::SecondStage;
+use crate::Retrieval;
+use crate::collections::OpenCollection;
+use crate::cursor::{Binding, Cursor, RequestHash};
+use crate::error::RequestError;
+use crate::view::CollectionView;
 use weir_config::table::Search;
-use weir_retrieval::collections::OpenCollection;
 
-/// A vector whose length differs less from one is taken as it is, so that an embedding of ours keeps its bits.
-const AS_GOOD_AS_ONE: f64 = 1e-4;
+/// Vectors whose length differs from one by less are not rescaled, so that an embedding made by this gateway keeps its bits.
+const LENGTH_TOLERANCE: f64 = 1e-4;
 
-/// A search that is ready to be run but for its embedding.
+/// A search that was checked and planned: everything but the query's embedding. No later stage changes it.
 pub(super) struct Plan {
-    /// As it came.
+    /// The request, without its vector.
     pub(super) request: SearchRequest,
-    pub(super) collection: Arc<OpenCollection>,
-    /// The legs that shall rank; `None` when everything that passes the filter is listed.
+    pub(super) view: CollectionView,
+    /// The retrievers that rank; `None` lists everything that passes the filter.
     pub(super) mode: Option<Mode>,
-    /// What is embedded, and marked in the results.
+    /// The words of the query, which are embedded and highlighted.
     pub(super) text: String,
-    /// The embedding that the request has.
+    /// The embedding that the request carries, scaled like the collection's.
     pub(super) vector: Option<Vec<f32>>,
-    /// What the index is asked; mode and embedding come when the query is embedded.
-    pub(super) search: weir_index::IndexQuery,
+    /// The index query without mode and embedding: [`Plan::index_query`] adds them.
+    template: IndexQuery,
     /// Results before the page.
     pub(super) offset: usize,
     /// Results of the page, at most.
     pub(super) limit: usize,
-    /// What scores the first results once more.
-    pub(super) rescoring: Rescoring,
+    /// What re-scores the first hits.
+    pub(super) second_stage: SecondStage,
     /// What cursors to the pages of this request are bound to.
     pub(super) binding: Binding,
     /// Where the page begins, on all but the first.
@@ -48,43 +47,43 @@ pub(super) struct Plan {
 impl Plan {
     /// Reads and checks a request that has passed [`SearchRequest::check`].
     pub(super) fn new(
-        gateway: &Gateway,
-        collection: Arc<OpenCollection>,
+        retrieval: &Retrieval,
+        view: CollectionView,
         mut request: SearchRequest,
-    ) -> Result<Plan, ApiError> {
-        let query =
-            request.query.as_deref().map(|text| read_query(text, &request, &collection)).transpose()?;
+    ) -> Result<Plan, RequestError> {
+        let query = request.query.as_deref().map(|text| read_query(text, &request, &view)).transpose()?;
         let filter = request.filter.as_ref().map(read_filter).transpose()?;
-        let vector = request.vector.take().map(|vector| fit(vector, &collection)).transpose()?;
+        let vector = request.vector.take().map(|vector| fit(vector, &view)).transpose()?;
         let text = query.as_ref().map_or_else(String::new, |query| query.text().into_owned());
-        let mode = legs(&request, &collection, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
+        let mode = mode_for(&request, &view, query.is_some(), vector.is_some(), !text.trim().is_empty())?;
         check_order(&request)?;
-        let rescoring = Rescoring::of(gateway, &collection, &request, !text.trim().is_empty())?;
-        let fusion = fusion_for(&request, &gateway.config.search)?;
-        let depth = gateway.config.search.depth;
+        let second_stage = SecondStage::new(retrieval, &view, &request, !text.trim().is_empty())?;
+        let fusion = fusion_for(&request, &retrieval.config.search)?;
+        let depth = retrieval.config.search.depth;
         let binding = Binding {
-            collection: collection.id,
-            generation: collection.preparer.generation,
+            collection: view.id,
+            generation: view.preparer.generation,
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!("{fusion:?} {depth} {}", rescoring.signature()),
+                &format!("{fusion:?} {depth} {}", second_stage.signature()),
             )?,
         };
-        let page = request.cursor.as_ref().map(|text| gateway.cursors.open(&binding, text)).transpose()?;
+        let page =
+            request.cursor.as_ref().map(|text| retrieval.cursors.verify(&binding, text)).transpose()?;
         if let Some(page) = &page {
-            request.check_depth(page.offset, &gateway.config.request_limits(), "cursor")?;
+            request.check_depth(page.offset, &retrieval.config.request_limits(), "cursor")?;
         }
         let offset = size(page.as_ref().map_or(request.offset(), |page| page.offset));
         let limit = size(request.top_k());
-        let head = rescoring.head();
-        let search = weir_index::IndexQuery {
+        let second_stage_depth = second_stage.depth();
+        let template = IndexQuery {
             strict: request.strict == Some(true),
             fusion,
             depth,
-            // who changes places with whom is seen only by looking at all of them
-            offset: if offset < head { 0 } else { offset },
-            as_of: page.as_ref().map(|page| page.reached),
+            // the second stage reorders all of the first hits, whatever page is asked for
+            offset: if offset < second_stage_depth { 0 } else { offset },
+            as_of: page.as_ref().map(|page| page.applied_seq),
             pin: true,
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
@@ -100,15 +99,20 @@ impl Plan {
             context: u32::try_from(request.context()).unwrap_or(u32::MAX),
             explain: request.explain == Some(true),
             trace: request.why_not.clone(),
-            // the same on every page, for the window of candidates depends on it
-            ..weir_index::IndexQuery::new(
-                weir_index::RetrievalMode::Lexical,
-                query,
-                None,
-                limit.saturating_add(head),
-            )
+            // equal on every page, because the candidate window depends on it
+            ..IndexQuery::new(RetrievalMode::Lexical, query, None, limit.saturating_add(second_stage_depth))
         };
-        Ok(Plan { request, collection, mode, text, vector, search, offset, limit, rescoring, binding, page })
+        Ok(Plan { request, view, mode, text, vector, template, offset, limit, second_stage, binding, page })
+    }
+
+    /// What the index is asked, with the retrievers in `mode`; `None` lists.
+    pub(super) fn index_query(&self, mode: Option<Mode>, embedding: Option<Vec<f32>>) -> IndexQuery {
+        let mode = match mode {
+            Some(Mode::Hybrid) => RetrievalMode::Hybrid,
+            Some(Mode::Dense) => RetrievalMode::Dense,
+            Some(Mode::Lexical) | None => RetrievalMode::Lexical,
+        };
+        IndexQuery { mode, embedding, ..self.template.clone() }
     }
 }
 
@@ -143,7 +147,7 @@ fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
 }
 
 /// The keys of an order, as the index takes them.
-pub(in super::super) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
+pub(crate) fn sort_keys(sort: &[weir_api::Sort]) -> Vec<SortKey> {
     let key =
         |sort: &weir_api::Sort| SortKey { field: sort.field.clone(), descending: sort.order == Order::Desc };
     sort.iter().map(key).collect()
@@ -157,7 +161,7 @@ fn facets(facets: &[weir_api::Facet]) -> Vec<FacetSpec> {
     facets.iter().map(facet).collect()
 }
 
-/// Reads the query; what names a field that the collection hasn't is text, unless the request is strict.
+/// Parses the query. Syntax that names an unknown field is text, unless the request is strict.
 fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) -> Result<Query, Invalid> {
     if request.strict == Some(true) {
         return query::parse(text)
@@ -167,7 +171,7 @@ fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) 
 }
 
 /// Reads a filter in either form.
-pub(in super::super) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
+pub(crate) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
     Filter::parse(filter.text()).map_err(|error: FilterError| {
         Invalid::at_pointer(ErrorCode::InvalidFilter, "filter", &error.pointer, error.to_string())
     })
@@ -195,16 +199,16 @@ fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, In
         if length == 0.0 {
             return refuse("every value of `vector` is 0, so that it points nowhere".to_owned());
         }
-        if (length - 1.0).abs() > AS_GOOD_AS_ONE {
+        if (length - 1.0).abs() > LENGTH_TOLERANCE {
             vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
         }
     }
     Ok(vector)
 }
 
-/// The legs that rank. A text-only collection has the lexical one alone, and only an explicit wish for another is
-/// refused; a query without a word that could be embedded is searched by its conditions.
-fn legs(
+/// The retrievers that rank. A text-only collection has only the lexical one; another is refused only if the request names it. A
+/// query without words to embed is searched by its conditions.
+fn mode_for(
     request: &SearchRequest,
     collection: &OpenCollection,
     has_query: bool,
@@ -260,9 +264,13 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFuncti
 }
 
 /// All that a ranking depends on, beside the collection.
-fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &str) -> Result<RequestHash, ApiError> {
+fn hash(
+    request: &SearchRequest,
+    vector: Option<&[f32]>,
+    settings: &str,
+) -> Result<RequestHash, RequestError> {
     let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
-    let json = serde_json::to_vec(&request).map_err(|error| ApiError::internal(&error))?;
+    let json = serde_json::to_vec(&request).map_err(|error| RequestError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
     Ok(RequestHash::of(&[&json, &vector, settings.as_bytes()]))
 }

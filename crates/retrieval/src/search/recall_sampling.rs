@@ -1,18 +1,18 @@
-//! Which searches are repeated exactly.
+//! Which searches are repeated exactly, to measure the recall of the approximate search.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counts searches; one is repeated at a time.
 #[derive(Default)]
-pub(crate) struct Probes {
+pub(crate) struct RecallSampling {
     searches: AtomicU64,
     is_running: AtomicBool,
 }
 
-impl Probes {
-    /// Whether this search is one of `every` and no other is being repeated; if so, [`Probes::ends`] has to follow. Never
+impl RecallSampling {
+    /// Whether this search is one of `every` and no other is being repeated; if so, [`RecallSampling::ends`] has to follow. Never
     /// when `every` is 0.
-    pub(super) fn is_due(&self, every: u64) -> bool {
+    pub(crate) fn is_due(&self, every: u64) -> bool {
         if every == 0 || !(self.searches.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
             return false;
         }
@@ -20,7 +20,7 @@ impl Probes {
     }
 
     /// The repetition is over.
-    pub(super) fn ends(&self) {
+    pub(crate) fn finish(&self) {
         self.is_running.store(false, Ordering::Relaxed);
     }
 }
@@ -31,12 +31,12 @@ mod tests {
 
     #[test]
     fn every_third_search_is_due_unless_one_is_running() {
-        let probes = Probes::default();
-        let due = |count: usize| (0..count).map(|_| probes.is_due(3)).collect::<Vec<_>>();
+        let sampling = RecallSampling::default();
+        let due = |count: usize| (0..count).map(|_| sampling.is_due(3)).collect::<Vec<_>>();
         assert_eq!(due(4), [false, false, true, false]);
         assert_eq!(due(2), [false, false], "the sixth would be due");
-        probes.ends();
+        sampling.finish();
         assert_eq!(due(3), [false, false, true]);
-        assert!(!Probes::default().is_due(0));
+        assert!(!RecallSampling::default().is_due(0));
     }
 }

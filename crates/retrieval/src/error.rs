@@ -1,0 +1,192 @@
+//! Why a request was refused or failed: a code, a message, the place in the request, and when to retry.
+
+use std::time::Duration;
+
+use weir_api::{ErrorCode, Invalid, Problem, ProblemItem};
+
+use crate::collections::CollectionError;
+use crate::models::no_model;
+use weir_inference::{InferenceError, NoPlace, UpstreamError};
+
+/// A request that was refused or failed.
+#[derive(Debug, Clone)]
+pub struct RequestError {
+    invalid: Invalid,
+    /// When the caller may come again.
+    retry_after_ms: Option<u32>,
+    others: Vec<Invalid>,
+}
+
+/// Milliseconds after which a refused caller may come again; the queues drain in less.
+const RETRY_AFTER_MS: u32 = 1000;
+/// Nobody is told to wait longer than this, whatever a queue or an upstream says.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+
+impl RequestError {
+    /// The message of a failure whose details are in the log alone.
+    pub const INTERNAL: &str = "internal error; the log has the details under the request's id";
+
+    /// An error of the request as a whole. Retryable codes say when to come again.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> RequestError {
+        RequestError::from(Invalid::whole(code, message))
+    }
+
+    /// Too much at once; the caller may come again when those before him are answered.
+    pub fn overloaded(message: impl Into<String>, wait: Duration) -> RequestError {
+        RequestError::new(ErrorCode::Overloaded, message).retry_after(wait)
+    }
+
+    /// The same, with the time after which the caller may come again; never told shorter than it is.
+    fn retry_after(mut self, wait: Duration) -> RequestError {
+        self.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
+        self
+    }
+
+    /// The same, with more places that are wrong.
+    pub fn with_others(mut self, others: Vec<Invalid>) -> RequestError {
+        self.others = others;
+        self
+    }
+
+    /// The same, seen from what holds the refused request as the item `index` of its list `key`.
+    pub fn in_item(self, key: &str, index: usize) -> RequestError {
+        let others = self.others.into_iter().map(|other| other.in_item(key, index)).collect();
+        RequestError { invalid: self.invalid.in_item(key, index), others, ..self }
+    }
+
+    /// The body of the reply.
+    pub fn into_problem(self, request_id: Option<String>) -> Problem {
+        let mut problem = Problem::from_invalid(&self.invalid, request_id);
+        problem.errors.extend(self.others.into_iter().map(|other| ProblemItem {
+            detail: other.message,
+            pointer: other.pointer.unwrap_or_else(|| "#".to_owned()),
+        }));
+        problem
+    }
+
+    /// No such collection, for this caller.
+    pub fn no_collection(name: &str) -> RequestError {
+        RequestError::new(
+            ErrorCode::CollectionNotFound,
+            format!("there is no collection `{}`", name.escape_debug()),
+        )
+    }
+
+    /// A fault of ours: the caller hears only that, the log has it all.
+    pub fn internal(error: &dyn std::error::Error) -> RequestError {
+        tracing::error!(error = %chain(error), "request failed");
+        RequestError::new(ErrorCode::Internal, RequestError::INTERNAL)
+    }
+
+    /// The code.
+    pub fn code(&self) -> ErrorCode {
+        self.invalid.code
+    }
+
+    /// Milliseconds after which the caller may retry.
+    pub fn retry_after_ms(&self) -> Option<u32> {
+        self.retry_after_ms
+    }
+}
+
+/// An error and its sources, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+impl From<Invalid> for RequestError {
+    fn from(invalid: Invalid) -> RequestError {
+        let retry_after_ms = invalid.code.is_retryable().then_some(RETRY_AFTER_MS);
+        RequestError { invalid, retry_after_ms, others: Vec::new() }
+    }
+}
+
+impl From<weir_store::Error> for RequestError {
+    fn from(error: weir_store::Error) -> RequestError {
+        use weir_store::Error;
+        let code = match &error {
+            Error::Full => ErrorCode::InsufficientStorage,
+            Error::UnknownCursor { .. } => {
+                return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
+            }
+            Error::Locked { .. }
+            | Error::ReadOnly { .. }
+            | Error::Io { .. }
+            | Error::Sqlite { .. }
+            | Error::Closed => ErrorCode::StoreUnavailable,
+            Error::Damaged { .. } | Error::NewerFormat { .. } => ErrorCode::Internal,
+        };
+        tracing::error!(error = %chain(&error), "the store failed");
+        RequestError::new(code, error.to_string())
+    }
+}
+
+impl From<InferenceError> for RequestError {
+    fn from(error: InferenceError) -> RequestError {
+        match error {
+            InferenceError::TooLong { again, .. } => RequestError::overloaded(error.to_string(), again),
+            InferenceError::TooMany { .. } | InferenceError::Stopping => {
+                RequestError::new(ErrorCode::Overloaded, error.to_string())
+            }
+            InferenceError::Upstream(error) => error.into(),
+            InferenceError::Failed => RequestError::internal(&error),
+        }
+    }
+}
+
+impl From<NoPlace> for RequestError {
+    fn from(error: NoPlace) -> RequestError {
+        match error {
+            NoPlace::Now => RequestError::new(
+                ErrorCode::Overloaded,
+                "other requests for embeddings take all the memory that `inference.memory_limit_bytes` leaves them",
+            ),
+            NoPlace::Ever(bytes) => RequestError::new(
+                ErrorCode::PayloadTooLarge,
+                format!(
+                    "the request needs more memory than the {bytes} bytes that `inference.memory_limit_bytes` leaves to \
+                     requests for embeddings"
+                ),
+            ),
+        }
+    }
+}
+
+impl From<UpstreamError> for RequestError {
+    fn from(error: UpstreamError) -> RequestError {
+        let code = match &error {
+            UpstreamError::Limited { .. } => ErrorCode::Overloaded,
+            UpstreamError::Timeout { .. } => ErrorCode::UpstreamTimeout,
+            UpstreamError::Connect { .. }
+            | UpstreamError::Status { .. }
+            | UpstreamError::Reply { .. }
+            | UpstreamError::Open { .. } => ErrorCode::UpstreamError,
+        };
+        let refused = RequestError::new(code, error.to_string());
+        match error.retry_after() {
+            Some(wait) => refused.retry_after(wait),
+            None => refused,
+        }
+    }
+}
+
+impl From<CollectionError> for RequestError {
+    fn from(error: CollectionError) -> RequestError {
+        match error {
+            CollectionError::Store(error) => error.into(),
+            CollectionError::Stopping => RequestError::new(ErrorCode::Overloaded, error.to_string()),
+            CollectionError::NoModel { model, .. } => no_model(&model),
+            CollectionError::Inference { source, .. } => source.into(),
+            CollectionError::Index { .. }
+            | CollectionError::Settings { .. }
+            | CollectionError::Folder { .. } => RequestError::internal(&error),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Accepts documents: validates them, stores them with a job, and wakes the worker.
+
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use weir_api::{CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits};
+use weir_policy::Caller;
+use weir_store::{DocumentError, Job, NewDocument, Submission};
+
+use std::sync::Arc;
+
+use crate::clock::now;
+use crate::collections::OpenCollection;
+use crate::error::RequestError;
+use crate::{CollectionView, Retrieval, jobs, run_to_completion};
+
+/// Documents that are on disk and become searchable soon.
+pub struct IngestOutcome {
+    view: CollectionView,
+    job: Job,
+}
+
+impl IngestOutcome {
+    /// The job as it was stored.
+    pub fn job(self) -> JobReply {
+        jobs::render(self.job)
+    }
+}
+
+impl Retrieval {
+    /// Stores documents. On return they are on disk; invalid ones are named in the job.
+    ///
+    /// # Errors
+    /// The first document's error if none is valid; `overloaded` when too many operations are pending; store errors.
+    pub async fn accept(
+        &self,
+        caller: &Arc<Caller>,
+        request: &IngestRequest<'_>,
+    ) -> Result<IngestOutcome, RequestError> {
+        let limits = self.config.request_limits();
+        request.check(&limits)?;
+        let (documents, rejected) = validate_documents(&request.documents, &limits);
+        if documents.is_empty() {
+            return Err(all_rejected(rejected));
+        }
+        self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
+        let name = request.collection();
+        if caller.sees(name) && self.collections.get(caller, name).is_none() {
+            self.collections.create(name, &CollectionSettings::default()).await?;
+        }
+        let view = self.view(caller, name)?;
+        self.check_pending(&view)?;
+        let submission = Submission {
+            job_id: format!("job_{}", uuid::Uuid::new_v4().simple()),
+            documents,
+            rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
+        };
+        let (store, target) = (self.store.clone(), view.clone());
+        let job = run_to_completion(async move {
+            let job = store.accept(target.id, submission, now()).await?;
+            let job = job.ok_or_else(|| RequestError::no_collection(&target.name))?;
+            target.wake(job.last_operation);
+            Ok(job)
+        })
+        .await?;
+        Ok(IngestOutcome { view, job })
+    }
+
+    /// Waits until the documents are searchable or failed, at most until `until`, and returns the job as it is then.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub async fn wait_until_searchable(
+        &self,
+        outcome: IngestOutcome,
+        until: Instant,
+    ) -> Result<JobReply, RequestError> {
+        let IngestOutcome { view, job } = outcome;
+        let searchable = view.wait_until_searchable(job.last_operation);
+        let _ = tokio::time::timeout_at(until, searchable).await;
+        Ok(jobs::render(self.store.job(&view.caller, &job.id).await?.unwrap_or(job)))
+    }
+
+    fn check_pending(&self, collection: &OpenCollection) -> Result<(), RequestError> {
+        let (pending, limit) = (collection.pending_operations(), self.config.limits.pending_operations_max);
+        if pending <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "collection `{}` has {pending} operations that are not searchable yet; the limit \
+             `limits.pending_operations_max` is {limit}",
+            collection.name
+        );
+        Err(RequestError::new(ErrorCode::Overloaded, message))
+    }
+}
+
+type Rejected = Vec<(String, Invalid)>;
+
+/// Parses and checks each document by itself, so that an invalid one does not reject the others.
+fn validate_documents(raw: &[&RawValue], limits: &Limits) -> (Vec<NewDocument>, Rejected) {
+    let (mut documents, mut rejected) = (Vec::with_capacity(raw.len()), Vec::new());
+    for (index, raw) in raw.iter().enumerate() {
+        match Document::parse(raw, limits) {
+            Ok(document) => documents.push(new_document(document)),
+            Err(invalid) => {
+                let id = weir_api::document_id_of(raw).unwrap_or_else(|| format!("documents[{index}]"));
+                rejected.push((id, invalid.in_document(index)));
+            }
+        }
+    }
+    (documents, rejected)
+}
+
+/// A document without an id gets one derived from its content, so that a repeated request does not store it twice.
+fn new_document(document: Document) -> NewDocument {
+    let metadata = document.metadata.unwrap_or_else(weir_api::Metadata::empty).as_json().to_owned();
+    let id = document.id.unwrap_or_else(|| {
+        let title = document.title.as_deref().unwrap_or_default();
+        let content = serde_json::json!([title, document.text, metadata]).to_string();
+        let hash = weir_text::text_hash(&content);
+        let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("doc_{hex}")
+    });
+    NewDocument { id, title: document.title, text: document.text, metadata }
+}
+
+fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
+    let message = format!("{}. {}", invalid.message.trim_end_matches('.'), invalid.code.row().remedy);
+    DocumentError { document_id, code: invalid.code.as_str().to_owned(), message }
+}
+
+/// No document is valid: the first error, with the others in `errors`.
+fn all_rejected(rejected: Rejected) -> RequestError {
+    let mut all = rejected.into_iter().map(|(_, invalid)| invalid);
+    match all.next() {
+        Some(first) => RequestError::from(first).with_others(all.take(100).collect()),
+        None => {
+            RequestError::new(ErrorCode::InvalidParameter, "`documents` is empty; send at least one document")
+        }
+    }
+}

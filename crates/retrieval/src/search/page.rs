@@ -1,0 +1,225 @@
+//! Renders a ranked page as the reply.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weir_api::{
+    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
+    FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores, SearchReply,
+    SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+};
+use weir_index::FusionFunction;
+use weir_index::filter::{Number, Value};
+use weir_text::Language;
+
+use super::plan::Plan;
+use super::rank::{Ranked, RankedHit};
+use super::why_not;
+use crate::error::RequestError;
+
+/// Results that are highlighted without a blocking thread.
+const HIGHLIGHTED_INLINE_MAX: usize = 20;
+
+/// Approximate characters of a snippet.
+const SNIPPET_CHARS: usize = 300;
+
+/// Collapsed documents that a result names.
+const COLLAPSED_NAMED_MAX: usize = 100;
+
+/// Whether rendering takes so long that it belongs on a blocking thread.
+pub(super) fn is_long(plan: &Plan, ranked: &Ranked) -> bool {
+    plan.request.highlight == Some(true) && ranked.hits.len() > HIGHLIGHTED_INLINE_MAX
+}
+
+/// Renders the reply; `took_ms` is set later.
+pub(super) fn render(
+    plan: &Plan,
+    ranked: Ranked,
+    next_cursor: Option<String>,
+    timings: Timings,
+) -> Result<SearchReply, RequestError> {
+    let explain = ranked.query.explain.then(|| explain(plan, &ranked));
+    let why_not = plan.request.why_not.as_ref().zip(ranked.found.trace.clone());
+    let why_not = why_not.map(|(id, why)| why_not::render(id, why, plan, &ranked));
+    let Ranked { query, found, hits, less_relevant, degraded, .. } = ranked;
+    let extras = Extras {
+        marker: Marker::of(plan, &found),
+        collapse: query.collapse,
+        context: query.context > 0,
+        second_stage_depth: if query.explain { plan.second_stage.depth() } else { 0 },
+    };
+    Ok(SearchReply {
+        results: hits.into_iter().map(|one| result(one, &extras)).collect::<Result<Vec<_>, _>>()?,
+        total: total(found.total),
+        left_out: plan.request.min_relevance.map(|_| less_relevant.len() as u64),
+        next_cursor,
+        facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
+        corrections: found
+            .corrections
+            .into_iter()
+            .map(|correction| Correction { term: correction.term, instead: correction.replacements })
+            .collect(),
+        degraded: !degraded.is_empty(),
+        degraded_reason: degraded.first().copied(),
+        degraded_reasons: degraded,
+        explain,
+        why_not,
+        took_ms: 0.0,
+        timings_ms: timings,
+    })
+}
+
+fn total(total: weir_index::MatchCount) -> Total {
+    match total {
+        weir_index::MatchCount::Exact(value) => Total { value, exact: true, relation: TotalRelation::Exact },
+        weir_index::MatchCount::Window(value) => {
+            Total { value, exact: false, relation: TotalRelation::Window }
+        }
+    }
+}
+
+fn facets(
+    asked: &[weir_api::Facet],
+    counted: Vec<Vec<weir_index::ValueCount>>,
+) -> BTreeMap<String, Vec<FacetCount>> {
+    let named = asked.iter().map(|facet| facet.field.clone()).zip(counted);
+    let count =
+        |count: weir_index::ValueCount| FacetCount { value: json_of(count.value), count: count.count };
+    named.map(|(field, counts)| (field, counts.into_iter().map(count).collect())).collect()
+}
+
+fn json_of(value: Value) -> serde_json::Value {
+    match value {
+        Value::String(text) => text.into(),
+        Value::Boolean(boolean) => boolean.into(),
+        Value::Number(number) => match number {
+            Number::Integer(integer) => match (i64::try_from(integer), u64::try_from(integer)) {
+                (Ok(integer), _) => integer.into(),
+                (Err(_), Ok(integer)) => integer.into(),
+                (Err(_), Err(_)) => number.to_f64().into(),
+            },
+            Number::Float(float) => float.into(),
+        },
+    }
+}
+
+/// What comes with each result beyond the hit itself.
+struct Extras {
+    marker: Option<Marker>,
+    collapse: bool,
+    context: bool,
+    /// Hits whose position before the second stage is shown.
+    second_stage_depth: usize,
+}
+
+/// Finds in texts what was searched.
+struct Marker {
+    terms: HashSet<String>,
+    language: Language,
+}
+
+impl Marker {
+    /// When the request asks for it.
+    fn of(plan: &Plan, found: &weir_index::IndexResult) -> Option<Marker> {
+        let terms = || found.terms.iter().cloned().collect();
+        (plan.request.highlight == Some(true))
+            .then(|| Marker { terms: terms(), language: plan.view.language() })
+    }
+
+    fn mark(&self, text: &str) -> (Vec<(u64, u64)>, Snippet) {
+        let spans = weir_text::highlight_terms(text, &self.terms, self.language);
+        let part = weir_text::snippet(text, &spans, SNIPPET_CHARS);
+        let snippet =
+            Snippet { start: part.start as u64, end: part.end as u64, text: text[part.clone()].to_owned() };
+        (spans.into_iter().map(|span| (span.start as u64, span.end as u64)).collect(), snippet)
+    }
+}
+
+fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult, RequestError> {
+    let RankedHit { hit, fused_score, rerank_score, late_interaction } = ranked;
+    let fused = FusedPosition { rank: hit.place as u64 + 1, score: fused_score };
+    let fused = (hit.place < extras.second_stage_depth).then_some(fused);
+    let metadata = Metadata::from_json(hit.metadata).map_err(|error| RequestError::internal(&error))?;
+    let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
+    let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);
+    let collapsed = extras.collapse.then(|| hit.collapsed.into_iter().take(COLLAPSED_NAMED_MAX).collect());
+    let context = extras.context.then(|| hit.context.into_iter().map(context_chunk).collect());
+    Ok(SearchResult {
+        id: hit.document_id.clone(),
+        score: hit.score,
+        rerank_score,
+        relevance: hit.relevance,
+        title: hit.title,
+        metadata,
+        citation: Citation {
+            document_id: hit.document_id,
+            chunk: hit.chunk,
+            start: hit.start as u64,
+            end: hit.end as u64,
+            quote: hit.text.clone(),
+        },
+        text: hit.text,
+        ranks: Ranks { lexical: hit.lexical.map(|leg| leg.rank), dense: hit.dense.map(|leg| leg.rank) },
+        scores: Scores {
+            lexical: hit.lexical.map(|leg| leg.score),
+            dense: hit.dense.map(|leg| leg.score),
+            late_interaction,
+        },
+        collapsed_count,
+        collapsed,
+        context,
+        highlights,
+        snippet,
+        explanation: hit.explanation.map(|found| Explanation { fused, ..explanation(found) }),
+    })
+}
+
+fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
+    ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text: chunk.text }
+}
+
+fn explanation(explanation: weir_index::ScoreBreakdown) -> Explanation {
+    let term = |share: weir_index::TermContribution| TermScore {
+        term: share.term,
+        chunks: share.chunks,
+        frequency: share.frequency,
+        score: share.score,
+    };
+    Explanation {
+        terms: explanation.terms.into_iter().map(term).collect(),
+        lexical: explanation.lexical,
+        dense: explanation.dense,
+        fused: None,
+    }
+}
+
+fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
+    let (search, found) = (&ranked.query, &ranked.found);
+    let chunks = plan.view.engine.counts().chunks;
+    let fusion = match search.fusion {
+        FusionFunction::ReciprocalRank { k, lexical, dense } => {
+            ExplainFusion { method: FusionMethod::Rrf, weights: FusionWeights { lexical, dense }, k: Some(k) }
+        }
+        FusionFunction::Convex { lexical, dense } => {
+            ExplainFusion { method: FusionMethod::Convex, weights: FusionWeights { lexical, dense }, k: None }
+        }
+    };
+    Explain {
+        query: search.query.as_ref().map(ToString::to_string),
+        mode: ranked.mode,
+        fusion: (ranked.mode == Some(Mode::Hybrid)).then_some(fusion),
+        rerank: plan
+            .second_stage
+            .rerank
+            .as_ref()
+            .map(|rerank| ExplainRerank { model: rerank.model.id.clone(), top_n: rerank.top_n as u64 }),
+        embedding: ranked.embedding,
+        chunks,
+        selected_chunks: found.selected,
+        selectivity: found.selected.map(|selected| selected as f64 / chunks.max(1) as f64),
+        candidates: RetrieverCounts {
+            lexical: found.lexical.documents as u64,
+            dense: found.dense.documents as u64,
+        },
+        reached: found.applied_seq,
+    }
+}

@@ -1,0 +1,140 @@
+//! Collections: created, shown and deleted.
+
+use std::sync::Arc;
+
+use weir_api::{
+    CollectionReply, CollectionSettings, CollectionStatus, DeletedReply, ErrorCode, Invalid, List,
+    check_collection_name,
+};
+use weir_policy::Caller;
+use weir_telemetry::CollectionGauges;
+use weir_text::Language;
+
+use crate::error::RequestError;
+use crate::models::embedder;
+use crate::{CollectionView, Retrieval};
+
+impl Retrieval {
+    /// The collections that the caller may see, by name.
+    ///
+    /// # Errors
+    /// Index errors.
+    pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>, RequestError> {
+        let mut all = Vec::new();
+        for view in self.views(caller) {
+            all.push(self.describe(&view).await?);
+        }
+        Ok(List::whole(all))
+    }
+
+    /// One collection.
+    ///
+    /// # Errors
+    /// `collection_not_found`.
+    pub async fn collection(
+        &self,
+        caller: &Arc<Caller>,
+        name: &str,
+    ) -> Result<CollectionReply, RequestError> {
+        self.describe(&self.view(caller, name)?).await
+    }
+
+    /// Creates a collection, or checks that the existing one has these settings; `true` if it was created.
+    ///
+    /// # Errors
+    /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; store errors.
+    pub async fn put_collection(
+        &self,
+        caller: &Arc<Caller>,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<(CollectionReply, bool), RequestError> {
+        check_collection_name(name)?;
+        self.check_settings(caller, settings)?;
+        if !caller.sees(name) {
+            return Err(RequestError::no_collection(name));
+        }
+        let (_, created) = self.collections.create(name, settings).await?;
+        let collection = self.view(caller, name)?;
+        if !created && !self.collections.has_settings(&collection, settings) {
+            let has = serde_json::to_string(&collection.settings).unwrap_or_default();
+            let message = format!("collection `{name}` exists with other settings: {has}");
+            return Err(RequestError::new(ErrorCode::CollectionConflict, message));
+        }
+        Ok((self.describe(&collection).await?, created))
+    }
+
+    /// A collection as the API shows it, with the counts of what the caller may see.
+    async fn describe(&self, view: &CollectionView) -> Result<CollectionReply, RequestError> {
+        let (document_count, chunk_count) = view.counts(self).await?;
+        Ok(CollectionReply {
+            name: view.name.clone(),
+            document_count,
+            chunk_count,
+            model: view.model().map(|model| model.id.clone()),
+            settings: view.settings.clone(),
+            status: if view.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            created_at: view.created_at,
+        })
+    }
+
+    /// Deletes a collection and everything in it.
+    ///
+    /// # Errors
+    /// `collection_not_found`; store and file system errors.
+    pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply, RequestError> {
+        if self.collections.delete(caller, name).await? {
+            return Ok(DeletedReply { deleted: true, chunks: None });
+        }
+        Err(RequestError::no_collection(name))
+    }
+
+    /// What of the gateway does not work, in words; empty when it is ready.
+    pub fn failing_parts(&self) -> Vec<String> {
+        let mut failing = Vec::new();
+        for collection in self.collections.all(&Caller::system()) {
+            if collection.is_rebuilding() {
+                failing.push(format!("the index of collection `{}` is being rebuilt", collection.name));
+            }
+            if let Some(failure) = collection.failure() {
+                failing.push(format!("ingest into collection `{}` fails: {failure}", collection.name));
+            }
+        }
+        failing
+    }
+
+    /// The gauges of every collection.
+    pub async fn gauges(&self) -> Vec<CollectionGauges> {
+        let mut gauges = Vec::new();
+        for collection in self.collections.all(&Caller::system()) {
+            let counts = collection.engine.counts();
+            gauges.push(CollectionGauges {
+                name: collection.name.clone(),
+                documents: counts.documents,
+                chunks: counts.chunks,
+                pending: collection.pending_operations(),
+                index_segments: counts.segments,
+                index_bytes: collection.engine.disk_bytes().await.unwrap_or(0),
+            });
+        }
+        gauges
+    }
+
+    fn check_settings(&self, caller: &Caller, settings: &CollectionSettings) -> Result<(), RequestError> {
+        let defaults = &self.config.chunking;
+        settings.check(defaults.max_tokens, defaults.overlap_tokens)?;
+        settings.model.as_ref().map(|name| embedder(&self.models, caller, name)).transpose()?;
+        match &settings.language {
+            Some(name) if Language::parse(name).is_none() => {
+                let accepted: Vec<&str> = Language::all().iter().map(|language| language.name()).collect();
+                let message = format!(
+                    "language is `{}`; it must be one of {}",
+                    name.escape_debug(),
+                    accepted.join(", ")
+                );
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["language"], message).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Admission: one decision per request, made when the caller is known and before the body is read.
+
+use axum::http::HeaderMap;
+use tokio::sync::OwnedSemaphorePermit;
+use weir_api::ErrorCode;
+use weir_inference::Place;
+use weir_retrieval::SearchPermit;
+
+use super::Gateway;
+use super::body::content_length;
+use super::error::ApiError;
+use super::routes::{AdmissionClass, Route};
+
+/// What is reserved for an admitted request; the handler takes it.
+#[derive(Debug, Default)]
+pub(super) enum Admitted {
+    /// Nothing, or the handler has it.
+    #[default]
+    Light,
+    /// A permit for a search.
+    Search(SearchPermit),
+    /// Memory for the body and its embeddings.
+    Embedding(Place),
+    /// Memory for the body.
+    Ingest(#[expect(dead_code, reason = "held until the documents are stored")] OwnedSemaphorePermit),
+}
+
+/// Admits a request of `route`, or refuses it.
+///
+/// # Errors
+/// `overloaded`; `payload_too_large` for a body that never fits into memory.
+pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Result<Admitted, ApiError> {
+    // without an announced length, as much as the longest body
+    let (most, _) = gateway.body_limit(route);
+    let announced = content_length(headers).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = announced.unwrap_or(most).min(most);
+    match route.admission {
+        AdmissionClass::Light => Ok(Admitted::Light),
+        AdmissionClass::Search => Ok(Admitted::Search(gateway.retrieval.admit_search()?)),
+        AdmissionClass::Embedding => Ok(Admitted::Embedding(gateway.scheduler.memory().for_body(bytes)?)),
+        AdmissionClass::Ingest => {
+            let permits = gateway.ingest_kib.clone().try_acquire_many_owned(super::kib(bytes));
+            permits.map(Admitted::Ingest).map_err(|_| {
+                let message = "the bodies of other ingest requests take all memory for them";
+                ApiError::new(ErrorCode::Overloaded, message)
+            })
+        }
+    }
+}
