@@ -261,54 +261,52 @@ fn why_not(
     let (lexical, dense) = (why.lexical.map(place), why.dense.map(place));
     let collection = &plan.collection.name;
     let top_k = plan.request.top_k();
-    let rank = why
-        .rank
-        .map_or_else(|| "it matches".to_owned(), |rank| format!("it is number {rank} of the candidates"));
-    let reranked = after.map_or_else(String::new, |place| format!(", number {place} after reranking,"));
-    let legs = places(mode, lexical, dense);
+    let rank = why.rank.map_or_else(|| "it matches".to_owned(), |rank| format!("candidate rank {rank}"));
+    let reranked = after.map_or_else(String::new, |rank| format!(", rank {rank} after reranking"));
+    let ranks = describe_ranks(mode, lexical, dense);
     let (stage, message) = match why.stage {
         TraceStage::Missing => (
             WhyNotStage::Missing,
             format!(
-                "collection `{collection}` holds no searchable document of this id; check the id, and whether the job that \
-                 brought it is completed"
+                "collection `{collection}` has no searchable document with this id; check the id, and whether its ingest \
+                 job is completed"
             ),
         ),
         TraceStage::Filter => (
             WhyNotStage::Filter,
-            "the filter, or a condition in the query (a field, a needed or an excluded part), does not let it through; look at \
-             its metadata, or search without them"
+            "the document does not match the filter or a condition in the query (a field, a required or an excluded part); \
+             check its metadata, or search without them"
                 .to_owned(),
         ),
         TraceStage::Candidates => (
             WhyNotStage::Candidates,
-            format!("it is not among the candidates: {legs}; {}", towards_the_candidates(mode, lexical)),
+            format!("not among the candidates: {ranks}; {}", candidates_remedy(mode, lexical)),
         ),
         TraceStage::Limit => (
             WhyNotStage::Limit,
             format!(
-                "{rank}{reranked} and the page holds {top_k}: {legs}; raise `top_k` or turn the pages by \
+                "{rank}{reranked}, but `top_k` is {top_k}: {ranks}; raise `top_k` or request the next page with \
                  `cursor`"
             ),
         ),
         TraceStage::Group => (
             WhyNotStage::Group,
             format!(
-                "{rank}, and a better one stands for it: one of the same group, with all but the same text, or less like \
-                 those above it; leave out `group_by`, `collapse` or `diversity`"
+                "{rank}, but another result is shown instead: of the same group, with a nearly identical text, or more \
+                 diverse; omit `group_by`, `collapse` or `diversity`"
             ),
         ),
         TraceStage::Found if is_left_out => (
             WhyNotStage::Relevance,
-            format!("it is on the page, and less relevant than `min_relevance`: {legs}; lower `min_relevance`"),
+            format!("on the page, but the relevance is below `min_relevance`: {ranks}; lower `min_relevance`"),
         ),
-        TraceStage::Found => (WhyNotStage::Found, format!("it is among the results: {legs}")),
+        TraceStage::Found => (WhyNotStage::Found, format!("among the results: {ranks}")),
     };
     WhyNot { id: id.to_owned(), stage, lexical, dense, rank: why.rank, message }
 }
 
-/// Where the legs that ranked have it.
-fn places(
+/// The document's ranks by the retrievers that were used.
+fn describe_ranks(
     mode: Option<Mode>,
     lexical: Option<RetrieverPosition>,
     dense: Option<RetrieverPosition>,
@@ -316,30 +314,30 @@ fn places(
     match (mode, lexical, dense) {
         (None, ..) => "nothing was ranked".to_owned(),
         (Some(Mode::Hybrid), Some(lexical), Some(dense)) => {
-            format!("it is number {} by words and {} by meaning", lexical.rank, dense.rank)
+            format!("lexical rank {}, dense rank {}", lexical.rank, dense.rank)
         }
         (Some(Mode::Hybrid), None, Some(dense)) => {
-            format!("it is number {} by meaning, and holds no word of the query", dense.rank)
+            format!("dense rank {}, no lexical rank (it contains no word of the query)", dense.rank)
         }
-        (Some(Mode::Hybrid), None, None) => "neither words nor meaning lead to it".to_owned(),
+        (Some(Mode::Hybrid), None, None) => "no lexical and no dense rank".to_owned(),
         (Some(Mode::Hybrid | Mode::Lexical), Some(lexical), _) => {
-            format!("it is number {} by words", lexical.rank)
+            format!("lexical rank {}", lexical.rank)
         }
-        (Some(Mode::Lexical), None, _) => "no word of the query leads to it".to_owned(),
-        (Some(Mode::Dense), _, Some(dense)) => format!("it is number {} by meaning", dense.rank),
-        (Some(Mode::Dense), _, None) => "its meaning is too far from the query's".to_owned(),
+        (Some(Mode::Lexical), None, _) => "no lexical rank (it contains no word of the query)".to_owned(),
+        (Some(Mode::Dense), _, Some(dense)) => format!("dense rank {}", dense.rank),
+        (Some(Mode::Dense), _, None) => {
+            "no dense rank (its embedding is too far from the query's)".to_owned()
+        }
     }
 }
 
-/// What brings a document among the candidates, by the legs that ranked.
-fn towards_the_candidates(mode: Option<Mode>, lexical: Option<RetrieverPosition>) -> &'static str {
+/// What makes a document a candidate, by the retrievers that were used.
+fn candidates_remedy(mode: Option<Mode>, lexical: Option<RetrieverPosition>) -> &'static str {
     match (mode, lexical) {
-        (Some(Mode::Lexical), None) => "use words that it holds",
-        // one ranking alone goes on page by page
-        (Some(Mode::Lexical), Some(_)) => "raise `top_k` or turn the pages by `cursor`",
-        (Some(Mode::Dense), _) => "raise `search.depth`, or ask for more by `top_k`",
-        (Some(Mode::Hybrid) | None, _) => {
-            "use words that it holds, raise `search.depth`, or ask for more by `top_k`"
-        }
+        (Some(Mode::Lexical), None) => "use words of the document",
+        // a single ranking continues on the next page
+        (Some(Mode::Lexical), Some(_)) => "raise `top_k` or request the next page with `cursor`",
+        (Some(Mode::Dense), _) => "raise `search.depth` or `top_k`",
+        (Some(Mode::Hybrid) | None, _) => "use words of the document, or raise `search.depth` or `top_k`",
     }
 }
