@@ -6,48 +6,48 @@ use serde::{Deserialize, Serialize};
 use crate::object::optional;
 use crate::{Count, ErrorCode, Invalid};
 
-/// Characters in a collection's name, at most.
+/// Most characters of a collection's name.
 const NAME_LENGTH_MAX: usize = 128;
 
-/// Tokens in a chunk, at most: more than any model of today reads at once.
+/// Most tokens of a chunk; exceeds the input limit of current embedding models.
 const CHUNK_TOKENS_MAX: u32 = 8_192;
 
 /// The settings of a collection: the body of `PUT /v1/collections/{name}`, and a part of [`CollectionReply`].
-/// What is absent is taken from the gateway's configuration.
+/// Absent fields take the values of the gateway's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollectionSettings {
-    /// Id or alias of the model that embeds the chunks; the default model when absent.
+    /// Id or alias of the model that embeds the chunks; default: the default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// `none` makes a text-only collection: lexical search alone, no model. Excludes `model`.
+    /// `none` creates a text-only collection: lexical search only, no model. Cannot be combined with `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingChoice>,
-    /// The language of the texts, which chooses the stemmer.
+    /// The language of the texts, which determines the stemmer and the stop words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// How texts are cut.
+    /// How texts are split into chunks.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub chunking: Option<Chunking>,
 }
 
-/// What stands in the place of an embedding model.
+/// The alternative to an embedding model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingChoice {
-    /// Nothing: the collection has no dense leg.
+    /// No embeddings: the collection has no dense retriever.
     None,
 }
 
-/// How texts are cut into chunks.
+/// How texts are split into chunks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chunking {
-    /// Tokens in a chunk, at most.
+    /// Most tokens of a chunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub max_tokens: Option<Count>,
-    /// Tokens that neighbouring chunks share, about; less than `max_tokens`.
+    /// Approximate number of tokens that neighbouring chunks share; less than `max_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub overlap_tokens: Option<Count>,
@@ -58,27 +58,27 @@ pub struct Chunking {
 pub struct CollectionReply {
     /// The name.
     pub name: String,
-    /// Documents that are searchable.
+    /// Number of searchable documents.
     pub document_count: u64,
-    /// Chunks that are searchable.
+    /// Number of searchable chunks.
     pub chunk_count: u64,
-    /// Id of the model whose embeddings the collection holds; null for a text-only one.
+    /// Id of the model that embeds the chunks; null for a text-only collection.
     pub model: Option<String>,
-    /// The settings in force, none absent.
+    /// The effective settings; no field is absent.
     pub settings: CollectionSettings,
-    /// Whether it answers searches.
+    /// Whether the collection can be searched.
     pub status: CollectionStatus,
-    /// When it was created, in unix seconds.
+    /// Time of creation, in unix seconds.
     pub created_at: f64,
 }
 
-/// Whether a collection answers searches.
+/// Whether a collection can be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectionStatus {
-    /// It does.
+    /// The collection can be searched.
     Ready,
-    /// Its index is being rebuilt from the store; searches hear `collection_not_ready`.
+    /// The index is being rebuilt from the store; searches return `collection_not_ready`.
     Rebuilding,
 }
 
@@ -94,17 +94,17 @@ pub fn check_collection_name(name: &str) -> Result<(), Invalid> {
     }
     let shown: String = name.chars().take(NAME_LENGTH_MAX).collect();
     let message = format!(
-        "`{}` can't name a collection; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
+        "`{}` is not a valid collection name; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
         shown.escape_debug()
     );
     Err(Invalid::at(ErrorCode::InvalidParameter, &["collection"], message))
 }
 
 impl CollectionSettings {
-    /// Checks what can be checked without looking anything up; absent values are taken from `defaults`.
+    /// Validates the settings by themselves. Absent values take the given defaults.
     ///
     /// # Errors
-    /// `invalid_parameter` at the first field that is wrong.
+    /// `invalid_parameter` at the first invalid field.
     pub fn check(&self, default_max_tokens: u32, default_overlap_tokens: u32) -> Result<(), Invalid> {
         if self.model.is_some() && self.embedding == Some(EmbeddingChoice::None) {
             let message = "`embedding` is `none` and `model` names a model; send one of them";
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_other_characters_or_lengths_is_refused() {
+    fn names_with_invalid_characters_or_lengths_are_refused() {
         for name in ["default", "a", "A.b-c_9", &"x".repeat(128)] {
             assert_eq!(check_collection_name(name), Ok(()), "{name}");
         }
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Checks settings written as JSON over the defaults 200 and 32; `expected` is the refused place, or `ok`.
+    /// Validates `body` with the defaults 200 and 32; `expected` is the invalid parameter, or `ok`.
     fn check(body: &str, expected: &str) {
         let settings: CollectionSettings = crate::parse(body.as_bytes()).unwrap();
         let seen = match settings.check(200, 32) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokens_of_a_chunk_hear_of_their_range_however_far_out_they_are() {
+    fn token_counts_out_of_range_are_refused_with_the_range() {
         let check = |chunking: &str, expected: &str| {
             let body = format!("{{\"chunking\":{{{chunking}}}}}");
             let read = crate::parse::<CollectionSettings>(body.as_bytes());

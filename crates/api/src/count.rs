@@ -1,4 +1,4 @@
-//! Whole numbers of requests that have a range.
+//! Integers in requests, validated after parsing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,26 +10,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ErrorCode, Invalid};
 
-/// A whole number of a request that is not held to its range while it is read, so that whatever lies outside, negative numbers and those
-/// of more than 64 bits too, and whatever is no whole number, is refused later in the same words.
+/// An integer in a request. Parsing accepts any JSON value; [`Count::check`] then reports a value out of range, a number
+/// beyond 64 bits and a value of another type with the same message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Count(Result<i128, &'static str>);
 
-/// From here on, up or down, JSON has a whole number in a float.
-const WHOLE_FROM: f64 = 9_223_372_036_854_775_808.0;
+/// serde_json parses integers beyond 64 bits as floats, of at least this magnitude.
+const FLOAT_INTEGER_MIN: f64 = 9_223_372_036_854_775_808.0;
 
 impl Count {
-    /// The number; 0 for what is below or none, and the largest there is for what is above.
+    /// The number, saturated to 64 bits; 0 if the value is not an integer.
     pub fn get(self) -> u64 {
         u64::try_from(self.0.unwrap_or(0).max(0)).unwrap_or(u64::MAX)
     }
 
-    /// The same in 32 bits.
+    /// The number, saturated to 32 bits.
     pub fn get_u32(self) -> u32 {
         u32::try_from(self.get()).unwrap_or(u32::MAX)
     }
 
-    /// Refuses the number at `path` when it is not in `range`, which follows from `bound`: ` (the limit …)`, or nothing.
+    /// Checks that the number at `path` is in `range`. `bound` names the origin of the range, such as ` (the limit …)`, or is empty.
     ///
     /// # Errors
     /// `invalid_parameter` with the number and its range.
@@ -51,7 +51,7 @@ impl<N: Into<u64>> From<N> for Count {
     }
 }
 
-/// The number, or what stands in its place: `a string`.
+/// The number, or the type of another value: `a string`.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
-        let is_whole = number.abs() >= WHOLE_FROM;
+        let is_whole = number.abs() >= FLOAT_INTEGER_MIN;
         Ok(Count(if is_whole { Ok(number as i128) } else { Err("a floating-point number") }))
     }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_whole_number_is_read_and_what_else_stands_there_is_named() {
+    fn any_integer_is_parsed_and_other_values_are_named_by_type() {
         let read = |json: &str| {
             let count: Count = serde_json::from_str(json).unwrap();
             format!("{count} {} {}", count.get(), serde_json::to_string(&count).unwrap())

@@ -1,4 +1,4 @@
-//! `POST /v1/embeddings`, in the shape of OpenAI's API. Fields that Weir doesn't know are ignored, for clients send them.
+//! `POST /v1/embeddings`, compatible with OpenAI's API. Unknown fields are ignored: clients send them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,64 +12,64 @@ pub struct EmbeddingsRequest {
     pub model: String,
     /// The texts.
     pub input: Texts,
-    /// How embeddings are written; `float` when absent.
+    /// Encoding of the embeddings; default: `float`.
     #[serde(default)]
     pub encoding_format: Option<EncodingFormat>,
-    /// Floats of an embedding, for models that were trained to be cut; the model's own when absent.
+    /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
     #[serde(default)]
     pub dimensions: Option<Count>,
-    /// What happens to texts that are longer than the model reads; `end` when absent.
+    /// How texts longer than the model's input limit are truncated; default: `end`.
     #[serde(default)]
     pub truncate: Option<Truncate>,
-    /// The role of the texts, which chooses the model's prompt; none when absent.
+    /// The role of the texts, which determines the model's prompt; default: no prompt.
     #[serde(default)]
     pub input_type: Option<TextRole>,
-    /// The same under the name that Jina's API has for it.
+    /// Jina's name for `input_type`.
     #[serde(default)]
     pub task: Option<TextRole>,
-    /// The same under the name that TEI has for it.
+    /// TEI's name for `input_type`.
     #[serde(default)]
     pub prompt_name: Option<TextRole>,
 }
 
-/// How an embedding is written.
+/// Encoding of an embedding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EncodingFormat {
-    /// A list of numbers, each with the fewest digits that give the same float again.
+    /// A list of numbers, each with the fewest digits that parse to the same float.
     #[default]
     Float,
-    /// The floats as bytes, little-endian, in standard base64 with padding.
+    /// Little-endian floats in standard base64 with padding.
     Base64,
 }
 
-/// What happens to a text that is longer than the model reads. It is never done without a sign.
+/// How a text longer than the model's input limit is truncated. The reply reports every truncated text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Truncate {
-    /// Its end is left out.
+    /// The end is cut off.
     #[default]
     #[serde(alias = "END")]
     End,
-    /// Its start is left out.
+    /// The start is cut off.
     #[serde(alias = "START")]
     Start,
-    /// It is embedded in parts, and the mean of these counts, weighted by their tokens: nothing is left out.
+    /// The text is split; the embedding is the mean of its parts, weighted by their tokens.
     #[serde(alias = "SPLIT")]
     Split,
-    /// The request is refused.
+    /// The request is refused with `context_length_exceeded`.
     #[serde(alias = "none", alias = "NONE")]
     Error,
 }
 
-/// What a text is for. Models with prompts put another one before each.
+/// The role of a text, which determines the prompt that some models put before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextRole {
-    /// It is searched for.
+    /// A query.
     #[serde(alias = "search_query", alias = "retrieval.query")]
     Query,
-    /// It is found.
+    /// A document.
     #[serde(alias = "passage", alias = "search_document", alias = "retrieval.passage")]
     Document,
 }
@@ -79,11 +79,11 @@ pub enum TextRole {
 pub struct EmbeddingsReply {
     /// Always `list`.
     pub object: ListObject,
-    /// One entry a text, in order.
+    /// One entry per text, in order.
     pub data: Vec<EmbeddingItem>,
-    /// The model, by the name that the request has for it.
+    /// The model, as named in the request.
     pub model: String,
-    /// What was counted.
+    /// Token counts.
     pub usage: Usage,
 }
 
@@ -101,7 +101,7 @@ pub enum ListObject {
 pub struct EmbeddingItem {
     /// Always `embedding`.
     pub object: EmbeddingObject,
-    /// The text's place in the request, from 0.
+    /// Index of the text in the request, from 0.
     pub index: usize,
     /// The embedding.
     pub embedding: EncodedEmbedding,
@@ -116,7 +116,7 @@ pub enum EmbeddingObject {
     Embedding,
 }
 
-/// An embedding as [`EncodingFormat`] says.
+/// An embedding, encoded as `encoding_format` specifies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum EncodedEmbedding {
@@ -126,42 +126,42 @@ pub enum EncodedEmbedding {
     Base64(String),
 }
 
-/// What a request cost.
+/// Token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Tokens that were embedded, prompts and special tokens included.
+    /// Embedded tokens, including prompts and special tokens.
     pub prompt_tokens: usize,
-    /// The same.
+    /// Equal to `prompt_tokens`.
     pub total_tokens: usize,
-    /// Texts of which a part was left out; absent when there is none.
+    /// Number of truncated texts; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub truncated: usize,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
 impl EmbeddingsRequest {
-    /// Checks everything that can be checked without looking anything up.
+    /// Validates the request by itself.
     ///
     /// # Errors
-    /// The first thing that is wrong with the texts, or with what they are said to be.
+    /// The first error of the texts or of their role.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         self.input.check("input", limits)?;
         self.role().map(drop)
     }
 
-    /// What the texts are for, by whichever of the three fields says it.
+    /// The role of the texts, from any of the three fields.
     ///
     /// # Errors
     /// `invalid_parameter` when two fields contradict each other.
     pub fn role(&self) -> Result<Option<TextRole>, Invalid> {
-        let said = [("input_type", self.input_type), ("task", self.task), ("prompt_name", self.prompt_name)];
-        let mut said = said.into_iter().filter_map(|(field, role)| Some((field, role?)));
-        let Some((first, role)) = said.next() else { return Ok(None) };
-        match said.find(|(_, other)| *other != role) {
+        let given = [("input_type", self.input_type), ("task", self.task), ("prompt_name", self.prompt_name)];
+        let mut given = given.into_iter().filter_map(|(field, role)| Some((field, role?)));
+        let Some((first, role)) = given.next() else { return Ok(None) };
+        match given.find(|(_, other)| *other != role) {
             None => Ok(Some(role)),
             Some((field, _)) => {
                 let message = format!("`{field}` and `{first}` contradict each other; send one of them");
@@ -175,7 +175,7 @@ impl EmbeddingsRequest {
 mod tests {
     use super::*;
 
-    /// Reads a request with `more` fields; `expected` is `code param`, or the role.
+    /// Parses and validates a request with the fields `more`; `expected` is `code param`, or the role.
     fn check(more: &str, expected: &str) {
         let body = format!("{{\"model\":\"m\",\"input\":\"a\"{more}}}");
         let read = crate::parse::<EmbeddingsRequest>(body.as_bytes());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_role_is_known() {
+    fn every_spelling_of_a_role_is_accepted() {
         check("", "None");
         for field in ["input_type", "task", "prompt_name"] {
             for query in ["query", "search_query", "retrieval.query"] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn truncate_is_also_known_as_others_spell_it() {
+    fn truncate_accepts_the_spellings_of_other_apis() {
         let read = |truncate: &str| {
             let body = format!(r#"{{"model":"m","input":"a","truncate":"{truncate}"}}"#);
             crate::parse::<EmbeddingsRequest>(body.as_bytes()).map(|request| request.truncate)
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_says_only_then_that_texts_were_cut() {
+    fn usage_has_truncated_only_if_texts_were_truncated() {
         let usage = |truncated| Usage { prompt_tokens: 5, total_tokens: 5, truncated };
         let render = |usage: &Usage| serde_json::to_string(usage).unwrap();
         assert_eq!(render(&usage(0)), r#"{"prompt_tokens":5,"total_tokens":5}"#);

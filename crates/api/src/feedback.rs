@@ -10,25 +10,25 @@ use crate::{Count, DEFAULT_COLLECTION, ErrorCode, Invalid, Limits};
 /// The highest grade of a document.
 pub const GRADE_MAX: u32 = 100;
 
-/// What somebody says about a document as an answer to a query. Exactly one of `relevant` and `grade` is needed.
+/// A judgment of a document as an answer to a query. Exactly one of `relevant` and `grade` is required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackRequest {
-    /// What was searched.
+    /// The query of the search.
     pub query: String,
-    /// The document that was judged: a result's `id`.
+    /// The judged document: the `id` of a result.
     pub document_id: String,
-    /// The collection; `default` when absent.
+    /// The collection; default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Whether the document answers the query: grade 1 or 0.
+    /// Whether the document answers the query: equals grade 1 or 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevant: Option<bool>,
-    /// How well it does, from 0 (not at all) to 100.
+    /// How well the document answers the query, from 0 (not at all) to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub grade: Option<Count>,
-    /// The number of the chunk that was shown: a citation's `chunk`.
+    /// The number of the displayed chunk: the `chunk` of a citation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u64>,
 }
@@ -36,33 +36,33 @@ pub struct FeedbackRequest {
 /// Feedback as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackReply {
-    /// Its number in the collection; it grows with every feedback.
+    /// The number of the feedback in its collection, in increasing order.
     pub number: u64,
-    /// What was searched.
+    /// The query of the search.
     pub query: String,
-    /// The document that was judged.
+    /// The judged document.
     pub document_id: String,
     /// The collection.
     pub collection: String,
-    /// The chunk that was shown, if it was said.
+    /// The number of the displayed chunk, if it was sent.
     pub chunk: Option<u64>,
-    /// How well the document answers the query; 0 is not at all.
+    /// How well the document answers the query, from 0 (not at all) to 100.
     pub grade: u32,
     /// Whether the grade is above 0.
     pub relevant: bool,
-    /// When it came, in unix seconds.
+    /// Time of receipt, in unix seconds.
     pub created_at: f64,
 }
 
-/// Which queries of the log are asked for.
+/// A report over the query log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryReport {
-    /// All, those asked most first.
+    /// All queries, the most frequent first.
     Popular,
-    /// Those that found nothing, those that did so most often first.
+    /// Queries without results, those with the most such searches first.
     ZeroResults,
-    /// Those whose first result had a low relevance, the lowest first.
+    /// Queries whose first result had a low relevance, the lowest first.
     LowRelevance,
 }
 
@@ -71,7 +71,7 @@ impl QueryReport {
     pub const ALL: [QueryReport; 3] =
         [QueryReport::Popular, QueryReport::ZeroResults, QueryReport::LowRelevance];
 
-    /// The report's name on the wire.
+    /// The report's name in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             QueryReport::Popular => "popular",
@@ -81,34 +81,34 @@ impl QueryReport {
     }
 }
 
-/// A query of the log.
+/// A query of the query log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueryReply {
-    /// What was searched.
+    /// The query.
     pub query: String,
-    /// How often, as far as the log goes back.
+    /// Number of searches in the log.
     pub count: u64,
-    /// How often it found nothing.
+    /// Number of searches without results.
     pub zero_results: u64,
-    /// The mean relevance of the first result; null when it isn't known.
+    /// Mean relevance of the first result; null if unknown.
     pub relevance: Option<f64>,
-    /// When it was asked last, in unix seconds.
+    /// Time of the last search, in unix seconds.
     pub last_asked_at: f64,
 }
 
 impl FeedbackRequest {
-    /// The collection that is meant.
+    /// The collection, or the default one.
     pub fn collection(&self) -> &str {
         self.collection.as_deref().unwrap_or(DEFAULT_COLLECTION)
     }
 
-    /// Checks everything that can be checked without looking anything up, and returns the grade.
+    /// Validates the feedback by itself and returns the grade.
     ///
     /// # Errors
-    /// `invalid_parameter` or `payload_too_large` at the first field that is wrong.
+    /// `invalid_parameter` or `payload_too_large` at the first invalid field.
     pub fn check(&self, limits: &Limits) -> Result<u32, Invalid> {
         if self.query.trim().is_empty() {
-            let message = "the query is empty; send what was searched";
+            let message = "the query is empty; send the query of the search";
             return Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message));
         }
         check_bytes(&["query"], "the query", self.query.len(), limits.query_bytes_max, "query_bytes_max")?;
@@ -127,7 +127,7 @@ impl FeedbackRequest {
                 Ok(grade.get_u32())
             }
             (None, None) | (Some(_), Some(_)) => {
-                let message = "send one of `relevant` (true or false) and `grade` (0 to 100)";
+                let message = "send either `relevant` (true or false) or `grade` (0 to 100)";
                 Err(Invalid::at(ErrorCode::InvalidParameter, &["relevant"], message))
             }
         }
@@ -138,7 +138,7 @@ impl FeedbackRequest {
 mod tests {
     use super::*;
 
-    /// Checks feedback written as JSON; `expected` is the grade, or `code param`.
+    /// Validates feedback in JSON; `expected` is the grade, or `code param`.
     fn check(body: &str, expected: &str) {
         let request: FeedbackRequest = crate::parse(body.as_bytes()).unwrap();
         let limits = Limits { query_bytes_max: 10, document_id_bytes_max: 3, ..Limits::default() };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_says_either_relevant_or_a_grade() {
+    fn feedback_has_either_relevant_or_a_grade() {
         check(r#"{"query":"a","document_id":"d","relevant":true}"#, "1");
         check(r#"{"query":"a","document_id":"d","relevant":false,"chunk":3,"collection":"c"}"#, "0");
         check(r#"{"query":"a","document_id":"d","grade":100}"#, "100");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grade_hears_of_its_range_however_far_out_it_is() {
+    fn a_grade_out_of_range_is_refused_with_the_range() {
         for grade in ["-1", "101", "4294967296"] {
             let body = format!("{{\"query\":\"a\",\"document_id\":\"d\",\"grade\":{grade}}}");
             let read = crate::parse::<FeedbackRequest>(body.as_bytes());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_out_of_its_limits_is_refused_at_the_place() {
+    fn feedback_beyond_a_limit_is_refused_with_the_parameter() {
         check(r#"{"query":" ","document_id":"d","grade":1}"#, "invalid_parameter query");
         check(r#"{"query":"0123456789a","document_id":"d","grade":1}"#, "payload_too_large query");
         check(r#"{"query":"a","document_id":"0123","grade":1}"#, "payload_too_large document_id");

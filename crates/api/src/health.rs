@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 /// The reply of `GET /healthz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthReply {
-    /// `ok` while the gateway answers.
+    /// Always `ok`.
     pub status: String,
     /// Whether the default model is loaded.
     pub model_loaded: bool,
-    /// Documents over all collections.
+    /// Number of documents in all collections.
     pub document_count: u64,
 }
 
 /// The reply of `GET /readyz`: status 200 when ready, 503 otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadyReply {
-    /// Whether requests are taken: the model is loaded, the store and every index are open.
+    /// Whether requests are accepted: the model is loaded, and the store and every index are open.
     pub ready: bool,
     /// The parts that are not ready, each as a short sentence; empty when ready.
     pub failing: Vec<String>,

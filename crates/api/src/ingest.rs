@@ -8,18 +8,18 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::collections::check_collection_name;
-use crate::invalid::without_place;
+use crate::invalid::without_position;
 use crate::limits::check_bytes;
 use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, parse_item};
 
-/// Objects and arrays within each other that the parser of JSON follows.
+/// Deepest nesting that serde_json parses.
 const METADATA_DEPTH_MAX: usize = 127;
 
-/// Documents to take in. Each is still JSON text, so that one bad document can be refused alone.
+/// Documents to ingest. Each document is unparsed JSON, so that an invalid document fails alone.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IngestRequest<'a> {
-    /// The collection; `default` when absent. It is created when it isn't there.
+    /// The collection, which is created if it does not exist; default: `default`.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Cow<'a, str>>,
     /// The documents.
@@ -28,35 +28,35 @@ pub struct IngestRequest<'a> {
     pub documents: Vec<&'a RawValue>,
 }
 
-/// One document to take in. The same id again replaces the document; identical content is a no-op.
+/// A document to ingest. A document with the same id is replaced; identical content is a no-op.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// The id in its collection, any text of 1 to 512 bytes; the gateway makes one when absent.
+    /// The id in the collection, any text of 1 to 512 bytes; default: generated from the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// A title. It is searched and embedded with the text.
+    /// The title. It is searched and embedded together with the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The text.
     pub text: String,
-    /// Anything that the caller wants back with a hit.
+    /// Arbitrary data, returned with each result and available to filters, facets and sorting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
-/// A JSON object of the caller's, kept byte for byte as it was sent.
+/// A JSON object, kept byte for byte as it was sent.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Metadata(#[schemars(with = "Map<String, Value>")] Box<RawValue>);
 
-/// Why a text is not metadata.
+/// Why a text is not valid metadata.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("metadata is not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// It is JSON, but no object.
+    /// The JSON value is not an object.
     #[error("metadata must be a JSON object, such as {{\"source\": \"a.txt\"}}")]
     NotAnObject,
 }
@@ -73,7 +73,7 @@ impl Metadata {
         Metadata(serde_json::value::to_raw_value(map).expect("a map is JSON"))
     }
 
-    /// Metadata from its JSON text; the text is kept as it is, white space around it aside.
+    /// Metadata from its JSON text, which is kept except for surrounding white space.
     ///
     /// # Errors
     /// When the text is not one JSON object.
@@ -93,8 +93,8 @@ impl Metadata {
     /// The parsed object.
     ///
     /// # Errors
-    /// When a string in it is no Unicode text (a lone surrogate), a number is out of range, or it is nested deeper
-    /// than 127 levels: reading [`Metadata`] looks at the outermost brackets only.
+    /// When a string has a lone surrogate, a number is out of range, or the nesting exceeds 127 levels:
+    /// deserialising [`Metadata`] checks none of these.
     pub fn to_map(&self) -> Result<Map<String, Value>, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
@@ -103,12 +103,12 @@ impl Metadata {
         let path = &["metadata"];
         check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
         let map = self.to_map().map_err(|error| {
-            let message = match without_place(&error) {
-                // serde_json tells it in no other way
-                said if said.starts_with("recursion limit exceeded") => {
-                    format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels: write it flatter")
+            let message = match without_position(&error) {
+                // serde_json has no error category for it
+                reason if reason.starts_with("recursion limit exceeded") => {
+                    format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels; flatten it")
                 }
-                said => format!("metadata can't be read: {said}"),
+                reason => format!("metadata cannot be parsed: {reason}"),
             };
             Invalid::at(ErrorCode::InvalidParameter, path, message)
         })?;
@@ -138,15 +138,15 @@ impl PartialEq for Metadata {
 impl Eq for Metadata {}
 
 impl IngestRequest<'_> {
-    /// The collection that is meant.
+    /// The collection, or the default one.
     pub fn collection(&self) -> &str {
         self.collection.as_deref().unwrap_or(DEFAULT_COLLECTION)
     }
 
-    /// Checks the request around its documents.
+    /// Validates the request, except its documents.
     ///
     /// # Errors
-    /// A name that no collection can have, no document, or too many.
+    /// An invalid collection name; no documents, or too many.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         check_collection_name(self.collection())?;
         let (count, count_max) = (self.documents.len(), limits.documents_per_request_max);
@@ -165,28 +165,28 @@ impl IngestRequest<'_> {
 }
 
 impl Document {
-    /// Reads and checks one document of an [`IngestRequest`].
+    /// Parses and validates one document of an [`IngestRequest`].
     ///
     /// # Errors
-    /// What is wrong with this document; [`Invalid::in_document`] places it in the request.
+    /// The first error of the document; [`Invalid::in_document`] adds its position in the request.
     pub fn parse(json: &RawValue, limits: &Limits) -> Result<Document, Invalid> {
         let document: Document = parse_item(json.get(), "document")?;
         document.check(limits)?;
         Ok(document)
     }
 
-    /// Checks the document against the limits.
+    /// Validates the document against the limits.
     ///
     /// # Errors
-    /// The first thing that is wrong: an empty or too long id, neither text nor title, a text that is too long, a
-    /// title that is longer than a text may be, metadata with too many bytes or keys.
+    /// The first error: an empty or too long id, neither text nor title, a text or a title longer than the limit for
+    /// texts, metadata with too many bytes or keys.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         if let Some(id) = &self.id {
             check_document_id(id, limits)?;
         }
         let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
         if self.text.trim().is_empty() && !has_title {
-            let message = "text and title are empty; leave the document out, or delete it by its id";
+            let message = "text and title are empty; omit the document, or delete it by its id";
             return Err(Invalid::at(ErrorCode::InvalidParameter, &["text"], message));
         }
         let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
@@ -200,13 +200,13 @@ impl Document {
 
 fn check_document_id(id: &str, limits: &Limits) -> Result<(), Invalid> {
     if id.is_empty() {
-        let message = "the id is empty; leave it out to get one made";
+        let message = "the id is empty; omit it to have one generated";
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message));
     }
     check_bytes(&["id"], "the id", id.len(), limits.document_id_bytes_max, "document_id_bytes_max")
 }
 
-/// The id of a document that may be wrong in every other way, so that its refusal can name it.
+/// The id of a document that may otherwise be invalid, to name the document in its error.
 pub fn document_id_of(json: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Id {
@@ -229,7 +229,7 @@ mod tests {
         ..Limits::DEFAULT
     };
 
-    /// Reads one document; `expected` is `code param`, or `ok`.
+    /// Parses and validates one document; `expected` is `code param`, or `ok`.
     fn check(document: &str, expected: &str) {
         let body = format!("{{\"documents\":[{document}]}}");
         let request: IngestRequest<'_> = parse(body.as_bytes()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_document_is_refused_alone_and_at_its_place() {
+    fn an_invalid_document_is_refused_with_its_parameter() {
         check(r#"{"text":"a"}"#, "ok");
         check(r#"{"id":"a/ 🦀","text":"a\u0000b","title":null,"metadata":{}}"#, "ok");
         check(r#"{}"#, "invalid_parameter text");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_none_or_too_many_documents_is_refused() {
+    fn a_request_with_no_or_too_many_documents_is_refused() {
         let refusal = |body: &'static str| {
             let request: IngestRequest<'_> = parse(body.as_bytes()).unwrap();
             request.check(&LIMITS).map_err(|invalid| (invalid.code, invalid.param.unwrap_or_default()))
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_the_wrong_shape_is_refused_at_its_place() {
+    fn a_request_of_the_wrong_structure_is_refused_with_the_parameter() {
         let refusal = |body: &'static str| {
             let invalid = parse::<IngestRequest<'_>>(body.as_bytes()).unwrap_err();
             (invalid.code, invalid.param.unwrap_or_default())
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_document_is_named_by_its_id_when_that_can_be_read() {
+    fn an_invalid_document_is_named_by_its_id_if_that_can_be_parsed() {
         let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
         assert_eq!(document_id_of(&raw(r#"{"id":"a","text":7}"#)), Some("a".to_owned()));
         assert_eq!(document_id_of(&raw(r#"{"id":7,"text":7}"#)), None);

@@ -1,4 +1,4 @@
-//! A request that is refused, and the reading of JSON bodies into one.
+//! The error of an invalid request, and the parsing of JSON bodies.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use serde_path_to_error::{Path, Segment};
 use crate::ErrorCode;
 use crate::object::Object;
 
-/// Why a request, or one document of it, is refused: never the server's fault.
+/// Why a request, or one document of it, is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The row of the error table.
+    /// The error code.
     pub code: ErrorCode,
     /// What is wrong and what is accepted, in lower case.
     pub message: String,
-    /// The place as a person writes it: `fusion.weights.dense`, `documents[3].text`. `None`: the whole body.
+    /// The position in dotted form: `fusion.weights.dense`, `documents[3].text`. `None`: the whole body.
     pub param: Option<String>,
-    /// The same place as a JSON pointer in a URI fragment: `#/documents/3/text`.
+    /// The position as a JSON pointer in a URI fragment: `#/documents/3/text`.
     pub pointer: Option<String>,
 }
 
@@ -31,18 +31,18 @@ enum Step {
 }
 
 impl Invalid {
-    /// A refusal of the request as a whole.
+    /// An error of the request as a whole.
     pub fn whole(code: ErrorCode, message: impl Into<String>) -> Invalid {
         Invalid { code, message: message.into(), param: None, pointer: None }
     }
 
-    /// A refusal of the value under `path`, the keys from the root.
+    /// An error of the value at `path`: its keys from the root.
     pub fn at(code: ErrorCode, path: &[&str], message: impl Into<String>) -> Invalid {
         let steps: Vec<Step> = path.iter().map(|key| Step::Key((*key).to_owned())).collect();
         Invalid::at_steps(code, &steps, message)
     }
 
-    /// A refusal of one item of the list under `key`.
+    /// An error of one item of the list `key`.
     pub(crate) fn at_item(code: ErrorCode, key: &str, index: usize, message: impl Into<String>) -> Invalid {
         Invalid::at_steps(code, &[Step::Key(key.to_owned()), Step::Index(index)], message)
     }
@@ -59,12 +59,12 @@ impl Invalid {
         }
     }
 
-    /// The same refusal, seen from the request that holds this document as `documents[index]`.
+    /// The same error with its position relative to the request: this document is `documents[index]`.
     pub fn in_document(self, index: usize) -> Invalid {
         self.in_item("documents", index)
     }
 
-    /// The same refusal, seen from what holds the refused thing as the item `index` of its list `key`.
+    /// The same error with its position relative to the parent object: this item is `key[index]`.
     pub fn in_item(mut self, key: &str, index: usize) -> Invalid {
         self.param = Some(match self.param {
             Some(inner) => format!("{key}[{index}].{inner}"),
@@ -75,7 +75,7 @@ impl Invalid {
         self
     }
 
-    /// A refusal of what lies under `key` at `pointer`, a JSON pointer from there.
+    /// An error at `pointer`, a JSON pointer relative to the value of `key`.
     pub fn at_pointer(code: ErrorCode, key: &str, pointer: &str, message: impl Into<String>) -> Invalid {
         Invalid { pointer: Some(format!("#/{key}{pointer}")), ..Invalid::at(code, &[key], message) }
     }
@@ -108,84 +108,85 @@ fn render_pointer(steps: &[Step]) -> String {
     pointer
 }
 
-/// Reads the JSON object that fills `body` into a `T`; what it borrows is borrowed from the body.
+/// Parses `body`, one JSON object, into a `T`, which may borrow from the body.
 ///
 /// # Errors
-/// `invalid_utf8` with the offset of the first bad byte; `invalid_json` with line and column; `unknown_field` and
-/// `invalid_parameter` with the place.
+/// `invalid_utf8` with the offset of the first invalid byte; `invalid_json` with line and column; `unknown_field` and
+/// `invalid_parameter` with the position.
 pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Invalid::whole(
             ErrorCode::InvalidUtf8,
-            format!("the body is not valid UTF-8: byte {offset} is the first bad one"),
+            format!("the body is not valid UTF-8: byte {offset} is the first invalid byte"),
         )
     })?;
-    read(text, Extent::Body)
+    read(text, Part::Body)
 }
 
-/// Reads a JSON object that is an item of a list in a body, `name` by name, into a `T`. Line and column, which would count from the item,
-/// are not told: [`Invalid::in_item`] says which item it is.
+/// Parses one item of a list in a body, a JSON object that messages call `name`, into a `T`.
+///
+/// Messages omit line and column, which would be relative to the item; [`Invalid::in_item`] adds the item's position.
 ///
 /// # Errors
-/// As [`parse`], but for `invalid_utf8`.
+/// Those of [`parse`], except `invalid_utf8`.
 pub fn parse_item<'a, T: Deserialize<'a>>(item: &'a str, name: &'static str) -> Result<T, Invalid> {
-    read(item, Extent::Item(name))
+    read(item, Part::Item(name))
 }
 
-/// What a text is of a body.
+/// Which part of a body a JSON text is.
 #[derive(Clone, Copy)]
-enum Extent {
+enum Part {
     Body,
-    /// One of a list, with what it is called.
+    /// One item of a list, with the name that messages use for it.
     Item(&'static str),
 }
 
-impl Extent {
+impl Part {
     fn name(self) -> &'static str {
         match self {
-            Extent::Body => "body",
-            Extent::Item(name) => name,
+            Part::Body => "body",
+            Part::Item(name) => name,
         }
     }
 
-    /// What serde_json says, with the place where that is one in the body.
+    /// serde_json's message, with line and column where they are those of the body.
     fn message_of(self, error: &serde_json::Error) -> String {
         match self {
-            Extent::Body => in_words(error.to_string()),
-            Extent::Item(_) => in_words(without_place(error)),
+            Part::Body => with_json_type_names(error.to_string()),
+            Part::Item(_) => with_json_type_names(without_position(error)),
         }
     }
 }
 
-/// What serde_json says, without line and column.
-pub(crate) fn without_place(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    said.strip_suffix(&place).unwrap_or(&said).to_owned()
+/// serde_json's message without line and column.
+pub(crate) fn without_position(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
-fn read<'a, T: Deserialize<'a>>(text: &'a str, extent: Extent) -> Result<T, Invalid> {
+fn read<'a, T: Deserialize<'a>>(text: &'a str, part: Part) -> Result<T, Invalid> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let steps = steps_of(error.path());
-        // serde_json calls it a fault of syntax, too, when a name stands where a number is
+        // serde_json reports a syntax error also for a value of another type in place of an enum variant
         let is_json =
-            || text.len() <= TOLD_APART_BYTES_MAX && serde_json::from_str::<serde_json::Value>(text).is_ok();
+            || text.len() <= REPARSED_BYTES_MAX && serde_json::from_str::<serde_json::Value>(text).is_ok();
         match error.inner().classify() {
             Category::Syntax if is_json() => {
                 let message = format!(
                     "a value of another type is expected here: {}",
-                    shortened(&extent.message_of(error.inner()))
+                    shortened(&part.message_of(error.inner()))
                 );
                 Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
             Category::Syntax | Category::Data | Category::Eof | Category::Io => {
-                invalid_from(error.inner(), steps, extent)
+                invalid_from(error.inner(), steps, part)
             }
         }
     })?;
-    reader.end().map_err(|error| invalid_from(&error, Vec::new(), extent))?;
+    reader.end().map_err(|error| invalid_from(&error, Vec::new(), part))?;
     Ok(value)
 }
 
@@ -199,31 +200,31 @@ fn steps_of(path: &Path) -> Vec<Step> {
         .collect()
 }
 
-/// Bodies of more bytes are not read once more to tell a fault of syntax from a value of another type.
-const TOLD_APART_BYTES_MAX: usize = 64 << 10;
+/// Longest text that is parsed a second time, to distinguish a syntax error from a value of the wrong type.
+const REPARSED_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a name or a message of the caller's that are repeated to it; what is left out of the middle is `…`.
-const REPEATED_BYTES_MAX: usize = 1_000;
+/// Most bytes of the caller's input that a message quotes; the middle of a longer text is replaced by `…`.
+const QUOTED_BYTES_MAX: usize = 1_000;
 
-/// The text without its middle when it is long: a reply must not grow with a bad request.
+/// The text without its middle if it is long, so that the reply does not grow with the request.
 fn shortened(text: &str) -> Cow<'_, str> {
-    if text.len() <= REPEATED_BYTES_MAX {
+    if text.len() <= QUOTED_BYTES_MAX {
         return Cow::Borrowed(text);
     }
-    let start = &text[..text.floor_char_boundary(REPEATED_BYTES_MAX / 2)];
-    let end = &text[text.ceil_char_boundary(text.len() - REPEATED_BYTES_MAX / 2)..];
+    let start = &text[..text.floor_char_boundary(QUOTED_BYTES_MAX / 2)];
+    let end = &text[text.ceil_char_boundary(text.len() - QUOTED_BYTES_MAX / 2)..];
     Cow::Owned(format!("{start}…{end}"))
 }
 
-fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent) -> Invalid {
-    let whole = extent.message_of(error);
+fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part) -> Invalid {
+    let whole = part.message_of(error);
     let message = shortened(&whole);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
-            let message = format!("the {} is not valid JSON: {message}", extent.name());
+            let message = format!("the {} is not valid JSON: {message}", part.name());
             Invalid::whole(ErrorCode::InvalidJson, message)
         }
-        Category::Data => match named_after(&whole, "unknown field `") {
+        Category::Data => match quoted_name(&whole, "unknown field `") {
             Some(field) => {
                 let field = shortened(&field).into_owned();
                 if steps.last() != Some(&Step::Key(field.clone())) {
@@ -232,7 +233,7 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent)
                 Invalid::at_steps(ErrorCode::UnknownField, &steps, message)
             }
             None => {
-                if let Some(field) = named_after(&whole, "missing field `") {
+                if let Some(field) = quoted_name(&whole, "missing field `") {
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
@@ -241,26 +242,26 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, extent: Extent)
     }
 }
 
-/// The message with names of Rust's types as words.
-fn in_words(message: String) -> String {
+/// The message with JSON's names of types in place of Rust's.
+fn with_json_type_names(message: String) -> String {
     const EXPECTED: &str = ", expected ";
-    let Some((said, behind)) = message.rsplit_once(EXPECTED) else { return message };
-    let (name, place) = behind.split_at(behind.find(" at line ").unwrap_or(behind.len()));
-    let words = match name {
+    let Some((found, rest)) = message.rsplit_once(EXPECTED) else { return message };
+    let (rust_name, position) = rest.split_at(rest.find(" at line ").unwrap_or(rest.len()));
+    let json_name = match rust_name {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "a map" => "an object",
-        _ if name.starts_with("struct ") => "an object",
+        _ if rust_name.starts_with("struct ") => "an object",
         _ => return message,
     };
-    format!("{said}{EXPECTED}{words}{place}")
+    format!("{found}{EXPECTED}{json_name}{position}")
 }
 
-/// The name between `start`, which ends in a backtick, and the next backtick. Serde offers no other way to learn it.
-fn named_after(message: &str, start: &str) -> Option<String> {
+/// The name between `start`, which ends in a backtick, and the next backtick. serde gives the name only in the message.
+fn quoted_name(message: &str, start: &str) -> Option<String> {
     let (name, _) = message.strip_prefix(start)?.split_once('`')?;
     Some(name.to_owned())
 }
@@ -273,8 +274,8 @@ mod tests {
     /// Parses `body` as a search and compares `code param pointer`.
     fn check(body: &[u8], expected: &str) {
         let invalid = parse::<SearchRequest>(body).unwrap_err();
-        let place = |place: &Option<String>| place.clone().unwrap_or("-".to_owned());
-        let seen = format!("{} {} {}", invalid.code, place(&invalid.param), place(&invalid.pointer));
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or("-".to_owned());
+        let seen = format!("{} {} {}", invalid.code, or_dash(&invalid.param), or_dash(&invalid.pointer));
         assert_eq!(seen, expected, "{}", invalid.message);
     }
 
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_said_in_words() {
+    fn messages_name_the_expected_json_type() {
         let check = |body: &str, expected: &str| {
             assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected);
         };
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_not_counted_into_by_lines_and_columns() {
+    fn messages_about_an_item_have_no_line_and_column() {
         let check = |item: &str, expected: &str| {
             let invalid = parse_item::<SearchRequest>(item, "query").unwrap_err();
             assert_eq!(invalid.message, expected);
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_does_not_repeat_a_long_name() {
+    fn a_message_shortens_a_long_name() {
         let body = format!("{{\"query\":\"a\",\"{}\":5}}", "é".repeat(100_000));
         let invalid = parse::<SearchRequest>(body.as_bytes()).unwrap_err();
         let name = invalid.param.unwrap();
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_documents_refusal_is_placed_in_its_request() {
+    fn the_position_of_an_error_in_a_document_is_relative_to_the_request() {
         let invalid = Invalid::at(ErrorCode::InvalidParameter, &["text"], "empty").in_document(3);
         assert_eq!(invalid.param.as_deref(), Some("documents[3].text"));
         assert_eq!(invalid.pointer.as_deref(), Some("#/documents/3/text"));

@@ -5,24 +5,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErrorCode;
 
-/// Where a job stands.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
-    /// Accepted and stored; nothing is searchable yet.
+    /// Accepted and stored; no document is searchable yet.
     Pending,
-    /// Some documents are done.
+    /// Some documents are processed.
     Running,
-    /// Every document was applied or named as failed.
+    /// Every document is searchable, or listed in `errors`.
     Completed,
-    /// The job as a whole could not be done; `error` says why.
+    /// The whole job failed; `error` has the reason.
     Failed,
     /// Stopped on request.
     Cancelled,
 }
 
 impl JobStatus {
-    /// Whether the job will not change any more.
+    /// Whether the status is final.
     pub fn is_finished(self) -> bool {
         matches!(self, JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled)
     }
@@ -31,33 +31,33 @@ impl JobStatus {
 /// A job: the reply of `POST /v1/ingest` and of `GET /v1/jobs/{id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobReply {
-    /// The id to ask for.
+    /// The job's id.
     pub job_id: String,
-    /// Where it stands.
+    /// The status.
     pub status: JobStatus,
-    /// Documents in the request.
+    /// Number of documents in the request.
     pub total_documents: u64,
-    /// Documents that are done: searchable, or found identical to what was there.
+    /// Number of processed documents: searchable, or identical to the stored version.
     pub processed_documents: u64,
-    /// Documents that were refused or failed; each is named in `errors`.
+    /// Number of failed documents, each listed in `errors`.
     pub failed_documents: u64,
-    /// Why the whole job failed.
+    /// Why the whole job failed; null otherwise.
     pub error: Option<String>,
-    /// When the job was accepted, in unix seconds.
+    /// Time of acceptance, in unix seconds.
     pub started_at: f64,
-    /// When it reached its last status, in unix seconds.
+    /// Time of completion, failure or cancellation, in unix seconds; null before.
     pub finished_at: Option<f64>,
-    /// The documents that failed, in the order of the request.
+    /// The failed documents, in the order of the request.
     pub errors: Vec<JobDocumentError>,
 }
 
-/// One document that failed.
+/// A failed document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobDocumentError {
-    /// The document's id; `documents[3]` (its place in the request, from 0) when it had none that could be read.
+    /// The document's id; `documents[3]` (its index in the request, from 0) if it has no readable id.
     pub document_id: String,
-    /// The row of the error table.
+    /// The error code.
     pub code: ErrorCode,
-    /// What is wrong and what to do.
+    /// What failed, and the remedy.
     pub message: String,
 }

@@ -1,9 +1,9 @@
 //! The wire types: requests, replies, the table of error codes.
 //!
-//! A resource of the API is one module: what a caller sends, what it hears, and what is checked before anything
-//! is done. Checks are pure functions over a [`Limits`] and answer an [`Invalid`], which knows its [`ErrorCode`] and
-//! the place in the request. Requests on native routes refuse unknown fields by name; routes that
-//! imitate another API ignore them, as that API does. Replies may grow fields.
+//! One module per resource of the API: its request, its reply, and the validation of the request.
+//! Validation is a pure function over a [`Limits`] and returns an [`Invalid`]: an [`ErrorCode`] and the position in
+//! the request. Requests on native routes reject unknown fields by name; routes that implement another API ignore
+//! them, as that API does. Replies may gain fields.
 
 #![forbid(unsafe_code)]
 
@@ -59,8 +59,8 @@ pub use tei::{
 };
 pub use texts::{INPUTS_MAX, Texts};
 
-/// The collection that a request means when it names none.
+/// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";
 
-/// How many results a search answers when the request doesn't say.
+/// Results of a search whose request has no `top_k`.
 pub const DEFAULT_TOP_K: u64 = 5;

@@ -1,8 +1,8 @@
-//! What a request may ask for, and the checks that several resources share.
+//! The limits of requests, and the checks that several resources share.
 
 use crate::{ErrorCode, Invalid};
 
-/// The limits that a request is checked against after its body was read. Each is a setting under `limits.`.
+/// The limits that a parsed request is validated against. Each is a setting under `limits.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Documents in one ingest request.
@@ -21,19 +21,19 @@ pub struct Limits {
     pub top_k_max: u64,
     /// Bytes of JSON in a filter.
     pub filter_bytes_max: usize,
-    /// Fields whose values one search counts.
+    /// Facet fields in one search.
     pub facets_per_request_max: usize,
-    /// Values of one field that a search counts.
+    /// Values returned for one facet field.
     pub facet_values_max: u64,
-    /// Fields that one search sorts by.
+    /// Sort fields in one search.
     pub sort_fields_max: usize,
-    /// Chunks before, and after, a result that come with it.
+    /// Context chunks before, and after, a result.
     pub context_chunks_max: u64,
-    /// The last result that pages lead to.
+    /// Rank of the last result that paging can reach.
     pub page_depth_max: u64,
     /// Searches in one request.
     pub queries_per_request_max: usize,
-    /// Milliseconds that a request may take.
+    /// Deadline of a request, in milliseconds.
     pub request_deadline_ms: u64,
     /// Texts in one request for embeddings, at most [`crate::INPUTS_MAX`].
     pub embedding_inputs_max: usize,
@@ -42,7 +42,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a gateway that was told nothing.
+    /// The default limits.
     pub const DEFAULT: Limits = Limits {
         documents_per_request_max: 10_000,
         document_text_bytes_max: 16 << 20,
@@ -70,7 +70,7 @@ impl Default for Limits {
     }
 }
 
-/// Refuses `what` at `path` when it has more bytes than the limit called `limits.{setting}` allows.
+/// Checks that `what` at `path` has at most `bytes_max` bytes, the limit `limits.{setting}`.
 pub(crate) fn check_bytes(
     path: &[&str],
     what: &str,

@@ -1,19 +1,19 @@
-//! How every list answers.
+//! The reply of every list route.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A page of things.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List<T> {
-    /// The things, in a stable order.
+    /// The items, in a stable order.
     pub data: Vec<T>,
-    /// What to send as `cursor` to get the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
 impl<T> List<T> {
-    /// A list that fits on one page.
+    /// A list on a single page.
     pub fn whole(data: Vec<T>) -> List<T> {
         List { data, next_cursor: None }
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/models`, in the shape of OpenAI's API.
+//! `GET /v1/models`, compatible with OpenAI's API.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::ListObject;
 pub struct ModelsReply {
     /// Always `list`.
     pub object: ListObject,
-    /// The models, the default one first, and those that rerank last.
+    /// The models: the default one first, rerankers last.
     pub data: Vec<ModelReply>,
 }
 
@@ -21,20 +21,19 @@ pub struct ModelReply {
     pub id: String,
     /// Always `model`.
     pub object: ModelObject,
-    /// When it was loaded, in unix seconds.
+    /// Time of loading, in unix seconds.
     pub created: u64,
     /// Always `weir`.
     pub owned_by: String,
-    /// Other names for it.
+    /// Other names of the model.
     pub alias: Vec<String>,
-    /// What it can do.
+    /// The model's capabilities.
     pub capabilities: Vec<Capability>,
-    /// Floats of an embedding; null as long as an upstream has not told, and for a model that makes none.
+    /// Dimension of the embeddings; null for a reranker, and while an upstream's dimension is unknown.
     pub dimensions: Option<usize>,
-    /// Tokens of a text, or of query and text together, that it reads, the special ones included; null for a model without such a
-    /// limit.
+    /// Most tokens of a text, or of query and text of a reranker, including special tokens; null if there is no limit.
     pub max_input_tokens: Option<usize>,
-    /// Hash of everything that decides an embedding or a score.
+    /// Hash of everything that determines the model's output.
     pub fingerprint: String,
 }
 
@@ -47,12 +46,12 @@ pub enum ModelObject {
     Model,
 }
 
-/// What a model can do.
+/// A capability of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// It embeds texts.
+    /// Embeds texts.
     Embeddings,
-    /// It says how well a text answers a query.
+    /// Scores how well a text answers a query.
     Rerank,
 }

@@ -1,4 +1,4 @@
-//! Serde reads a struct from a JSON array as well as from an object. Here only objects are taken: `["a"]` is no search.
+//! serde deserialises a struct from a JSON array as well as from an object. This module accepts objects only: `["a"]` is not a search.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A `T` that is written as a JSON object.
+/// A `T` that must be a JSON object.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -1,4 +1,4 @@
-//! How an error is answered: one body that both RFC 9457 and clients of OpenAI's API can read.
+//! Error bodies: one body for both RFC 9457 and OpenAI's API.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,46 +8,46 @@ use crate::{ErrorCode, Invalid};
 /// The body of every error reply on native routes (RFC 9457, `application/problem+json`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// `about:blank`: the code tells the kinds of problems apart.
+    /// Always `about:blank`: `code` identifies the error.
     #[serde(rename = "type")]
     pub kind: String,
-    /// A few words that are the same for every occurrence of the code.
+    /// A short description, the same for every occurrence of the code.
     pub title: String,
     /// The HTTP status of the reply.
     pub status: u16,
-    /// What happened here and what to do about it.
+    /// What failed, and the remedy.
     pub detail: String,
-    /// The row of the error table.
+    /// The error code.
     pub code: ErrorCode,
-    /// The request's id, as in the header `x-request-id` and in the gateway's log.
+    /// The request id, as in the header `x-request-id` and in the gateway's log.
     pub request_id: Option<String>,
-    /// The places in the request that are wrong.
+    /// The invalid values of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<ProblemItem>,
-    /// The same error for clients of OpenAI's API.
+    /// The same error in the format of OpenAI's API.
     pub error: OpenAiError,
 }
 
-/// One place in a request that is wrong.
+/// One invalid value of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemItem {
-    /// What is wrong there.
+    /// Why the value is invalid.
     pub detail: String,
-    /// The place, as a JSON pointer in a URI fragment: `#/documents/3/text`.
+    /// The position of the value, as a JSON pointer in a URI fragment: `#/documents/3/text`.
     pub pointer: String,
 }
 
-/// An error in the shape of OpenAI's API; all four keys are always there.
+/// An error in the format of OpenAI's API; all four keys are always present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenAiError {
-    /// What happened and what to do about it.
+    /// What failed, and the remedy.
     pub message: String,
     /// The class: `invalid_request_error` or `server_error`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The parameter that is wrong.
+    /// The invalid parameter.
     pub param: Option<String>,
-    /// The row of the error table.
+    /// The error code.
     pub code: Option<ErrorCode>,
 }
 
@@ -59,10 +59,10 @@ pub struct OpenAiErrorBody {
 }
 
 impl Problem {
-    /// A problem of the whole request; `message` says what happened, the code's remedy is added to it.
+    /// An error of the whole request. The code's remedy is appended to `message`.
     pub fn new(code: ErrorCode, message: &str, request_id: Option<String>) -> Problem {
         let row = code.row();
-        let detail = format!("{}. {}", message.trim_end_matches('.'), row.remedy);
+        let detail = code.with_remedy(message);
         Problem {
             kind: "about:blank".to_owned(),
             title: row.title.to_owned(),
@@ -80,7 +80,7 @@ impl Problem {
         }
     }
 
-    /// A problem with the place that `invalid` names.
+    /// An error with the position that `invalid` names.
     pub fn from_invalid(invalid: &Invalid, request_id: Option<String>) -> Problem {
         let mut problem = Problem::new(invalid.code, &invalid.message, request_id);
         problem.error.param.clone_from(&invalid.param);
@@ -96,12 +96,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_serves_both_kinds_of_clients() {
-        let invalid =
-            Invalid::at(ErrorCode::InvalidParameter, &["top_k"], "top_k is 0; it must be from 1 to 1000");
+    fn a_problem_has_the_fields_of_both_formats() {
+        let detail = "top_k is 0; it must be from 1 to 1000";
+        let invalid = Invalid::at(ErrorCode::InvalidParameter, &["top_k"], detail);
         let problem = Problem::from_invalid(&invalid, Some("r1".to_owned()));
-        let detail = "top_k is 0; it must be from 1 to 1000. Correct what the message names; it says what \
-                      is accepted.";
         assert_eq!(
             serde_json::to_value(&problem).unwrap(),
             serde_json::json!({

@@ -1,71 +1,71 @@
-//! `POST /embed` and `GET /info`, in the shape of Hugging Face's text-embeddings-inference (TEI).
+//! `POST /embed` and `GET /info`, compatible with Hugging Face's text-embeddings-inference (TEI).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Count, ErrorCode, Invalid, Limits, TextRole, Texts, Truncate};
 
-/// Texts to embed with the default model. Fields that Weir doesn't know are ignored.
+/// Texts to embed with the default model. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct EmbedRequest {
     /// The texts.
     pub inputs: Texts,
-    /// Whether texts that are longer than the model reads are cut (true when absent) or refused. One of the words that
-    /// `/v1/embeddings` knows does as well, and alone decides.
+    /// Whether texts longer than the model's input limit are truncated or refused; default: true. A value of `truncate`
+    /// of `/v1/embeddings` is also accepted and overrides `truncation_direction`.
     #[serde(default)]
     pub truncate: Option<EmbedTruncate>,
-    /// The side on which they are cut; the right one when absent.
+    /// The side on which texts are truncated; default: `Right`.
     #[serde(default)]
     pub truncation_direction: Option<TruncationDirection>,
-    /// The role of the texts, which chooses the model's prompt; none when absent.
+    /// The role of the texts, which determines the model's prompt; default: no prompt.
     #[serde(default)]
     pub prompt_name: Option<TextRole>,
-    /// Whether embeddings get length one; true when absent.
+    /// Whether embeddings are normalised to length one; default: true.
     #[serde(default)]
     pub normalize: Option<bool>,
-    /// Floats of an embedding, for models that were trained to be cut; the model's own when absent.
+    /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
     #[serde(default)]
     pub dimensions: Option<Count>,
 }
 
-/// What happens to long texts: TEI's way to say it, or ours.
+/// How long texts are truncated: TEI's boolean, or a value of `/v1/embeddings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum EmbedTruncate {
-    /// Whether they are cut.
-    Cut(bool),
-    /// What is done about them.
-    How(Truncate),
+    /// Whether long texts are truncated.
+    Enabled(bool),
+    /// How long texts are truncated.
+    Mode(Truncate),
 }
 
-/// The side on which a text is cut.
+/// The side on which a text is truncated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TruncationDirection {
-    /// Its start is left out.
+    /// The start is cut off.
     #[serde(alias = "left")]
     Left,
-    /// Its end is left out.
+    /// The end is cut off.
     #[default]
     #[serde(alias = "right")]
     Right,
 }
 
 impl EmbedRequest {
-    /// Checks everything that can be checked without looking anything up.
+    /// Validates the request by itself.
     ///
     /// # Errors
-    /// The first thing that is wrong with the texts.
+    /// The first error of the texts.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         self.inputs.check("inputs", limits)
     }
 
-    /// What happens to texts that are longer than the model reads.
+    /// How texts longer than the model's input limit are truncated.
     pub fn truncate(&self) -> Truncate {
         match (self.truncate, self.truncation_direction.unwrap_or_default()) {
-            (Some(EmbedTruncate::How(truncate)), _) => truncate,
-            (Some(EmbedTruncate::Cut(false)), _) => Truncate::Error,
-            (Some(EmbedTruncate::Cut(true)) | None, TruncationDirection::Left) => Truncate::Start,
-            (Some(EmbedTruncate::Cut(true)) | None, TruncationDirection::Right) => Truncate::End,
+            (Some(EmbedTruncate::Mode(truncate)), _) => truncate,
+            (Some(EmbedTruncate::Enabled(false)), _) => Truncate::Error,
+            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Left) => Truncate::Start,
+            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Right) => Truncate::End,
         }
     }
 }
@@ -73,29 +73,29 @@ impl EmbedRequest {
 /// The reply of `GET /info`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InfoReply {
-    /// The default model.
+    /// Id of the default model.
     pub model_id: String,
-    /// Hash of everything that decides an embedding.
+    /// Hash of everything that determines an embedding.
     pub model_sha: Option<String>,
-    /// The numbers that the model computes with.
+    /// The numeric type of the computation.
     pub model_dtype: String,
-    /// The name that callers use.
+    /// The model's name in requests.
     pub served_model_name: String,
-    /// What the model does.
+    /// The kind of model.
     pub model_type: InfoModelType,
-    /// Requests that are taken at one instant.
+    /// Most concurrent requests.
     pub max_concurrent_requests: usize,
-    /// Tokens of a text that the model reads, the special ones included.
+    /// Most tokens of a text, including special tokens.
     pub max_input_length: usize,
-    /// Tokens that one request may bring.
+    /// Most tokens of a request.
     pub max_batch_tokens: usize,
-    /// Always null: a batch has no limit but its tokens.
+    /// Always null: batches are limited by tokens only.
     pub max_batch_requests: Option<usize>,
-    /// Texts in one request.
+    /// Most texts of a request.
     pub max_client_batch_size: usize,
-    /// Always true: what is too long is cut unless the request says otherwise.
+    /// Always true: long texts are truncated unless the request sets `truncate` to false.
     pub auto_truncate: bool,
-    /// Threads that make tokens.
+    /// Number of tokenizer threads.
     pub tokenization_workers: usize,
     /// The version of Weir.
     pub version: String,
@@ -105,47 +105,47 @@ pub struct InfoReply {
     pub docker_label: Option<String>,
 }
 
-/// What a model does: TEI has other kinds too.
+/// The kind of a model; TEI has further kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InfoModelType {
-    /// It embeds.
+    /// An embedding model.
     Embedding(InfoEmbedding),
 }
 
-/// How a model embeds.
+/// Properties of an embedding model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InfoEmbedding {
-    /// How the token vectors of a text become one.
+    /// How token embeddings are pooled.
     pub pooling: String,
 }
 
 /// The body of every error reply on TEI's routes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeiError {
-    /// What happened and what to do about it.
+    /// What failed, and the remedy.
     pub error: String,
-    /// The class.
+    /// The class of the error.
     pub error_type: TeiErrorType,
 }
 
 /// The classes of TEI's errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TeiErrorType {
-    /// Something isn't ready: 503.
+    /// A component is not ready: 503.
     Unhealthy,
-    /// A fault of the server: 424.
+    /// An error of the server: 424.
     Backend,
-    /// The server has as much work as it takes: 429.
+    /// The server is at its capacity: 429.
     Overloaded,
-    /// The request is wrong: 422.
+    /// The request is invalid: 422.
     Validation,
-    /// There is nothing to embed: 400.
+    /// The request has no text, or an empty one: 400.
     Empty,
 }
 
 impl TeiErrorType {
-    /// The class of a code, and the HTTP status that TEI's clients expect.
+    /// The class of a code, and TEI's HTTP status for it.
     pub fn of(code: ErrorCode) -> (TeiErrorType, u16) {
         match (code, code.status()) {
             (ErrorCode::EmptyInput, _) => (TeiErrorType::Empty, 400),
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_code_has_the_class_and_the_status_that_clients_of_tei_know() {
+    fn codes_have_the_class_and_status_of_tei() {
         let check =
             |code, expected: (TeiErrorType, u16)| assert_eq!(TeiErrorType::of(code), expected, "{code}");
         check(ErrorCode::InvalidJson, (TeiErrorType::Validation, 422));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_on_the_right_unless_the_request_says_otherwise() {
+    fn texts_are_truncated_on_the_right_by_default() {
         let truncate = |more: &str| {
             let body = format!("{{\"inputs\":\"a\"{more}}}");
             crate::parse::<EmbedRequest>(body.as_bytes()).unwrap().truncate()

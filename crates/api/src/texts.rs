@@ -1,4 +1,4 @@
-//! The texts of a request that may hold one or many, as both OpenAI's and TEI's embedding routes take them.
+//! The input of OpenAI's and TEI's embedding routes: one text, or a list of texts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{ErrorCode, Invalid, Limits};
 
-/// Texts beyond this many are counted and not kept; no limit of inputs can be set higher.
+/// Most texts that are kept; further texts are only counted. Upper bound of `limits.embedding_inputs_max`.
 pub const INPUTS_MAX: usize = 65_536;
 
-/// One text, or a list of them. Token ids are recognised, so that they can be refused with the remedy.
+/// One text, or a list of texts. Token ids are recognised, for a specific error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     kept: Vec<String>,
     count: usize,
-    form: Form,
+    shape: Shape,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Shape {
     One,
     List,
     Tokens,
@@ -33,21 +33,21 @@ impl Texts {
         &self.kept
     }
 
-    /// A refusal of one text, at its place in the request.
+    /// An error of one text, with its position in the request.
     pub fn invalid(&self, field: &str, index: usize, code: ErrorCode, message: String) -> Invalid {
-        match self.form {
-            Form::One => Invalid::at(code, &[field], message),
-            Form::List | Form::Tokens => Invalid::at_item(code, field, index, message),
+        match self.shape {
+            Shape::One => Invalid::at(code, &[field], message),
+            Shape::List | Shape::Tokens => Invalid::at_item(code, field, index, message),
         }
     }
 
-    /// Checks number and length of the texts; `field` is what the request calls them.
+    /// Validates the number and the length of the texts; `field` is their name in the request.
     ///
     /// # Errors
-    /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the place.
+    /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the position.
     pub fn check(&self, field: &str, limits: &Limits) -> Result<(), Invalid> {
-        if self.form == Form::Tokens {
-            let message = format!("`{field}` holds token ids, and another tokenizer's ids mean nothing here");
+        if self.shape == Shape::Tokens {
+            let message = format!("`{field}` contains token ids, which are specific to another tokenizer");
             return Err(Invalid::at(ErrorCode::TokenInputUnsupported, &[field], message));
         }
         let (count, most) = (self.count, limits.embedding_inputs_max);
@@ -66,16 +66,16 @@ impl Texts {
     }
 
     fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<(), Invalid> {
-        let place = |code, message: String| self.invalid(field, index, code, message);
+        let invalid = |code, message: String| self.invalid(field, index, code, message);
         if text.is_empty() {
-            return Err(place(ErrorCode::EmptyInput, "the text is empty".to_owned()));
+            return Err(invalid(ErrorCode::EmptyInput, "the text is empty".to_owned()));
         }
         let bytes = text.len();
         if bytes > bytes_max {
             let message = format!(
                 "the text has {bytes} bytes; the limit `limits.embedding_input_bytes_max` is {bytes_max}"
             );
-            return Err(place(ErrorCode::PayloadTooLarge, message));
+            return Err(invalid(ErrorCode::PayloadTooLarge, message));
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for TextsVisitor {
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<Texts, E> {
-        Ok(Texts { kept: vec![text], count: 1, form: Form::One })
+        Ok(Texts { kept: vec![text], count: 1, shape: Shape::One })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
@@ -115,14 +115,14 @@ impl<'de> Visitor<'de> for TextsVisitor {
             }
         }
         match tokens {
-            0 => Ok(Texts { kept, count, form: Form::List }),
-            _ if tokens == count => Ok(Texts { kept, count, form: Form::Tokens }),
+            0 => Ok(Texts { kept, count, shape: Shape::List }),
+            _ if tokens == count => Ok(Texts { kept, count, shape: Shape::Tokens }),
             _ => Err(A::Error::custom("strings and token ids are mixed, expected a list of strings")),
         }
     }
 }
 
-/// One item of a list: a text, or what can only be token ids.
+/// One item of a list: a text, or token ids.
 enum Item {
     Text(String),
     Tokens,
@@ -172,7 +172,7 @@ impl JsonSchema for Texts {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "One text, or a list of them.",
+            "description": "One text, or a list of texts.",
             "anyOf": [
                 {"type": "string", "minLength": 1},
                 {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
@@ -190,7 +190,7 @@ mod tests {
         input: Texts,
     }
 
-    /// Reads and checks `{"input": …}`; `expected` is `code param`, or the texts joined by `|`.
+    /// Parses and validates `{"input": …}`; `expected` is `code param`, or the texts joined by `|`.
     fn check(input: &str, expected: &str) {
         let body = format!("{{\"input\":{input}}}");
         let limits = Limits { embedding_inputs_max: 3, embedding_input_bytes_max: 5, ..Limits::default() };
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_one_or_many() {
+    fn input_is_a_text_or_a_list_of_texts() {
         check(r#""a""#, "a");
         check(r#""\u00e9\"""#, "é\"");
         check(r#"["a"]"#, "a");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_at_its_place() {
+    fn other_types_are_refused_with_the_parameter() {
         check("null", "invalid_parameter input");
         check("7", "invalid_parameter input");
         check("{}", "invalid_parameter input");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_and_too_much_is_refused() {
+    fn empty_and_too_large_inputs_are_refused() {
         check(r#""""#, "empty_input input");
         check("[]", "empty_input input");
         check(r#"["a",""]"#, "empty_input input[1]");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_beyond_every_limit_are_counted_and_not_kept() {
+    fn texts_beyond_the_maximum_are_counted_but_not_kept() {
         let body = format!("{{\"input\":[{}\"a\"]}}", "\"a\",".repeat(INPUTS_MAX));
         let texts = crate::parse::<Request>(body.as_bytes()).unwrap().input;
         assert_eq!((texts.count, texts.kept.len()), (INPUTS_MAX + 1, INPUTS_MAX));

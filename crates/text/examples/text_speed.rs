@@ -1,4 +1,4 @@
-//! Prints how fast text is analysed and chunked: `cargo run --release -p weir-text --example text_speed FILE`.
+//! Measures the throughput of analysis and chunking: `cargo run --release -p weir-text --example text_speed FILE`.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
     let chunking = Chunking::default();
     measure("chunk, one token per word", text.len(), || chunk(&text, &chunking, &mut words).len());
-    measure("that token function alone", text.len(), || words(&text).len());
+    measure("the token function alone", text.len(), || words(&text).len());
     measure("hash", text.len(), || usize::from(text_hash(&text)[0]));
     ExitCode::SUCCESS
 }

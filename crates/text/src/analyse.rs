@@ -1,24 +1,24 @@
-//! Text to terms: what the lexical index stores of a document and looks up for a query.
+//! Analysis: the terms of a text, as the lexical index stores them and queries look them up.
 //!
-//! A word is a run of letters, digits and their marks. It is brought to one spelling ([`crate::fold`]) and
-//! stemmed. Scripts without space between words give overlapping pairs of characters instead; a character that
-//! stands alone gives itself. Every character costs a bounded amount of work, whatever stands around it.
+//! A word is a run of letters, digits and combining marks. It is normalised, stemmed and folded ([`crate::fold`]).
+//! Scripts without spaces between words yield overlapping bigrams of characters instead; a single character yields
+//! itself. The work per character is bounded, so analysis takes linear time for any input.
 
 use crate::Language;
 use crate::fold::{fold, normalise};
-use crate::script::{Role, is_hangul_tail, role};
-use crate::stem::Stemming;
+use crate::script::{CharClass, char_class, is_hangul_tail};
+use crate::stem::CachedStemmer;
 
-/// A word of more characters is cut into pieces of this many: 100,000 characters without a space stay findable
-/// by their pieces and make no term that a term dictionary chokes on.
+/// Longer words are split into pieces of this many characters: a word of 100,000 characters stays searchable by its
+/// pieces and produces no term that is too long for a term dictionary.
 const WORD_CHARS_MAX: usize = 64;
-/// Marks beyond this many characters of one CJK or Thai cluster are skipped.
+/// A CJK or Thai cluster (a character and its combining marks) is cut off after this many characters.
 const CLUSTER_CHARS_MAX: usize = 16;
 
-/// A term and where its word stands.
+/// A term and the span of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// The term: normalised, folded and stemmed. Never empty, and without white space.
+    /// The term: normalised, stemmed and folded. Never empty, and without white space.
     pub text: &'a str,
     /// First byte of the word in the input.
     pub start: usize,
@@ -26,20 +26,20 @@ pub struct Token<'a> {
     pub end: usize,
 }
 
-/// Analyses texts of one language; its buffers and its memory of stems serve from text to text.
+/// Analyses texts of one language; reuses its buffers and its cache of stems from text to text.
 #[derive(Debug)]
 pub struct Analyser {
     language: Language,
-    stemming: Stemming,
-    /// The word as it is before stemming.
+    stemmer: CachedStemmer,
+    /// The normalised word, before stemming.
     word: String,
-    /// The term, or the first of a pair of characters.
+    /// The term, or the first cluster of a bigram.
     term: String,
-    /// Room for a step between the two.
-    spare: String,
+    /// Output buffer of folding; swapped with `word` or `term`.
+    folded: String,
 }
 
-/// Analyses one text; see [`Analyser::analyse`], which is faster for many.
+/// Analyses one text. For many texts, [`Analyser::analyse`] is faster.
 pub fn analyse(text: &str, language: Language, on_token: impl FnMut(Token<'_>)) {
     Analyser::new(language).analyse(text, on_token);
 }
@@ -47,19 +47,19 @@ pub fn analyse(text: &str, language: Language, on_token: impl FnMut(Token<'_>)) 
 impl Analyser {
     /// An analyser for texts of `language`.
     pub fn new(language: Language) -> Analyser {
-        let stemming = Stemming::new(language);
-        Analyser { language, stemming, word: String::new(), term: String::new(), spare: String::new() }
+        let stemmer = CachedStemmer::new(language);
+        Analyser { language, stemmer, word: String::new(), term: String::new(), folded: String::new() }
     }
 
-    /// Calls `on_token` for every term of `text`, in order of place.
+    /// Calls `on_token` for every term of `text`, in document order.
     ///
-    /// Starts and ends of tokens never descend; only pairs of characters overlap. Stop words are terms like any
-    /// other: a query drops them ([`crate::query_terms`]), a document keeps them.
+    /// Starts and ends of tokens never decrease; only bigrams overlap. Stop words are not removed here: documents
+    /// keep them, [`crate::query_terms`] drops them.
     pub fn analyse(&mut self, text: &str, mut on_token: impl FnMut(Token<'_>)) {
         self.analyse_words(text, &mut |token: Token<'_>, _: &str| on_token(token));
     }
 
-    /// As [`Analyser::analyse`], and also hands over the word as it was before stemming.
+    /// As [`Analyser::analyse`], and also passes the word before stemming.
     pub(crate) fn analyse_words(&mut self, text: &str, on_word: &mut impl FnMut(Token<'_>, &str)) {
         let bytes = text.as_bytes();
         let mut at = 0;
@@ -69,7 +69,7 @@ impl Analyser {
                 at += 1;
             }
             if at < bytes.len() && !bytes[at].is_ascii() {
-                at = self.wide_run(text, start, on_word);
+                at = self.unicode_run(text, start, on_word);
             } else {
                 self.ascii_word(text, start, at, on_word);
                 at += 1; // the separator, which is one byte
@@ -77,7 +77,7 @@ impl Analyser {
         }
     }
 
-    /// The word at `start..end`, all ASCII, or nothing when that is empty.
+    /// Emits the ASCII word at `start..end`; nothing if it is empty.
     fn ascii_word(
         &mut self,
         text: &str,
@@ -103,26 +103,26 @@ impl Analyser {
         }
     }
 
-    /// The run of word characters from `start` on, of which some are not ASCII, or one separator.
-    /// Returns where to go on: past the run and at most one separator.
-    fn wide_run(&mut self, text: &str, start: usize, on_word: &mut impl FnMut(Token<'_>, &str)) -> usize {
-        let mut part: Option<(usize, Role)> = None; // where the current part began, and its kind
+    /// Emits the run of word characters at `start`, of which some are not ASCII; or skips one separator.
+    /// Returns the offset after the run and at most one separator.
+    fn unicode_run(&mut self, text: &str, start: usize, on_word: &mut impl FnMut(Token<'_>, &str)) -> usize {
+        let mut part: Option<(usize, CharClass)> = None; // start and class of the current part
         for (offset, c) in text[start..].char_indices() {
             let at = start + offset;
-            let role = role(c);
-            if role == Role::Extender || part.is_some_and(|(_, kind)| kind == role) {
+            let class = char_class(c);
+            if class == CharClass::Extender || part.is_some_and(|(_, current)| current == class) {
                 continue;
             }
-            if let Some((part_start, kind)) = part {
-                self.emit_part(text, part_start, at, kind, on_word);
+            if let Some((part_start, part_class)) = part {
+                self.emit_part(text, part_start, at, part_class, on_word);
             }
-            if role == Role::Separator {
+            if class == CharClass::Separator {
                 return at + c.len_utf8();
             }
-            part = Some((at, role));
+            part = Some((at, class));
         }
-        if let Some((part_start, kind)) = part {
-            self.emit_part(text, part_start, text.len(), kind, on_word);
+        if let Some((part_start, part_class)) = part {
+            self.emit_part(text, part_start, text.len(), part_class, on_word);
         }
         text.len()
     }
@@ -132,20 +132,26 @@ impl Analyser {
         text: &str,
         start: usize,
         end: usize,
-        kind: Role,
+        class: CharClass,
         on_word: &mut impl FnMut(Token<'_>, &str),
     ) {
         let part = &text[start..end];
-        if kind == Role::Unspaced {
-            self.pairs(text, start, end, on_word);
+        if class == CharClass::Unspaced {
+            self.bigrams(text, start, end, on_word);
         } else if part.is_ascii() {
             self.ascii_word(text, start, end, on_word);
         } else {
-            self.wide_word(text, start, end, on_word);
+            self.unicode_word(text, start, end, on_word);
         }
     }
 
-    fn wide_word(&mut self, text: &str, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
+    fn unicode_word(
+        &mut self,
+        text: &str,
+        start: usize,
+        end: usize,
+        on_word: &mut impl FnMut(Token<'_>, &str),
+    ) {
         let mut at = start;
         while at < end {
             let rest = &text[at..end];
@@ -157,58 +163,58 @@ impl Analyser {
         }
     }
 
-    /// Stems and folds `self.word` and hands it over, unless nothing is left of it.
+    /// Stems and folds `self.word` and emits the term unless it is empty.
     fn emit_stemmed(&mut self, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
-        // The English stemmer knows no accents; all others want to see them.
+        // The English stemmer expects words without accents; all others depend on them.
         let fold_first = matches!(self.language, Language::English | Language::None);
         if fold_first && !self.word.is_ascii() {
-            self.spare.clear();
-            fold(&self.word, &mut self.spare);
-            std::mem::swap(&mut self.word, &mut self.spare);
+            self.folded.clear();
+            fold(&self.word, &mut self.folded);
+            std::mem::swap(&mut self.word, &mut self.folded);
         }
         self.term.clear();
-        self.stemming.stem(&self.word, &mut self.term);
+        self.stemmer.stem(&self.word, &mut self.term);
         if !fold_first && !self.term.is_ascii() {
-            self.spare.clear();
-            fold(&self.term, &mut self.spare);
-            std::mem::swap(&mut self.term, &mut self.spare);
+            self.folded.clear();
+            fold(&self.term, &mut self.folded);
+            std::mem::swap(&mut self.term, &mut self.folded);
         }
         if !self.term.is_empty() {
             on_word(Token { text: &self.term, start, end }, &self.word);
         }
     }
 
-    /// Overlapping pairs of the clusters (a character and its marks) at `start..end`, or the only one.
-    fn pairs(&mut self, text: &str, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
+    /// Emits the overlapping bigrams of the clusters (a character and its marks) at `start..end`, or a single cluster.
+    fn bigrams(&mut self, text: &str, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
         let mut at = start;
-        let mut first: Option<(usize, usize)> = None; // where the last cluster began; its length in `term`
-        let mut has_pair = false;
+        let mut previous_start: Option<usize> = None; // start of the cluster in `term`
+        let mut has_bigram = false;
         let mut last_end = start;
         self.term.clear();
         while at < end {
             let cluster_start = at;
             at += cluster_length(&text[at..end]);
             self.word.clear();
-            normalise(bounded(&text[cluster_start..at]), false, &mut self.word);
+            normalise(bounded_cluster(&text[cluster_start..at]), false, &mut self.word);
             if self.word.is_empty() {
                 continue;
             }
-            let first_length = self.term.len();
+            let previous_length = self.term.len();
             self.term.push_str(&self.word);
-            if let Some((pair_start, _)) = first {
-                on_word(Token { text: &self.term, start: pair_start, end: at }, &self.term);
-                has_pair = true;
+            if let Some(start) = previous_start {
+                on_word(Token { text: &self.term, start, end: at }, &self.term);
+                has_bigram = true;
             }
-            self.term.drain(..first_length);
-            first = Some((cluster_start, self.term.len()));
+            self.term.drain(..previous_length);
+            previous_start = Some(cluster_start);
             last_end = at;
         }
-        if let (Some((start, _)), false) = (first, has_pair) {
+        if let (Some(start), false) = (previous_start, has_bigram) {
             on_word(Token { text: &self.term, start, end: last_end }, &self.term);
         }
     }
 
-    /// Whether the word `raw` at `start` is the `s` of an English possessive, which says nothing.
+    /// Whether the word `raw` at `start` is the `s` of an English possessive, which carries no meaning.
     fn is_possessive(&self, text: &str, start: usize, raw: &str) -> bool {
         self.language == Language::English
             && matches!(raw, "s" | "S")
@@ -219,18 +225,18 @@ impl Analyser {
     }
 }
 
-/// Bytes of the first character with what belongs to it.
+/// Bytes of the first cluster: the first character and its extenders, or a decomposed Hangul syllable.
 fn cluster_length(text: &str) -> usize {
     let mut chars = text.char_indices();
     let starts_hangul =
         chars.next().is_some_and(|(_, c)| matches!(c, '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{d7ff}'));
     chars
-        .find(|&(_, c)| role(c) != Role::Extender && !(starts_hangul && is_hangul_tail(c)))
+        .find(|&(_, c)| char_class(c) != CharClass::Extender && !(starts_hangul && is_hangul_tail(c)))
         .map_or(text.len(), |(at, _)| at)
 }
 
-/// The first characters of a cluster, so that a heap of marks costs no more than a few.
-fn bounded(cluster: &str) -> &str {
+/// The first [`CLUSTER_CHARS_MAX`] characters of a cluster.
+fn bounded_cluster(cluster: &str) -> &str {
     let length = cluster.char_indices().nth(CLUSTER_CHARS_MAX).map_or(cluster.len(), |(at, _)| at);
     &cluster[..length]
 }
@@ -256,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_and_digits_make_one_word_and_all_else_separates() {
+    fn letters_and_digits_form_words_and_other_characters_separate_them() {
         check(
             Language::None,
             "covid19 foo_bar 3.14 a-b",
@@ -268,21 +274,21 @@ mod tests {
     }
 
     #[test]
-    fn accents_do_not_tell_words_apart() {
+    fn words_that_differ_in_accents_have_the_same_term() {
         check(Language::English, "naïve café Cafe\u{301}s", "naiv=naïve cafe=café cafe=Cafe\u{301}s");
         check(Language::French, "étudiantes etudiantes", "etudi=étudiantes etudi=etudiantes");
         check(Language::German, "Häuser Straße STRASSE", "haus=Häuser strass=Straße strass=STRASSE");
     }
 
     #[test]
-    fn the_possessive_s_is_no_term_in_english() {
+    fn the_english_possessive_s_is_dropped() {
         check(Language::English, "Crohn's disease’s", "crohn=Crohn diseas=disease");
         check(Language::English, "s 's' X's", "s=s s=s x=X");
         check(Language::French, "l's", "l=l s=s");
     }
 
     #[test]
-    fn scripts_without_space_give_pairs() {
+    fn scripts_without_spaces_yield_bigrams() {
         check(Language::English, "東京都", "東京=東京 京都=京都");
         check(Language::English, "茶", "茶=茶");
         check(Language::English, "abc東京2024年", "abc=abc 東京=東京 2024=2024 年=年");
@@ -292,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn decomposed_and_half_width_forms_pair_like_the_composed_ones() {
+    fn decomposed_and_half_width_forms_yield_the_same_bigrams_as_composed_ones() {
         check(Language::English, "ｶﾞｽ", "ガス=ｶﾞｽ");
         check(Language::English, "カ\u{3099}ス", "ガス=カ\u{3099}ス");
         check(
@@ -303,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_stay_within_their_word() {
+    fn combining_marks_do_not_split_a_word() {
         check(Language::None, "हिन्दी", "हिन्दी=हिन्दी");
         check(Language::None, "co\u{ad}op 1\u{fe0f}\u{20e3}", "coop=co\u{ad}op 1=1\u{fe0f}\u{20e3}");
     }
 
     #[test]
-    fn a_word_without_end_is_cut_into_pieces() {
+    fn a_very_long_word_is_split_into_pieces() {
         for letter in ["a", "é", "漢", "\u{301}", "e\u{301}"] {
             let text = letter.repeat(100_000);
             let (mut longest, mut covered) = (0, 0);
@@ -324,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn turkish_keeps_its_two_letters_i_until_they_fold() {
+    fn turkish_lower_cases_both_letters_i_before_folding() {
         check(Language::Turkish, "DIŞ İzmir", "dis=DIŞ izmir=İzmir");
     }
 }

@@ -1,23 +1,23 @@
-//! Cuts a document into chunks: the pieces that are embedded, ranked and cited.
+//! Splits a document into chunks: the pieces that are embedded, ranked and cited.
 //!
-//! Sentences are packed one after the other until the next does not fit. The cut then goes to the strongest
-//! border in the second half of what was packed. The last sentences are repeated at the start of the next chunk,
-//! so that what spans a cut is whole in one of the two.
+//! Sentences are packed until the next one does not fit. The chunk then ends at the strongest border within the second
+//! half of the packed sentences. The last sentences are repeated at the start of the next chunk, so that a passage
+//! across the end of a chunk is complete in one of the two.
 
 use crate::segment::{Border, SEGMENT_BYTES_MAX, Segment, segments};
 use crate::unit::{Tokens, Unit, UnitLimits, halves, push_units};
 use std::ops::Range;
 
-/// How a collection's documents are cut.
+/// How the documents of a collection are split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunking {
-    /// Most tokens of a chunk, without special tokens; at least 1. A model's length limit less its special tokens
-    /// is the upper bound of sense.
+    /// Most tokens of a chunk, without special tokens; at least 1. Should not exceed the model's input limit less its
+    /// special tokens.
     pub max_tokens: usize,
-    /// About how many tokens of a chunk are repeated in the next; at most half of `max_tokens` are.
+    /// Approximate number of tokens that are repeated in the next chunk; at most half of `max_tokens`.
     pub overlap_tokens: usize,
-    /// Most bytes of a chunk; at least 4, so that any character fits. Matters where tokens are long: a model may
-    /// make one token of 100,000 characters without a space.
+    /// Most bytes of a chunk; at least 4, so that any character fits. Limits chunks with long tokens: some models map
+    /// 100,000 characters without a space to one token.
     pub max_bytes: usize,
 }
 
@@ -27,16 +27,16 @@ impl Default for Chunking {
     }
 }
 
-/// A model's tokens: the byte spans of the tokens of a text, in order, without special tokens.
+/// A model's tokenizer: returns the byte spans of the tokens of a text, in order, without special tokens.
 pub type TokenOffsets<'a> = &'a mut dyn FnMut(&str) -> Vec<Range<usize>>;
 
 /// The chunks of a document as byte spans, in order of start and of end.
 ///
-/// Each begins and ends with a character that is not white space, and every such character is in at least one.
-/// A document of white space alone has none. No chunk is longer than `chunking` says, as counted by
-/// `token_offsets` on the chunk itself; only a single character that is more tokens than allowed stays whole.
-/// `token_offsets` is handed pieces of at most 16 KiB, or of `max_bytes` if that is more, and about every byte
-/// of the document twice.
+/// A chunk begins and ends with a character that is not white space, and every such character is in at least one chunk.
+/// A document of white space only has no chunks. No chunk exceeds the limits of `chunking`, as counted by
+/// `token_offsets` on the chunk itself, except a single character of more than `max_tokens` tokens.
+/// `token_offsets` receives pieces of at most 16 KiB, or of `max_bytes` if that is more, and every byte of the document
+/// about twice.
 pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -> Vec<Range<usize>> {
     let mut packer = Packer::new(text, chunking, token_offsets);
     let mut block: Vec<Segment> = Vec::new();
@@ -57,13 +57,13 @@ struct Packer<'a> {
     limits: UnitLimits,
     overlap_tokens: usize,
     token_offsets: TokenOffsets<'a>,
-    /// Units that stand in no chunk yet, after those that are repeated from the last chunk.
+    /// The units that are repeated from the last chunk, then the units that are in no chunk yet.
     units: Vec<Unit>,
-    /// How many of `units`, from the first, are repeated.
+    /// Number of repeated units at the start of `units`.
     repeated: usize,
     /// Sum of the tokens of `units`.
     tokens: usize,
-    /// The units of the last chunk, and how many of them were repeated.
+    /// The units of the last chunk, and the number of repeated ones among them.
     last: (Vec<Unit>, usize),
     chunks: Vec<Range<usize>>,
 }
@@ -84,7 +84,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Counts the tokens of neighbouring sentences in one go and packs them.
+    /// Tokenizes neighbouring sentences in one call and packs them.
     fn push_block(&mut self, block: &[Segment]) {
         let (Some(first), Some(last)) = (block.first(), block.last()) else { return };
         let tokens = self.tokenize(first.span.start..last.span.end);
@@ -98,7 +98,7 @@ impl<'a> Packer<'a> {
     }
 
     fn push(&mut self, unit: Unit) {
-        while !self.has_room_for(&unit) {
+        while !self.fits(&unit) {
             if self.units.len() > self.repeated {
                 let cut = self.best_cut();
                 self.emit(cut);
@@ -112,11 +112,11 @@ impl<'a> Packer<'a> {
         self.units.push(unit);
     }
 
-    /// Makes chunks of what is left. A last chunk that would be small is evened out with the one before.
+    /// Makes chunks of the remaining units. If the last chunk would be small, the last two chunks are balanced.
     fn finish(mut self) -> Vec<Range<usize>> {
-        if let Some((joined, repeated, cut)) = self.evened_out() {
+        if let Some((joined, repeated, cut)) = self.balanced_end() {
             self.chunks.pop();
-            self.repeat_and_keep(joined, repeated);
+            self.set_units(joined, repeated);
             self.emit(cut);
         }
         while self.units.len() > self.repeated {
@@ -126,9 +126,9 @@ impl<'a> Packer<'a> {
         self.chunks
     }
 
-    /// The units of the last chunk and those left over, how many of them are repeated, and the cut nearest to
-    /// the middle, when too little is left over for a chunk of its own.
-    fn evened_out(&self) -> Option<(Vec<Unit>, usize, usize)> {
+    /// The units of the last chunk with the remaining ones, the number of repeated units among them, and the cut at the
+    /// strongest border near the middle; `None` if the remaining units fill more than a quarter of a chunk.
+    fn balanced_end(&self) -> Option<(Vec<Unit>, usize, usize)> {
         let new = &self.units[self.repeated..];
         let (last, repeated) = &self.last;
         if last.is_empty() || new.is_empty() || tokens_of(new) > self.limits.tokens_max / 4 {
@@ -152,11 +152,11 @@ impl<'a> Packer<'a> {
         best.map(|(_, _, cut)| (joined, *repeated, cut))
     }
 
-    /// How many of `units` make the next chunk: up to the last of the strongest borders within its second half.
-    /// At least one that is not repeated.
+    /// The number of `units` in the next chunk: up to the last of the strongest borders in its second half, with at least
+    /// one unit that is not repeated.
     fn best_cut(&self) -> usize {
-        let least = self.repeated + 1;
-        let (mut fitting, mut tokens) = (least, tokens_of(&self.units[..least]));
+        let minimum = self.repeated + 1;
+        let (mut fitting, mut tokens) = (minimum, tokens_of(&self.units[..minimum]));
         while fitting < self.units.len() {
             let next = &self.units[fitting];
             tokens += next.tokens;
@@ -168,7 +168,7 @@ impl<'a> Packer<'a> {
         let half = tokens_of(&self.units[self.repeated..fitting]) / 2;
         let mut new_tokens = 0;
         let mut best = (Border::Inside, fitting);
-        for cut in least..=fitting {
+        for cut in minimum..=fitting {
             new_tokens += self.units[cut - 1].tokens;
             if new_tokens >= half {
                 best = best.max((self.units[cut - 1].border, cut));
@@ -177,7 +177,7 @@ impl<'a> Packer<'a> {
         best.1
     }
 
-    /// Makes a chunk of the first `cut` of `units`, or of fewer when its own tokens are counted to be too many.
+    /// Makes a chunk of the first `cut` of `units`; of fewer if the tokenizer counts too many tokens for the chunk itself.
     fn emit(&mut self, mut cut: usize) {
         let mut first = 0;
         loop {
@@ -206,11 +206,10 @@ impl<'a> Packer<'a> {
         let repeated_next = next.len();
         next.extend(rest);
         self.last = (chunk, repeated);
-        self.repeat_and_keep(next, repeated_next);
+        self.set_units(next, repeated_next);
     }
 
-    /// Puts the parts of a unit in its place, cut at `tokens` or else in its middle; false when it is a single
-    /// character.
+    /// Replaces a unit by its parts, split at `tokens` or else in its middle; false if it is a single character.
     fn split_unit(&mut self, index: usize, tokens: &Tokens) -> bool {
         let Unit { start, end, border, .. } = self.units[index];
         let mut parts = Vec::new();
@@ -223,8 +222,8 @@ impl<'a> Packer<'a> {
         has_parts
     }
 
-    /// What the next chunk repeats of this one: its last units, but never the first, so that chunks go forward;
-    /// or the last words of the last unit, when that is too long.
+    /// The units of `chunk` that the next chunk repeats: its last units, but never the first, so that chunks advance; or
+    /// the last words of the last unit if that is longer than the overlap.
     fn overlap(&mut self, chunk: &[Unit]) -> Vec<Unit> {
         let mut tokens = 0;
         let fitting = chunk.iter().skip(1).rev().take_while(|unit| {
@@ -240,7 +239,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// The last words of a unit that are at most `overlap_tokens` together; the last tokens when a word is more.
+    /// The last words of a unit with at most `overlap_tokens` tokens; its last tokens if the last word has more.
     fn last_words(&mut self, unit: &Unit) -> Option<Unit> {
         let tokens = self.tokenize(unit.start..unit.end);
         let spans = tokens.within(unit.start, unit.end);
@@ -262,13 +261,13 @@ impl<'a> Packer<'a> {
         self.repeated -= 1;
     }
 
-    fn repeat_and_keep(&mut self, units: Vec<Unit>, repeated: usize) {
+    fn set_units(&mut self, units: Vec<Unit>, repeated: usize) {
         self.tokens = tokens_of(&units);
         self.units = units;
         self.repeated = repeated;
     }
 
-    fn has_room_for(&self, unit: &Unit) -> bool {
+    fn fits(&self, unit: &Unit) -> bool {
         let start = self.units.first().map_or(unit.start, |first| first.start);
         self.tokens + unit.tokens <= self.limits.tokens_max && unit.end - start <= self.limits.bytes_max
     }
@@ -303,7 +302,7 @@ mod tests {
         text.split_whitespace().map(|word| start_of(word)..start_of(word) + word.len()).collect()
     }
 
-    /// One token per character, space too.
+    /// One token per character, including spaces.
     fn characters(text: &str) -> Vec<Range<usize>> {
         text.char_indices().map(|(at, c)| at..at + c.len_utf8()).collect()
     }
@@ -325,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn white_space_alone_has_no_chunk() {
+    fn a_document_of_white_space_has_no_chunks() {
         check("", (8, 2, 100), words, &[]);
         check(" \n\n\t\u{3000} ", (8, 2, 100), words, &[]);
     }
 
     #[test]
-    fn a_paragraph_border_is_better_than_a_sentence_border() {
+    fn a_chunk_ends_at_a_paragraph_rather_than_a_sentence() {
         check(
             "One two three. Four five six.\n\nSeven eight. Nine ten. Eleven twelve thirteen.",
             (10, 0, 100),
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_near_the_start_is_no_reason_for_a_small_chunk() {
+    fn a_strong_border_in_the_first_half_is_ignored() {
         check(
             "One.\n\nTwo three four. Five six seven.",
             (6, 0, 100),
@@ -366,18 +365,18 @@ mod tests {
     }
 
     #[test]
-    fn words_are_repeated_of_a_sentence_that_is_longer_than_the_overlap() {
+    fn the_last_words_of_a_sentence_longer_than_the_overlap_are_repeated() {
         check("a b c d e f. G h i j k.", (8, 2, 100), words, &["a b c d e f.", "e f. G h i j k."]);
     }
 
     #[test]
-    fn a_sentence_over_the_limit_is_cut_between_lines_then_between_words() {
+    fn a_sentence_beyond_the_limit_is_split_between_lines_then_between_words() {
         check("a b c\nd e f g h", (4, 0, 100), words, &["a b c", "d e f", "g h"]);
         check("a b c d e f g h", (4, 1, 100), words, &["a b c d", "d e f", "f g h"]);
     }
 
     #[test]
-    fn a_last_chunk_is_evened_out_with_the_one_before() {
+    fn a_small_last_chunk_is_balanced_with_the_one_before() {
         let sentences: Vec<String> = (0..9).map(|n| format!("Word w{n}.")).collect();
         let text = sentences.join(" ");
         check(
@@ -389,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_word_over_the_limit_is_cut_between_tokens() {
+    fn a_word_beyond_the_limit_is_split_between_tokens() {
         check("abcdefg hi", (3, 1, 100), characters, &["abc", "cde", "efg", "hi"]);
     }
 
     #[test]
-    fn a_token_over_the_byte_limit_is_cut_between_characters() {
+    fn a_token_beyond_the_byte_limit_is_split_between_characters() {
         let text = "é".repeat(50_000);
         let mut tokens = words;
         let chunks = chunk(&text, &Chunking::default(), &mut tokens);
@@ -404,18 +403,18 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_over_the_byte_limit_is_in_no_chunk() {
+    fn a_gap_beyond_the_byte_limit_is_in_no_chunk() {
         let text = format!("One.{}Two.", " ".repeat(20));
         check(&text, (8, 2, 16), words, &["One.", "Two."]);
     }
 
     #[test]
-    fn tokens_of_white_space_count() {
+    fn tokens_of_white_space_are_counted() {
         check("a    b    c", (6, 0, 100), characters, &["a", "b    c"]);
     }
 
     #[test]
-    fn limits_of_zero_still_make_progress() {
+    fn limits_of_zero_still_yield_chunks() {
         check("aé b", (0, 0, 0), characters, &["a", "é", "b"]);
     }
 }

@@ -1,16 +1,16 @@
-//! Brings a word's many spellings to one: composed, lower case, without what does not tell words apart.
+//! Reduces the spellings of a word to one: composed, lower case, without accents and invisible characters.
 //!
-//! Two steps, because stemmers know accents: [`normalise`] comes before stemming, [`fold`] after it
-//! (before it in English, whose stemmer knows none). Their sum is close to Lucene's `ICUFoldingFilter`.
+//! Two steps, because most stemmers depend on accents: [`normalise`] runs before stemming, [`fold`] after it (before
+//! it in English, whose stemmer expects none). Together they are close to Lucene's `ICUFoldingFilter`.
 
 use crate::script::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::decompose_canonical;
 
-/// Appends `word` in compatibility composition (NFKC) and lower case, without ignorable characters, without
-/// accents that compose with nothing, and without vowel points of Hebrew and Arabic.
+/// Appends `word` in NFKC and lower case, without ignorable characters, diacritics that have no composed form, and
+/// vowel points of Hebrew and Arabic.
 ///
-/// `dotless_i`: capital `I` is the capital of `ı`, as in Turkish.
+/// `dotless_i`: `I` is lower-cased to `ı`, as in Turkish.
 pub(crate) fn normalise(word: &str, dotless_i: bool, out: &mut String) {
     for c in word.nfkc() {
         match c {
@@ -26,7 +26,7 @@ pub(crate) fn normalise(word: &str, dotless_i: bool, out: &mut String) {
 
 /// Appends `word` with Latin and Greek letters reduced to their base: `é` to `e`, `ß` to `ss`, `ø` to `o`.
 ///
-/// Other scripts stay: what looks like an accent makes another letter there (`й`, `が`).
+/// Other scripts are unchanged: there, a diacritic usually makes a different letter (`й`, `が`).
 pub(crate) fn fold(word: &str, out: &mut String) {
     for c in word.chars() {
         match c {
@@ -61,14 +61,14 @@ fn fold_letter(c: char, out: &mut String) {
 }
 
 fn push_unless_space(c: char, out: &mut String) {
-    // A few ligatures compose to a phrase; one term has no space in it.
+    // A few ligatures expand to a phrase; a term must not contain a space.
     if !c.is_whitespace() && !is_removable_mark(c) {
         out.push(c);
     }
 }
 
-/// Marks without which a reader knows the word: general diacritics (those that compose with a letter have done
-/// so), Hebrew and Arabic vowel points, the Arabic stretcher.
+/// Marks that do not distinguish words: diacritics that NFKC did not compose with a letter, Hebrew and Arabic vowel
+/// points, the Arabic tatweel.
 fn is_removable_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'

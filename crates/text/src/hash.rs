@@ -1,8 +1,6 @@
-//! The content hash that recognises a text again.
+//! The content hash of a text.
 
-/// BLAKE3 hash of the text's UTF-8 bytes as they are, without any normalisation.
-///
-/// Equal hashes mean equal texts; embeddings are stored under it.
+/// BLAKE3 hash of the text's UTF-8 bytes, without normalisation. It is the key of stored embeddings.
 pub fn text_hash(text: &str) -> [u8; 32] {
     *blake3::hash(text.as_bytes()).as_bytes()
 }

@@ -1,16 +1,16 @@
-//! The languages that a collection's text can be in.
+//! The languages of collections.
 
 use snowball_stemmers_rs::Algorithm;
 
 /// One row per language: variant, name, ISO 639-1 code, stemming algorithm.
 macro_rules! languages {
     ($($variant:ident, $name:literal, $code:literal;)*) => {
-        /// The language of a collection's text: it chooses the stemmer and the stop words.
+        /// The language of a collection's texts, which determines the stemmer and the stop words.
         ///
-        /// Whatever the language, every script is analysed; a language adds what it knows of its own words.
+        /// Texts in any script are analysed in every language.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
         pub enum Language {
-            /// No stemming and no stop words: right for code, identifiers and mixed languages.
+            /// No stemming and no stop words: for code, identifiers and mixed languages.
             None,
             /// English, by the second Porter stemmer.
             #[default]
@@ -19,9 +19,7 @@ macro_rules! languages {
         }
 
         impl Language {
-            /// The language of a name (`"english"`) or of an ISO 639-1 code (`"en"`), in any case.
-            ///
-            /// Nothing when it is not known; [`Language::all`] has the accepted ones.
+            /// The language with this name (`"english"`) or ISO 639-1 code (`"en"`), ignoring case; `None` if unknown.
             pub fn parse(name: &str) -> Option<Language> {
                 match name.to_ascii_lowercase().as_str() {
                     "none" => Some(Language::None),
@@ -40,7 +38,7 @@ macro_rules! languages {
                 }
             }
 
-            /// The ISO 639-1 code; none for [`Language::None`].
+            /// The ISO 639-1 code; `None` for [`Language::None`].
             pub fn code(self) -> Option<&'static str> {
                 match self {
                     Language::None => None,
@@ -49,7 +47,7 @@ macro_rules! languages {
                 }
             }
 
-            /// Every language, for messages and docs: `none`, `english`, then by name.
+            /// Every language: `none`, `english`, then by name.
             pub fn all() -> &'static [Language] {
                 &[Language::None, Language::English, $(Language::$variant,)*]
             }
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_no_language() {
+    fn unknown_names_are_rejected() {
         assert_eq!(Language::parse("klingon"), None);
         assert_eq!(Language::parse(""), None);
     }

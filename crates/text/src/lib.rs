@@ -1,7 +1,7 @@
 //! Normalisation, analysis, chunking with byte spans, content hash, quoting and highlighting.
 //!
-//! Everything here is a pure function of its arguments: no IO, no clock, and no input that panics.
-//! All spans are byte ranges of the string that was handed in, at character borders.
+//! All functions are pure (no IO, no clock) and no input makes them panic.
+//! All spans are byte ranges of the input string, on character boundaries.
 
 #![forbid(unsafe_code)]
 

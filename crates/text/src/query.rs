@@ -1,20 +1,20 @@
-//! A query's terms, and the words that say nothing in one.
+//! The terms of a query, and stop words.
 
 use crate::fold::{fold, normalise};
 use crate::{Analyser, Language};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// The English stop words of Lucene's `EnglishAnalyzer`, and what else makes a question of key words: pronouns, question
-/// words and the forms of be, have and do. Not among them are `i` and `us`, which are a numeral and a country too.
+/// The English stop words of Lucene's `EnglishAnalyzer`, and further function words of questions: pronouns, question words
+/// and the forms of be, have and do. Excludes `i` and `us`, which are also a numeral and a country.
 const ENGLISH: &str = "a an and are as at be but by for if in into is it no not of on or such that the their \
                        then there these they this to was will with \
                        me my we our you your he him his she her its them \
                        what which who whom whose when where why how \
                        am were been being have has had having do does did";
 
-/// Languages whose list in the crate `stop-words` (feature `nltk`) is the Snowball project's.
-const LISTED: [Language; 12] = [
+/// Languages for which the crate `stop-words` (feature `nltk`) has the Snowball project's list.
+const SNOWBALL_LISTS: [Language; 12] = [
     Language::Danish,
     Language::Dutch,
     Language::Finnish,
@@ -31,9 +31,9 @@ const LISTED: [Language; 12] = [
 
 static STOP_WORDS: LazyLock<HashMap<Language, HashSet<String>>> = LazyLock::new(|| {
     let english = ENGLISH.split_whitespace().map(str::to_owned).collect();
-    let listed = LISTED.into_iter().map(|language| {
+    let listed = SNOWBALL_LISTS.into_iter().map(|language| {
         let words = language.code().and_then(stop_words::lookup).unwrap_or_default();
-        (language, words.iter().map(|word| plain(word)).collect())
+        (language, words.iter().map(|word| without_case_and_accents(word)).collect())
     });
     listed.chain([(Language::English, english)]).collect()
 });
@@ -41,51 +41,51 @@ static STOP_WORDS: LazyLock<HashMap<Language, HashSet<String>>> = LazyLock::new(
 /// A term of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryTerm {
-    /// The term, as [`crate::analyse`] makes it of a document.
+    /// The term, as produced by [`crate::analyse`].
     pub text: String,
-    /// How often it stands in the query; what is said twice counts double.
+    /// Occurrences in the query: the weight of the term.
     pub count: u32,
 }
 
 /// The distinct terms of a query, in order of first appearance.
 ///
-/// Stop words are dropped, unless the query has nothing else ("to be or not to be"). Empty when the query has
-/// no letter and no digit.
+/// Stop words are dropped, unless the query consists of stop words only ("to be or not to be"). Empty if the query
+/// has no letter and no digit.
 pub fn query_terms(text: &str, language: Language) -> Vec<QueryTerm> {
-    let mut terms = Terms::default();
-    let mut stop_terms = Terms::default();
+    let mut terms = TermCounts::default();
+    let mut stop_terms = TermCounts::default();
     Analyser::new(language).analyse_words(text, &mut |token, word| {
         if is_stop_word(word, language) { stop_terms.add(token.text) } else { terms.add(token.text) }
     });
     if terms.in_order.is_empty() { stop_terms.in_order } else { terms.in_order }
 }
 
-/// Whether a word, before stemming, is too common in its language to say anything in a query.
+/// Whether a word, before stemming, is a stop word of the language, ignoring case and accents.
 ///
-/// Case and accents do not matter. Languages without a list have no stop words.
+/// Languages without a list have no stop words.
 pub fn is_stop_word(word: &str, language: Language) -> bool {
-    STOP_WORDS.get(&language).is_some_and(|words| words.contains(&plain(word)))
+    STOP_WORDS.get(&language).is_some_and(|words| words.contains(&without_case_and_accents(word)))
 }
 
 #[derive(Default)]
-struct Terms {
+struct TermCounts {
     in_order: Vec<QueryTerm>,
-    /// Where each term stands in `in_order`.
-    places: HashMap<String, usize>,
+    /// The index of each term in `in_order`.
+    index_of: HashMap<String, usize>,
 }
 
-impl Terms {
+impl TermCounts {
     fn add(&mut self, term: &str) {
-        if let Some(&place) = self.places.get(term) {
-            self.in_order[place].count += 1;
+        if let Some(&index) = self.index_of.get(term) {
+            self.in_order[index].count += 1;
         } else {
-            self.places.insert(term.to_owned(), self.in_order.len());
+            self.index_of.insert(term.to_owned(), self.in_order.len());
             self.in_order.push(QueryTerm { text: term.to_owned(), count: 1 });
         }
     }
 }
 
-fn plain(word: &str) -> String {
+fn without_case_and_accents(word: &str) -> String {
     let (mut normalised, mut folded) = (String::new(), String::new());
     normalise(word, false, &mut normalised);
     fold(&normalised, &mut folded);
@@ -94,10 +94,10 @@ fn plain(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LISTED, STOP_WORDS, is_stop_word, query_terms};
+    use super::{SNOWBALL_LISTS, STOP_WORDS, is_stop_word, query_terms};
     use crate::Language;
 
-    /// `expected`: the terms in order, separated by space, with `*count` behind those that stand there more than once.
+    /// `expected`: the terms in order, separated by spaces, each followed by `*count` if it occurs more than once.
     fn check(text: &str, language: Language, expected: &str) {
         let terms = query_terms(text, language).into_iter().map(|term| match term.count {
             1 => term.text,
@@ -107,19 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_its_distinct_terms_without_stop_words() {
+    fn stop_words_and_repeated_terms_are_dropped() {
         check("The runner and the running man", Language::English, "runner run man");
         check("l'été des étudiantes", Language::French, "etudi");
     }
 
     #[test]
-    fn a_question_is_its_key_words() {
+    fn function_words_of_a_question_are_dropped() {
         check("What does she have to do with our US law?", Language::English, "us law");
         check("Which type I errors were they?", Language::English, "type i error");
     }
 
     #[test]
-    fn terms_are_counted_over_all_forms_of_their_word() {
+    fn inflected_forms_count_as_one_term() {
         check("runs, parallel running, RUN in parallel; once", Language::English, "run*3 parallel*2 onc");
     }
 
@@ -129,17 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_query_without_a_word_has_no_terms() {
+    fn punctuation_has_no_terms() {
         check("?! …", Language::English, "");
     }
 
     #[test]
-    fn without_a_language_every_word_counts() {
+    fn language_none_has_no_stop_words() {
         check("the who", Language::None, "the who");
     }
 
     #[test]
-    fn stop_words_are_known_in_any_case_and_with_or_without_accents() {
+    fn stop_words_match_regardless_of_case_and_accents() {
         assert!(is_stop_word("The", Language::English));
         assert!(is_stop_word("même", Language::French) && is_stop_word("meme", Language::French));
         assert!(!is_stop_word("vitamin", Language::English));
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_language_has_its_list() {
-        for language in LISTED {
+    fn every_snowball_list_is_found() {
+        for language in SNOWBALL_LISTS {
             let count = STOP_WORDS[&language].len();
             assert!((90..=320).contains(&count), "{}: {count}", language.name());
         }

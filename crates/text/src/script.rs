@@ -1,37 +1,36 @@
-//! What kind of character stands in a text: the only thing that decides where words begin and end.
+//! Character classes, which alone determine the boundaries of words.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// The part that a character plays in words.
+/// The class of a character with respect to words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// A letter or digit of a script that puts space between words.
+pub(crate) enum CharClass {
+    /// A letter or digit of a script with spaces between words.
     Spaced,
-    /// A letter of a script that does not (Han, Kana, Thai, …) or whose words are long compounds (Hangul).
+    /// A letter of a script without spaces between words (Han, Kana, Thai, …), or of Hangul, whose words are long compounds.
     Unspaced,
-    /// A mark or an invisible joiner: belongs to the character before it.
+    /// A combining mark or an invisible joiner: belongs to the preceding character.
     Extender,
     /// Everything else: space, punctuation, symbols, control characters.
     Separator,
 }
 
-/// The role of a character.
-pub(crate) fn role(c: char) -> Role {
+/// The class of a character.
+pub(crate) fn char_class(c: char) -> CharClass {
     if c.is_ascii() {
-        return if c.is_ascii_alphanumeric() { Role::Spaced } else { Role::Separator };
+        return if c.is_ascii_alphanumeric() { CharClass::Spaced } else { CharClass::Separator };
     }
     if is_combining_mark(c) || is_ignorable(c) || is_kana_voice_mark(c) {
-        return Role::Extender;
+        return CharClass::Extender;
     }
     if !c.is_alphanumeric() {
-        return Role::Separator;
+        return CharClass::Separator;
     }
-    if is_unspaced(c) { Role::Unspaced } else { Role::Spaced }
+    if is_unspaced(c) { CharClass::Unspaced } else { CharClass::Spaced }
 }
 
-/// Characters that nobody sees and that change no word: soft hyphen, joiners, direction marks, selectors.
-///
-/// The zero-width space is not among them: it stands between words. Nor is the Hangul filler a letter.
+/// Invisible characters that are removed from words: soft hyphen, joiners, direction marks, variation selectors, Hangul
+/// fillers. The zero-width space is not among them, because it separates words.
 pub(crate) fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}'
@@ -40,20 +39,20 @@ pub(crate) fn is_ignorable(c: char) -> bool {
         | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// A vowel or final consonant that composes with the Hangul before it.
+/// A Hangul vowel or final consonant, which composes with the preceding jamo.
 pub(crate) fn is_hangul_tail(c: char) -> bool {
     matches!(c, '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7fb}')
 }
 
-/// The half-width voicing marks are letters to Unicode, but compose with the kana before them.
+/// Half-width voicing marks: letters in Unicode, but they compose with the preceding kana.
 fn is_kana_voice_mark(c: char) -> bool {
     matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
-/// Letters of scripts without space between words, by block; the caller has seen that `c` is alphanumeric.
+/// Letters of scripts without spaces between words, by block. Requires an alphanumeric `c`.
 fn is_unspaced(c: char) -> bool {
     match c {
-        // Thai, Lao, Myanmar, Khmer: their digits stand like ours.
+        // Thai, Lao, Myanmar, Khmer; their digits form words, as ASCII digits do.
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => !c.is_numeric(),
         '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}' => !c.is_numeric(),
         // Hangul: jamo, compatibility jamo, extensions and syllables.
@@ -73,18 +72,18 @@ fn is_unspaced(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Role, role};
+    use super::{CharClass, char_class};
 
     #[test]
-    fn characters_play_their_role() {
+    fn characters_have_their_class() {
         for (characters, expected) in [
-            ("aZ5éßÆжאك०²½ⅣＡ", Role::Spaced),
-            ("漢ひカー々〇한ㄱｱไက", Role::Unspaced),
-            ("\u{301}\u{94d}\u{200d}\u{ad}\u{fe0f}ﾞ", Role::Extender),
-            (" .,'’_-\u{0}\u{200b}\n€😀。、「㈱", Role::Separator),
+            ("aZ5éßÆжאك०²½ⅣＡ", CharClass::Spaced),
+            ("漢ひカー々〇한ㄱｱไက", CharClass::Unspaced),
+            ("\u{301}\u{94d}\u{200d}\u{ad}\u{fe0f}ﾞ", CharClass::Extender),
+            (" .,'’_-\u{0}\u{200b}\n€😀。、「㈱", CharClass::Separator),
         ] {
             for c in characters.chars() {
-                assert_eq!(role(c), expected, "{c:?}");
+                assert_eq!(char_class(c), expected, "{c:?}");
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Cuts a text into sentences, each with the kind of border that follows it.
+//! Splits a text into sentences, each with the border that follows it.
 //!
-//! Cheap rules, not a language model: a missed border costs a longer sentence, a false one a shorter. Every
-//! character is looked at a bounded number of times.
+//! Rule-based: a missed border makes a longer sentence, a false one a shorter sentence. Every character is examined a
+//! bounded number of times, so that the time is linear.
 
 use std::ops::Range;
 
-/// What separates two neighbouring pieces of text, from weakest to strongest.
+/// The separation of two neighbouring pieces of text, from weakest to strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Border {
-    /// Nothing: the cut goes through a word.
+    /// None: within a word.
     Inside,
     /// White space.
     Word,
@@ -27,26 +27,27 @@ pub(crate) struct Segment {
     pub(crate) border: Border,
 }
 
-/// A sentence of more bytes than this is cut at white space, or within a word when there is none.
+/// A longer sentence is split at white space, or within a word if there is none.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 16 * 1024;
 
-/// What may stand before a full stop that ends no sentence; lower case, without the stop.
+/// Abbreviations, whose full stop does not end a sentence; lower case, without the stop.
 const ABBREVIATIONS: [&str; 44] = [
     "al", "approx", "art", "bzw", "ca", "cf", "ch", "col", "corp", "dept", "dr", "ed", "eds", "eq", "eqs",
     "est", "etc", "fig", "figs", "ft", "gen", "gov", "hr", "inc", "jr", "lt", "ltd", "mr", "mrs", "ms", "mt",
     "nr", "pp", "prof", "ref", "refs", "rep", "resp", "rev", "sen", "sr", "st", "vol", "vs",
 ];
-/// Bytes before a full stop in which an abbreviation is looked for.
+/// Bytes before a full stop that are searched for an abbreviation.
 const ABBREVIATION_BYTES_MAX: usize = 12;
 
-/// The sentences of a text, in order. Together they hold every character that is not white space.
+/// The sentences of a text, in order. Together they contain every character that is not white space.
 pub(crate) fn segments(text: &str) -> Segments<'_> {
     Segments { text, at: leading_space(text) }
 }
 
-/// Iterator of [`segments`]; `at` is where the next one begins.
+/// Iterator of [`segments`].
 pub(crate) struct Segments<'a> {
     text: &'a str,
+    /// Start of the next sentence.
     at: usize,
 }
 
@@ -71,7 +72,7 @@ impl Iterator for Segments<'_> {
     }
 }
 
-/// The border that white space alone makes; an empty gap makes none.
+/// The border that a gap of white space makes; [`Border::Inside`] if it is empty.
 pub(crate) fn gap_border(gap: &str) -> Border {
     let lines = gap.chars().filter(|c| matches!(c, '\n' | '\u{2028}')).count();
     match lines {
@@ -83,9 +84,9 @@ pub(crate) fn gap_border(gap: &str) -> Border {
     }
 }
 
-/// Bytes of the first sentence of a text that begins with no white space, and what ends it.
+/// Bytes of the first sentence of `text`, which begins without white space, and the border after it.
 fn sentence(text: &str) -> (usize, Border) {
-    let mut last_space = None; // the last white space: where it begins
+    let mut last_space = None; // start of the last run of white space
     let mut previous_is_space = false;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -109,7 +110,9 @@ fn sentence(text: &str) -> (usize, Border) {
         let mut end = at + c.len_utf8();
         let (mut spaced, mut only_stops) = (is_spaced_terminator(c), c == '.');
         let is_within = |at: usize, c: char| at + c.len_utf8() <= SEGMENT_BYTES_MAX;
-        while let Some((next_at, next)) = chars.next_if(|&(at, c)| is_within(at, c) && is_part_of_end(c)) {
+        while let Some((next_at, next)) =
+            chars.next_if(|&(at, c)| is_within(at, c) && (is_terminator(c) || is_closer(c)))
+        {
             end = next_at + next.len_utf8();
             spaced &= is_spaced_terminator(next) || is_closer(next);
             only_stops &= next == '.' || is_closer(next);
@@ -130,33 +133,29 @@ fn starts_blank_line(text: &str) -> bool {
     gap_border(&text[..leading_space(text)]) == Border::Paragraph
 }
 
-/// Whether a full stop after `before` is no end of a sentence: an abbreviation, an initial, or what follows
-/// begins with a small letter.
+/// Whether the sentence continues after a full stop between `before` and `rest`: after an abbreviation or an initial, or
+/// if `rest` begins with a lower-case letter.
 fn continues_after_stop(before: &str, rest: &str) -> bool {
     if rest.trim_start().starts_with(char::is_lowercase) {
         return true;
     }
-    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(ABBREVIATION_BYTES_MAX))..];
-    let word = near.rsplit(|c: char| !c.is_alphanumeric() && c != '.').next().unwrap_or_default();
+    let nearby = &before[before.ceil_char_boundary(before.len().saturating_sub(ABBREVIATION_BYTES_MAX))..];
+    let word = nearby.rsplit(|c: char| !c.is_alphanumeric() && c != '.').next().unwrap_or_default();
     let is_initial = word.chars().count() == 1 && word.chars().all(|c| c.is_uppercase() && c != 'I');
     let has_inner_stop = word.contains('.') && word.chars().all(|c| c.is_alphabetic() || c == '.');
     is_initial || has_inner_stop || ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
-fn is_part_of_end(c: char) -> bool {
-    is_terminator(c) || is_closer(c)
 }
 
 fn is_terminator(c: char) -> bool {
     is_spaced_terminator(c) || matches!(c, '。' | '！' | '？' | '｡' | '．')
 }
 
-/// Ends a sentence only when white space follows.
+/// A terminator that ends a sentence only before white space.
 fn is_spaced_terminator(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…' | '؟' | '۔' | '।' | '॥' | '։' | '።' | '‼' | '⁇' | '⁈' | '⁉')
 }
 
-/// Closes what a sentence opened, and so belongs to it.
+/// Closing quotes, brackets and emphasis marks, which belong to the sentence before them.
 fn is_closer(c: char) -> bool {
     matches!(c, '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '》' | '*' | '_')
 }
@@ -169,7 +168,7 @@ fn leading_space(text: &str) -> usize {
 mod tests {
     use super::{Border, SEGMENT_BYTES_MAX, segments};
 
-    /// `expected`: the sentences, each with the mark of its border: `¶` paragraph, `|` sentence.
+    /// `expected`: the sentences, each followed by the mark of its border: `¶` paragraph, `|` sentence.
     fn check(text: &str, expected: &[&str]) {
         let found: Vec<String> = segments(text)
             .map(|segment| {
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_initials_and_numbers_end_no_sentence() {
+    fn abbreviations_initials_and_numbers_do_not_end_a_sentence() {
         check(
             "Dr. J. Smith et al. found 3.5 mg, e.g. in Fig. 2.",
             &["Dr. J. Smith et al. found 3.5 mg, e.g. in Fig. 2.¶"],
@@ -210,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn full_width_stops_need_no_space() {
+    fn full_width_stops_end_a_sentence_without_a_space() {
         check("一。二！「三。」四", &["一。|", "二！|", "「三。」|", "四¶"]);
     }
 
     #[test]
-    fn a_sentence_without_end_is_cut_at_space_or_within_a_word() {
+    fn a_very_long_sentence_is_split_at_white_space_or_within_a_word() {
         let words = "word ".repeat(10_000);
         let spans: Vec<_> = segments(&words).map(|segment| (segment.span.len(), segment.border)).collect();
         assert_eq!(spans[0], (SEGMENT_BYTES_MAX - 5, Border::Word));

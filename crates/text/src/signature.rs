@@ -1,39 +1,37 @@
-//! Finding texts that are all but equal.
+//! Detection of near-duplicate texts by MinHash.
 
 use crate::{Analyser, Language};
 
-/// Words that count together.
+/// Words per shingle.
 const SHINGLE_WORDS: usize = 4;
-/// Hash functions, and so values of a signature.
+/// Hash functions, one value of the signature each.
 const HASHES: usize = 64;
 
-/// What tells how much two texts share, in 256 bytes.
-///
-/// Min-wise hashes of the runs of four words, case and punctuation aside (Broder, On the resemblance and containment of
-/// documents, 1997).
+/// A MinHash signature of 256 bytes: the minimum of each hash function over the text's shingles (runs of four words,
+/// without case and punctuation). Source: Broder, On the resemblance and containment of documents, 1997.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature([u32; HASHES]);
 
 impl Signature {
-    /// The signature of a text. Texts of fewer than four words count as one run.
+    /// The signature of a text. A text of fewer than four words is a single shingle.
     pub fn of(text: &str) -> Signature {
         let mut words: Vec<u32> = Vec::new();
         Analyser::new(Language::None).analyse(text, |token| words.push(hash(token.text)));
-        let mut least = [u32::MAX; HASHES];
+        let mut minima = [u32::MAX; HASHES];
         for shingle in words.windows(SHINGLE_WORDS.min(words.len().max(1))) {
             let value = shingle.iter().fold(0u64, |sum, &word| {
                 (sum ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
             });
-            for (place, least) in (1u64..).zip(&mut least) {
-                // multiply and shift: odd factors make independent enough orders (Dietzfelbinger and others, 1997)
-                let order = value.wrapping_mul(place.wrapping_mul(0xd6e8_feb8_6659_fd92) | 1) >> 32;
-                *least = (*least).min(order as u32);
+            for (number, minimum) in (1u64..).zip(&mut minima) {
+                // multiply-shift hashing with a different odd factor per function (Dietzfelbinger et al., 1997)
+                let hashed = value.wrapping_mul(number.wrapping_mul(0xd6e8_feb8_6659_fd92) | 1) >> 32;
+                *minimum = (*minimum).min(hashed as u32);
             }
         }
-        Signature(least)
+        Signature(minima)
     }
 
-    /// An estimate of how many of all their runs of words both texts have, 0..1, good to about 0.06.
+    /// Estimate of the Jaccard similarity of the two sets of shingles, 0 to 1; standard error at most 0.06.
     pub fn resemblance(&self, other: &Signature) -> f32 {
         let equal = self.0.iter().zip(&other.0).filter(|(a, b)| a == b).count();
         equal as f32 / HASHES as f32
@@ -53,7 +51,7 @@ mod tests {
                         June ten of them are enough for the kettle, the washing machine and the car of a family";
 
     #[test]
-    fn texts_that_differ_in_a_word_resemble_each_other_and_others_do_not() {
+    fn texts_that_differ_in_a_word_have_a_high_resemblance_and_others_a_low_one() {
         let signature = Signature::of(TEXT);
         assert_eq!(signature.resemblance(&Signature::of(&TEXT.to_uppercase().replace(',', " ;"))), 1.0);
         let near = signature.resemblance(&Signature::of(&TEXT.replace("family", "friend")));
@@ -64,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_are_one_run() {
+    fn short_texts_are_one_shingle() {
         assert_eq!(Signature::of("red apple").resemblance(&Signature::of("Red apple!")), 1.0);
         assert_eq!(Signature::of("red apple").resemblance(&Signature::of("green apple")), 0.0);
         assert_eq!(Signature::of("").resemblance(&Signature::of("!")), 1.0);

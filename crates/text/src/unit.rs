@@ -1,25 +1,25 @@
-//! The pieces that chunks are packed from: sentences, and the words or tokens of those that are too long.
+//! Units, which chunks are packed from: sentences, and the words or tokens of sentences that exceed a limit.
 
 use crate::segment::{Border, gap_border};
 use std::ops::Range;
 
-/// A piece of text that no chunk border goes through.
+/// A piece of text that chunks do not split further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Tokens that stand in it, wholly or in part.
+    /// Tokens that overlap the unit.
     pub(crate) tokens: usize,
-    /// What comes after it.
+    /// The border after the unit.
     pub(crate) border: Border,
 }
 
-/// Tokens of a stretch of the document, by their spans in the document.
+/// The tokens of a part of the document, as spans of the document.
 pub(crate) struct Tokens {
     spans: Vec<Range<usize>>,
 }
 
-/// What a unit may hold at most.
+/// Upper limits of a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitLimits {
     pub(crate) tokens_max: usize,
@@ -27,7 +27,7 @@ pub(crate) struct UnitLimits {
 }
 
 impl Tokens {
-    /// `spans` count from `base` on. Those that are out of order are counted wrongly, but harm nothing else.
+    /// `spans` are relative to `base`. Unordered spans lead to wrong counts but are otherwise harmless.
     pub(crate) fn new(mut spans: Vec<Range<usize>>, base: usize) -> Tokens {
         for span in &mut spans {
             *span = base.saturating_add(span.start)..base.saturating_add(span.end);
@@ -39,16 +39,16 @@ impl Tokens {
         self.spans.len()
     }
 
-    /// The tokens that have a byte in `start..end`.
+    /// The tokens that overlap `start..end`.
     pub(crate) fn within(&self, start: usize, end: usize) -> &[Range<usize>] {
         let first = self.spans.partition_point(|token| token.end <= start);
-        let behind = self.spans.partition_point(|token| token.start < end);
-        self.spans.get(first..behind).unwrap_or_default()
+        let after_last = self.spans.partition_point(|token| token.start < end);
+        self.spans.get(first..after_last).unwrap_or_default()
     }
 }
 
-/// Appends `start..end` of `text` as one unit, or as its words, or as the tokens of words that are too long, or
-/// as stretches of characters where even a token is. `border` is what follows the whole.
+/// Appends `start..end` of `text` as one unit if it is within `limits`; otherwise as words, words beyond the limits as
+/// tokens, and tokens beyond `bytes_max` as runs of characters. `border` follows the last unit.
 pub(crate) fn push_units(
     text: &str,
     Range { start, end }: Range<usize>,
@@ -77,7 +77,7 @@ pub(crate) fn push_units(
     }
 }
 
-/// Two halves of a unit for which no better cut is known, or the unit itself when it is a single character.
+/// The unit split in its middle, or the unit itself if it is a single character.
 pub(crate) fn halves(text: &str, unit: &Unit, tokens: &Tokens) -> Vec<Unit> {
     let Unit { start, end, border, .. } = *unit;
     let first_char = text[start..end].chars().next().map_or(0, char::len_utf8);
@@ -92,9 +92,9 @@ pub(crate) fn halves(text: &str, unit: &Unit, tokens: &Tokens) -> Vec<Unit> {
     vec![half(start, left_end, gap), half(right_start, end, border)]
 }
 
-/// Appends a word as one unit per token, cut further where that is longer than `bytes_max`.
+/// Appends a word as one unit per token; tokens longer than `bytes_max` are split further.
 ///
-/// A token that begins within a character (bytes of it, in some models) is cut after that character.
+/// A token that begins within a character (some models have tokens of bytes) is split after that character.
 fn push_word_parts(text: &str, word: &Unit, tokens: &Tokens, bytes_max: usize, out: &mut Vec<Unit>) {
     let mut at = word.start;
     let starts = tokens.within(word.start, word.end).iter().map(|token| text.ceil_char_boundary(token.start));
@@ -108,8 +108,8 @@ fn push_word_parts(text: &str, word: &Unit, tokens: &Tokens, bytes_max: usize, o
     }
 }
 
-/// Where the first of the least number of about equal parts of `start..end` ends, each of at most `bytes_max`
-/// bytes, which are enough for any character.
+/// The end of the first part when `start..end` is split into the fewest nearly equal parts of at most `bytes_max` bytes.
+/// Requires `bytes_max` of at least 4, the longest character.
 fn even_part_end(text: &str, start: usize, end: usize, bytes_max: usize) -> usize {
     let length = end - start;
     if length <= bytes_max {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_falls_into_words_then_tokens_then_characters() {
+    fn text_beyond_the_limits_is_split_into_words_then_tokens_then_characters() {
         let tokens = [0..3, 3..5, 6..8];
         check("abcde fg", &tokens, (3, 8), &["abcde fg"]);
         check("abcde fg", &tokens, (2, 8), &["abcde", "fg"]);
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::reversed_empty_ranges, reason = "what must do no harm")]
-    fn tokens_that_make_no_sense_harm_nothing() {
+    #[allow(clippy::reversed_empty_ranges, reason = "the input under test")]
+    fn invalid_token_spans_are_harmless() {
         check("éa b", &[1..9, 700..2, 0..1, usize::MAX..3], (1, 4), &["é", "a", "b"]);
     }
 }

@@ -1,10 +1,10 @@
-//! What holds of the analysis of every text: any Unicode, any language.
+//! Properties of the analysis of any Unicode text in any language.
 
 use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization;
 use weir_text::{Analyser, Language, analyse, highlight, query_terms, snippet};
 
-/// Text in which everything that is special to the analyser is frequent.
+/// Text in which the special cases of the analyser are frequent.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<char>().prop_map(String::from),
@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_joined_by_space_have_the_tokens_of_both(left in text(), right in text(), language in language()) {
+    fn texts_joined_by_a_space_have_the_tokens_of_both(left in text(), right in text(), language in language()) {
         let mut analyser = Analyser::new(language);
         let joined = format!("{left} {right}");
         let shift = left.len() + 1;
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn a_querys_terms_are_distinct_terms_of_it(text in text(), language in language()) {
+    fn query_terms_are_distinct_and_occur_in_the_query(text in text(), language in language()) {
         let found = tokens(&mut Analyser::new(language), &text);
         let query = query_terms(&text, language);
         prop_assert_eq!(query.is_empty(), found.is_empty());
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn highlights_are_apart_and_a_snippet_is_a_bounded_part(text in text(), query in text(), max_chars in 0..80usize) {
+    fn highlights_do_not_overlap_and_a_snippet_is_bounded(text in text(), query in text(), max_chars in 0..80usize) {
         let spans = highlight(&text, &query, Language::English);
         for span in &spans {
             prop_assert!(text.get(span.clone()).is_some_and(|word| !word.is_empty()));
@@ -116,7 +116,7 @@ fn every_character_has_the_same_terms_composed_and_decomposed() {
 }
 
 #[test]
-fn naughty_strings_are_analysed_like_any_other() {
+fn the_big_list_of_naughty_strings_is_analysed() {
     let strings: Vec<String> = serde_json::from_str(include_str!("data/blns.json")).unwrap();
     assert_eq!(strings.len(), 515);
     for text in &strings {
@@ -132,7 +132,7 @@ fn half_width_and_full_width_text_have_the_same_terms() {
 }
 
 #[test]
-fn a_heap_of_marks_costs_no_more_than_its_length() {
+fn two_million_combining_marks_yield_at_most_one_term() {
     for base in ["e", "か", "ก", "ह"] {
         let text = base.to_owned() + &"\u{301}".repeat(2_000_000);
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! What holds of the chunks of every text, with every way of counting tokens.
+//! Properties of the chunks of any text, with several tokenizers.
 
 #![allow(clippy::disallowed_methods, reason = "a test of the time that chunking takes")]
 
@@ -9,7 +9,7 @@ use weir_text::{Chunking, chunk};
 
 type CountTokens = fn(&str) -> Vec<Range<usize>>;
 
-/// One token per run of letters and digits, one per other character that is no space: roughly what BERT does.
+/// One token per run of letters and digits and per other character except spaces, similar to BERT.
 fn wordlike(text: &str) -> Vec<Range<usize>> {
     let mut tokens: Vec<Range<usize>> = Vec::new();
     let mut in_word = false;
@@ -25,8 +25,8 @@ fn wordlike(text: &str) -> Vec<Range<usize>> {
     tokens
 }
 
-/// Words cut into three-byte pieces from their start, as a byte-pair tokenizer may: not at character borders, and
-/// other pieces when a word is cut.
+/// Three-byte pieces of words, as from a byte-pair tokenizer: not on character boundaries, and different when a word is
+/// split.
 fn bytepieces(text: &str) -> Vec<Range<usize>> {
     let start_of = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     let pieces = |word: &str| {
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn tokens_that_make_no_sense_still_give_chunks(text in text(), seed in any::<usize>(), max_tokens in 1..9usize) {
+    fn invalid_token_spans_still_yield_chunks(text in text(), seed in any::<usize>(), max_tokens in 1..9usize) {
         let mut state = seed;
         let mut nonsense = |text: &str| {
             let mut next = || {
@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn naughty_strings_are_chunked_like_any_other() {
+fn the_big_list_of_naughty_strings_is_chunked() {
     let strings: Vec<String> = serde_json::from_str(include_str!("data/blns.json")).unwrap();
     let all = strings.join("\n");
     for count in [wordlike as CountTokens, bytepieces, characters, nothing] {
@@ -134,7 +134,7 @@ fn naughty_strings_are_chunked_like_any_other() {
 }
 
 #[test]
-fn a_hundred_thousand_characters_without_a_space_are_cut_at_the_byte_limit() {
+fn a_hundred_thousand_characters_without_a_space_are_split_at_the_byte_limit() {
     for letter in ["a", "é", "漢", "😀", "\0"] {
         let text = letter.repeat(100_000);
         let whole_word: CountTokens = |text| std::iter::once(0..text.len()).collect();
@@ -144,7 +144,7 @@ fn a_hundred_thousand_characters_without_a_space_are_cut_at_the_byte_limit() {
     }
 }
 
-/// The token function sees pieces of a bounded length, and all of them together are a small multiple of the text.
+/// The tokenizer receives pieces of bounded length, in total a small multiple of the text.
 #[test]
 fn five_megabytes_are_tokenized_in_bounded_pieces_and_linear_time() {
     let shapes = [

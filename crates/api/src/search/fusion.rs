@@ -1,4 +1,4 @@
-//! Which legs rank, and how two rankings become one.
+//! The choice of retrievers, and the fusion of their rankings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 use crate::object::optional;
 use crate::{ErrorCode, Invalid};
 
-/// Which legs rank.
+/// The retrievers of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Both, fused.
+    /// Lexical and dense, fused.
     #[default]
     Hybrid,
-    /// Words alone (BM25).
+    /// The lexical retriever (BM25) only.
     Lexical,
-    /// Embeddings alone.
+    /// The dense retriever (embeddings) only.
     Dense,
 }
 
 impl Mode {
-    /// The mode's name on the wire.
+    /// The mode's name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Hybrid => "hybrid",
@@ -30,33 +30,33 @@ impl Mode {
     }
 }
 
-/// How two rankings become one. What is absent is taken from the gateway's settings.
+/// How the rankings of a hybrid search are fused. Absent fields take the values of the gateway's configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fusion {
     /// The method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<FusionMethod>,
-    /// The weight of each leg.
+    /// The weight of each retriever.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub weights: Option<FusionWeights>,
-    /// The constant of `rrf`, usually 60; larger flattens the top. Refused beside `convex`, which has none.
+    /// The constant of `rrf`, usually 60; larger values reduce the advantage of the top ranks. Refused with `convex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<f32>,
 }
 
-/// A way to fuse rankings.
+/// A method of fusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FusionMethod {
-    /// Weighted reciprocal rank: only the order counts.
+    /// Weighted reciprocal rank fusion: uses the ranks only.
     Rrf,
-    /// Weighted sum of scores, each as a share of its ranking's best.
+    /// Weighted sum of scores, each divided by the best score of its ranking.
     Convex,
 }
 
 impl FusionMethod {
-    /// The method's name on the wire.
+    /// The method's name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             FusionMethod::Rrf => "rrf",
@@ -65,7 +65,7 @@ impl FusionMethod {
     }
 }
 
-/// The weight of each leg: 0 or more, and not both 0.
+/// The weight of each retriever: at least 0, and not both 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FusionWeights {
@@ -94,7 +94,7 @@ impl FusionWeights {
     fn check(self) -> Result<(), Invalid> {
         for (name, weight) in [("lexical", self.lexical), ("dense", self.dense)] {
             if !(weight.is_finite() && weight >= 0.0) {
-                let message = format!("the weight `{name}` is {weight}; it must be a number of 0 or more");
+                let message = format!("the weight `{name}` is {weight}; it must be a number of at least 0");
                 return Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "weights", name], message));
             }
         }

@@ -27,112 +27,111 @@ use crate::object::optional;
 use crate::{Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, ErrorCode, Invalid, Limits};
 use parts::at_most;
 
-/// Values of a facet when the request doesn't say.
+/// Default `limit` of a facet.
 pub const DEFAULT_FACET_VALUES: u64 = 10;
 
-/// Lists longer than these are refused while they are read, whatever the limits are set to.
-const FACETS_READ_MAX: usize = 256;
-const SORTS_READ_MAX: usize = 256;
-const VECTOR_READ_MAX: usize = 65_536;
-const QUERIES_READ_MAX: usize = 1_024;
+/// Longer lists are refused during parsing, regardless of the configured limits.
+const FACETS_PARSED_MAX: usize = 256;
+const SORTS_PARSED_MAX: usize = 256;
+const VECTOR_PARSED_MAX: usize = 65_536;
+const QUERIES_PARSED_MAX: usize = 1_024;
 
-/// A search. It needs one of `query`, `vector`, `filter`, `sort` and `facets`; or `queries` and nothing else.
+/// A search. Requires at least one of `query`, `vector`, `filter`, `sort` and `facets`; or `queries` and no other field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchRequest {
-    /// What is searched: words, a sentence, or the query language. Without it and without `vector`, everything that
-    /// passes `filter` is listed.
+    /// The query: words, a sentence, or the query language. Without `query` and `vector`, the documents that match
+    /// `filter` are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// Whether a query that the query language doesn't know is refused; else it is searched as text. False when absent.
+    /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
-    /// The embedding to search by, in place of the query's own.
+    /// The embedding to search by, instead of the query's embedding.
     #[serde(
         default,
-        deserialize_with = "at_most::<_, _, VECTOR_READ_MAX>",
+        deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>",
         skip_serializing_if = "Option::is_none"
     )]
     pub vector: Option<Vec<f32>>,
-    /// How many results at most; 5 when absent.
+    /// Most results to return; default: 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<Count>,
-    /// Results to pass over; 0 when absent. With `cursor` it is that of the first page.
+    /// Results to skip; default: 0. With `cursor`, the offset of the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Count>,
-    /// Where the page begins: `next_cursor` of the page before it, whose request is repeated.
+    /// `next_cursor` of the previous page; the rest of the request must be unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// The collection; `default` when absent.
+    /// The collection; default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Which legs rank; `hybrid` when absent.
+    /// The retrievers; default: `hybrid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// How the two rankings of a hybrid search are fused; the gateway's setting when absent.
+    /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub fusion: Option<Fusion>,
-    /// A model that orders the first results by reading query and text together; as the gateway is set when absent.
+    /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<Rerank>,
-    /// Counts the likeness of single tokens in the order of the first results; not at all when absent.
+    /// Reordering of the first results by token embeddings; default: none.
     #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
     pub late_interaction: Option<LateInteraction>,
-    /// Results that are less relevant are left out, 0 to 1; all are returned when absent. No result then says that nothing
-    /// relevant was found.
+    /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
+    /// `top_k` results is relevant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_relevance: Option<f32>,
-    /// Which documents may be found: conditions on metadata, in either form of the filter language.
+    /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub filter: Option<RawJson>,
-    /// Metadata fields whose values are counted among the matches.
+    /// Metadata fields to count the values of, over all matches.
     #[serde(
         default,
-        deserialize_with = "at_most::<_, _, FACETS_READ_MAX>",
+        deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>",
         skip_serializing_if = "Option::is_none"
     )]
     pub facets: Option<Vec<Facet>>,
-    /// The order of the results, by metadata fields; by rank when absent.
+    /// Sort keys of the results; default: sort by score.
     #[serde(
         default,
-        deserialize_with = "at_most::<_, _, SORTS_READ_MAX>",
+        deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>",
         skip_serializing_if = "Option::is_none"
     )]
     pub sort: Option<Vec<Sort>>,
-    /// What counts as one result; `document` when absent.
+    /// The unit of a result; default: `document`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
-    /// How much a result's likeness to those before it counts against it, 0..1 (maximal marginal relevance); 0 when absent.
+    /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f32>,
-    /// Whether results whose texts are all but equal become one; false when absent.
+    /// Merge results with nearly identical texts. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapse: Option<bool>,
-    /// Chunks before and after each result that come with it; 0 when absent.
+    /// Number of chunks to return before and after each result; default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Count>,
-    /// Whether results say where the query's words stand in their texts, and come with a snippet; false when absent.
+    /// Return the positions of the query's words in each text, and a snippet. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highlight: Option<bool>,
-    /// Whether the reply says how the query was understood and how each result got its score; false when absent.
+    /// Return how the query was parsed and how each score was computed. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<bool>,
-    /// The id of a document: the reply says at which stage it fell out.
+    /// Id of a document: the reply states at which stage it was excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// Whether the total of a lexical search is counted out, which takes the time of visiting every match; true when
-    /// absent.
+    /// Count the exact total of a lexical search, which requires visiting every match. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<bool>,
-    /// How long the search may take, in milliseconds; at most, and when absent, the gateway's own deadline. A hybrid search
-    /// whose embedding is not ready in time answers by words alone, and one whose reranker is late in the fused order.
+    /// Deadline of the search in milliseconds; default and maximum: the gateway's deadline. If the query's embedding misses
+    /// it, a hybrid search uses the lexical retriever only; if reranking misses it, the results keep the fused order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<Count>,
-    /// Several searches in one call, each a request like this one; then nothing else may be there.
+    /// Several searches in one call, each an object like this one. Cannot be combined with other fields.
     #[serde(
         default,
-        deserialize_with = "at_most::<_, _, QUERIES_READ_MAX>",
+        deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
@@ -140,65 +139,65 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// The collection that is meant.
+    /// The collection, or the default one.
     pub fn collection(&self) -> &str {
         self.collection.as_deref().unwrap_or(DEFAULT_COLLECTION)
     }
 
-    /// How many results are asked for.
+    /// Most results to return.
     pub fn top_k(&self) -> u64 {
         self.top_k.map_or(DEFAULT_TOP_K, Count::get)
     }
 
-    /// Results to pass over.
+    /// Results to skip.
     pub fn offset(&self) -> u64 {
         self.offset.map_or(0, Count::get)
     }
 
-    /// Chunks before and after each result.
+    /// Number of chunks to return before and after each result.
     pub fn context(&self) -> u64 {
         self.context.map_or(0, Count::get)
     }
 
-    /// Which legs rank.
+    /// The retrievers.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or_default()
     }
 
-    /// Checks a request that had these `queries`, which were taken out of it; each of them is checked by itself.
+    /// Validates a batch request whose `queries` were moved out of it. The queries are validated separately.
     ///
     /// # Errors
-    /// No query, too many, or anything beside them.
+    /// No queries, too many, or another field beside `queries`.
     pub fn check_batch(&self, queries: &[RawJson], limits: &Limits) -> Result<(), Invalid> {
         let at = |code, message: String| Err(Invalid::at(code, &["queries"], message));
         if *self != SearchRequest::default() {
-            let message = "`queries` stands alone; put the other fields into each of the queries";
+            let message = "`queries` cannot be combined with other fields; put them into each query";
             return at(ErrorCode::InvalidParameter, message.to_owned());
         }
         let (count, most) = (queries.len(), limits.queries_per_request_max);
         if count == 0 {
-            return at(ErrorCode::InvalidParameter, "`queries` is empty; send at least one".to_owned());
+            return at(ErrorCode::InvalidParameter, "`queries` is empty; send at least one query".to_owned());
         }
         if count > most {
             let message = format!(
-                "`queries` has {count} of them; the limit `limits.queries_per_request_max` is {most}"
+                "`queries` has {count} queries; the limit `limits.queries_per_request_max` is {most}"
             );
             return at(ErrorCode::BatchTooLarge, message);
         }
         Ok(())
     }
 
-    /// Checks everything that can be checked without looking anything up.
+    /// Validates the request by itself.
     ///
     /// # Errors
-    /// The first thing that is wrong: nothing to search by, an empty or too long query, numbers out of their ranges, a
-    /// name that no collection can have, weights or `k` that can't rank.
+    /// The first error: no search condition, an empty or too long query, a number out of range, an invalid collection
+    /// name, invalid weights or `k`.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         if self.queries.is_some() {
-            let message = "`queries` within `queries`; send them one after the other";
+            let message = "`queries` cannot be nested; send the queries in one list";
             return Err(Invalid::at(ErrorCode::InvalidParameter, &["queries"], message));
         }
-        self.check_what(limits)?;
+        self.check_query_and_filter(limits)?;
         self.check_vector()?;
         if let Some(top_k) = self.top_k {
             top_k.check(&["top_k"], 1..=limits.top_k_max, " (the limit `limits.top_k_max`)")?;
@@ -210,18 +209,18 @@ impl SearchRequest {
         self.rerank.as_ref().map_or(Ok(()), Rerank::check)?;
         self.late_interaction.as_ref().map_or(Ok(()), LateInteraction::check)?;
         self.check_lists(limits)?;
-        self.check_extras(limits)
+        self.check_options(limits)
     }
 
     fn check_offset(&self, limits: &Limits) -> Result<(), Invalid> {
-        // what lies too far down hears what else to do
+        // first, because its message suggests alternatives
         self.check_depth(self.offset(), limits, "offset")?;
         let Some(offset) = self.offset else { return Ok(()) };
         let most = limits.page_depth_max.saturating_sub(self.top_k());
         offset.check(&["offset"], 0..=most, " (the limit `limits.page_depth_max` less `top_k`)")
     }
 
-    /// Refuses a page that begins at `offset`, which came by the parameter `param`, when it ends too far down.
+    /// Checks that the page at `offset`, given by the parameter `param`, ends within `limits.page_depth_max`.
     ///
     /// # Errors
     /// `invalid_parameter`.
@@ -232,24 +231,23 @@ impl SearchRequest {
         }
         let message = format!(
             "the page ends at result {end}; the limit `limits.page_depth_max` is {most}. Narrow the search by a filter, or \
-             sort by a field and filter for what comes after the last value"
+             sort by a field and filter for values after the last one"
         );
         Err(Invalid::at(ErrorCode::InvalidParameter, &[param], message))
     }
 
-    fn check_what(&self, limits: &Limits) -> Result<(), Invalid> {
+    fn check_query_and_filter(&self, limits: &Limits) -> Result<(), Invalid> {
         match &self.query {
             Some(query) if query.trim().is_empty() => {
-                let message = "the query is empty; send at least one word, or leave it out to list what a filter lets through";
+                let message = "the query is empty; send at least one word, or omit `query` to list the documents that match a filter";
                 Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
             }
             Some(query) => {
                 check_bytes(&["query"], "the query", query.len(), limits.query_bytes_max, "query_bytes_max")
             }
-            None if self.has_something_else() => Ok(()),
+            None if self.has_other_condition() => Ok(()),
             None => {
-                let message =
-                    "there is nothing to search by; send `query`, `vector`, `filter`, `sort` or `facets`";
+                let message = "the request has no search condition; send `query`, `vector`, `filter`, `sort` or `facets`";
                 Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
             }
         }?;
@@ -257,18 +255,18 @@ impl SearchRequest {
         check_bytes(&["filter"], "the filter", filter_bytes, limits.filter_bytes_max, "filter_bytes_max")
     }
 
-    fn has_something_else(&self) -> bool {
+    fn has_other_condition(&self) -> bool {
         self.vector.is_some() || self.filter.is_some() || self.sort.is_some() || self.facets.is_some()
     }
 
     fn check_vector(&self) -> Result<(), Invalid> {
         let Some(vector) = &self.vector else { return Ok(()) };
         let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["vector"], message));
-        if let Some(place) = vector.iter().position(|value| !value.is_finite()) {
-            return refuse(format!("value {place} of `vector` is too large for a 32-bit float"));
+        if let Some(index) = vector.iter().position(|value| !value.is_finite()) {
+            return refuse(format!("value {index} of `vector` is too large for a 32-bit float"));
         }
         if self.mode == Some(Mode::Lexical) {
-            return refuse("mode `lexical` does not search by a vector; leave out one of the two".to_owned());
+            return refuse("mode `lexical` does not use `vector`; omit one of them".to_owned());
         }
         Ok(())
     }
@@ -292,14 +290,14 @@ impl SearchRequest {
                 .check(&["limit"], 1..=most, " (the limit `limits.facet_values_max`)")
                 .map_err(|invalid| invalid.in_item("facets", index))?;
             if facets[..index].iter().any(|before| before.field == facet.field) {
-                let message = format!("the field `{}` stands there twice", facet.field.escape_debug());
+                let message = format!("the field `{}` is listed twice", facet.field.escape_debug());
                 return Err(Invalid::at_item(ErrorCode::InvalidParameter, "facets", index, message));
             }
         }
         Ok(())
     }
 
-    fn check_extras(&self, limits: &Limits) -> Result<(), Invalid> {
+    fn check_options(&self, limits: &Limits) -> Result<(), Invalid> {
         if let Some(diversity) = self.diversity
             && !(0.0..=1.0).contains(&diversity)
         {
@@ -321,15 +319,15 @@ impl SearchRequest {
 
 fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
     match min_relevance {
-        Some(least) if !(0.0..=1.0).contains(&least) => {
-            let message = format!("min_relevance is {least}; it must be a number from 0 to 1");
+        Some(minimum) if !(0.0..=1.0).contains(&minimum) => {
+            let message = format!("min_relevance is {minimum}; it must be a number from 0 to 1");
             Err(Invalid::at(ErrorCode::InvalidParameter, &["min_relevance"], message))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// No path of metadata is longer than all of it.
+/// Checks the length of field names: no path can be longer than the metadata itself.
 fn check_names<'a>(
     field: &str,
     mut names: impl Iterator<Item = &'a String>,
@@ -352,7 +350,7 @@ fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<
 mod tests {
     use super::*;
 
-    /// Checks the request written as JSON; `expected` is `code param`, or `ok`.
+    /// Validates a request in JSON; `expected` is `code param`, or `ok`.
     fn check(body: &str, expected: &str) {
         let request: SearchRequest = crate::parse(body.as_bytes()).unwrap();
         let seen = match request.check(&Limits { query_bytes_max: 10, ..Limits::default() }) {
@@ -363,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_out_of_its_limits_is_refused_at_the_place() {
+    fn a_search_beyond_a_limit_is_refused_with_the_parameter() {
         check(r#"{"query":"a"}"#, "ok");
         check(r#"{"query":"a","top_k":null,"collection":null,"mode":null,"fusion":null}"#, "ok");
         check(r#"{"query":""}"#, "invalid_parameter query");
@@ -391,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_request_leaves_out_has_a_default() {
+    fn absent_fields_have_defaults() {
         let request: SearchRequest = crate::parse(br#"{"query":"a"}"#).unwrap();
         assert_eq!((request.collection(), request.top_k(), request.mode()), ("default", 5, Mode::Hybrid));
     }
 
     #[test]
-    fn a_search_without_a_query_needs_something_else() {
+    fn a_search_without_a_query_needs_another_condition() {
         check("{}", "invalid_parameter query");
         check(r#"{"query":null,"top_k":3}"#, "invalid_parameter query");
         check(r#"{"vector":[1,2]}"#, "ok");
@@ -408,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn each_extra_is_held_to_its_range() {
+    fn options_out_of_range_are_refused() {
         check(r#"{"vector":[1,1e39]}"#, "invalid_parameter vector");
         check(r#"{"query":"a","vector":[1],"mode":"lexical"}"#, "invalid_parameter vector");
         check(r#"{"query":"a","diversity":1}"#, "ok");
@@ -429,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn reranking_is_held_to_its_ranges() {
+    fn reranking_options_out_of_range_are_refused() {
         check(r#"{"query":"a","rerank":null,"late_interaction":null}"#, "ok");
         check(r#"{"query":"a","rerank":{"top_n":100},"late_interaction":{"weight":0.5,"top_n":1}}"#, "ok");
         check(r#"{"query":"a","rerank":{"top_n":0}}"#, "invalid_parameter rerank.top_n");
@@ -445,13 +443,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_hears_of_its_range_whatever_it_is() {
+    fn a_number_out_of_range_or_of_another_type_is_refused_with_the_range() {
         let check = |part: &str, expected: &str| {
             let body = format!("{{\"query\":\"a\",{part}}}");
             let read = crate::parse::<SearchRequest>(body.as_bytes());
             let refused = read.and_then(|request| request.check(&Limits::default())).unwrap_err();
-            let place = format!("{}: {}", refused.pointer.unwrap_or_default(), refused.message);
-            assert_eq!((refused.code, place.as_str()), (ErrorCode::InvalidParameter, expected), "{body}");
+            let seen = format!("{}: {}", refused.pointer.unwrap_or_default(), refused.message);
+            assert_eq!((refused.code, seen.as_str()), (ErrorCode::InvalidParameter, expected), "{body}");
         };
         let top_k = "it must be from 1 to 1000 (the limit `limits.top_k_max`)";
         check(r#""top_k":0"#, &format!("#/top_k: top_k is 0; {top_k}"));
@@ -491,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_some_queries_and_nothing_else() {
+    fn a_batch_has_queries_and_no_other_field() {
         let check = |body: &str, expected: &str| {
             let mut request: SearchRequest = crate::parse(body.as_bytes()).unwrap();
             let queries = request.queries.take().unwrap();

@@ -1,4 +1,4 @@
-//! The parts of a search that can be written in more than one way, and lists that end at a limit.
+//! Parameters of a search that have a short and a long form, and lists with a maximum length.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,50 +12,50 @@ use serde_json::value::RawValue;
 
 use crate::Count;
 
-/// What counts as one hit: `"document"`, `"chunk"` or `{"field": "lang"}`.
+/// The unit of a result: `"document"`, `"chunk"` or `{"field": "lang"}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupBy {
-    /// A document, shown by its best chunk.
+    /// A document, represented by its best chunk.
     #[default]
     Document,
     /// A chunk.
     Chunk,
-    /// All documents with one value of this metadata field, shown by the best of them.
+    /// All documents with the same value of this metadata field, represented by the best of them.
     Field(String),
 }
 
-/// A metadata field whose values are counted: `"lang"` or `{"field": "lang", "limit": 20}`.
+/// A metadata field to count values of: `"lang"` or `{"field": "lang", "limit": 20}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Facet {
-    /// The path of the field.
+    /// Path of the metadata field.
     pub field: String,
-    /// Values to return at most, those of most documents; 10 when absent.
+    /// Number of values to return, the most frequent ones; default: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Count>,
 }
 
-/// One step of an order: `"year"`, `"-year"` or `{"field": "year", "order": "desc"}`.
+/// A sort key: `"year"`, `"-year"` or `{"field": "year", "order": "desc"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sort {
-    /// The path of the field. Documents without it come last.
+    /// Path of the metadata field. Documents without it come last.
     pub field: String,
-    /// From the smallest or from the largest value.
+    /// The direction.
     pub order: Order,
 }
 
-/// A direction.
+/// A sort direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The smallest value first.
+    /// Ascending: the smallest value first.
     #[default]
     Asc,
-    /// The largest value first.
+    /// Descending: the largest value first.
     Desc,
 }
 
-/// JSON that is kept as it was written, to be read later by who knows its form.
+/// Unparsed JSON text; a later stage parses it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawJson(Box<RawValue>);
@@ -64,12 +64,12 @@ impl RawJson {
     /// The JSON text of `value`.
     ///
     /// # Errors
-    /// When it can't be written as JSON.
+    /// When `value` cannot be serialised.
     pub fn of(value: &impl Serialize) -> Result<RawJson, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(RawJson)
     }
 
-    /// JSON from its text, kept as it is.
+    /// JSON from its text, which is kept unchanged.
     ///
     /// # Errors
     /// When the text is not JSON.
@@ -89,23 +89,24 @@ impl PartialEq for RawJson {
     }
 }
 
-/// The long forms, as they are read.
+/// The long form of [`Facet`].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FacetObject {
-    /// The path of the field.
+    /// Path of the metadata field.
     field: String,
-    /// Values to return at most, those of most documents; 10 when absent.
+    /// Number of values to return, the most frequent ones; default: 10.
     #[serde(default)]
     limit: Option<Count>,
 }
 
+/// The long form of [`Sort`].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SortObject {
-    /// The path of the field.
+    /// Path of the metadata field.
     field: String,
-    /// From the smallest or from the largest value; `asc` when absent.
+    /// The direction; default: `asc`.
     #[serde(default)]
     order: Order,
 }
@@ -155,7 +156,7 @@ impl<'de> Deserialize<'de> for GroupBy {
     }
 }
 
-/// Says what is accepted, where a derived one would speak of variants.
+/// Lists the accepted JSON in its messages; a derived visitor would list enum variants.
 struct GroupByVisitor;
 
 impl<'de> Visitor<'de> for GroupByVisitor {
@@ -192,7 +193,7 @@ impl JsonSchema for Facet {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        short_or_long::<FacetObject>(generator, "The path of a metadata field.")
+        short_or_long::<FacetObject>(generator, "Path of a metadata field.")
     }
 }
 
@@ -204,17 +205,17 @@ impl JsonSchema for Sort {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         short_or_long::<SortObject>(
             generator,
-            "The path of a metadata field; with `-` before it from the largest value.",
+            "Path of a metadata field; a leading `-` sorts in descending order.",
         )
     }
 }
 
-fn short_or_long<T: JsonSchema>(generator: &mut SchemaGenerator, about: &str) -> Schema {
+fn short_or_long<T: JsonSchema>(generator: &mut SchemaGenerator, description: &str) -> Schema {
     let long = generator.subschema_for::<T>();
-    schemars::json_schema!({"oneOf": [{"type": "string", "description": about}, long]})
+    schemars::json_schema!({"oneOf": [{"type": "string", "description": description}, long]})
 }
 
-/// Reads a `T` from a string, or from an object by way of `L`.
+/// Deserialises a `T` from a string, or from an object of type `L`.
 struct ShortOrLong<T, L>(PhantomData<(T, L)>);
 
 impl<'de, T, L> Visitor<'de> for ShortOrLong<T, L>
@@ -237,7 +238,7 @@ where
     }
 }
 
-/// For `deserialize_with`: null, or a list of at most `MAX` items. A longer one is refused before it takes memory.
+/// For `deserialize_with`: null, or a list of at most `MAX` items. Parsing stops at the first item beyond `MAX`.
 pub(super) fn at_most<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -271,7 +272,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX>
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             if list.len() == MAX {
-                let message = format_args!("the list has more than {MAX} items, too many to be read");
+                let message = format_args!("the list has more than {MAX} items");
                 return Err(A::Error::custom(message));
             }
             list.push(item);
@@ -292,7 +293,7 @@ mod tests {
         facets: Option<Vec<Facet>>,
     }
 
-    /// `expected`: the lists, or the beginning of the message.
+    /// `expected`: the lists as JSON, or the beginning of the message.
     fn check(json: &str, expected: &str) {
         let seen = match serde_json::from_str::<Lists>(json) {
             Ok(lists) => serde_json::to_string(&(lists.sort, lists.facets)).unwrap(),
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_written_short_or_long() {
+    fn fields_have_a_short_and_a_long_form() {
         check("{}", "[null,null]");
         check(r#"{"sort":null,"facets":[]}"#, "[null,[]]");
         check(
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_short_nor_long_is_refused() {
+    fn other_forms_are_refused() {
         check(
             r#"{"sort":[7]}"#,
             "invalid type: integer `7`, expected the name of a field, or an object with `field`",
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_ends_at_its_limit() {
-        check(r#"{"facets":["a","b","c","#, "the list has more than 2 items, too many to be read");
+    fn a_list_beyond_its_maximum_length_is_refused() {
+        check(r#"{"facets":["a","b","c","#, "the list has more than 2 items");
     }
 }

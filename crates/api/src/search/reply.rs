@@ -1,4 +1,4 @@
-//! What a search found.
+//! The reply of a search.
 
 use std::collections::BTreeMap;
 
@@ -8,137 +8,137 @@ use serde::{Deserialize, Serialize};
 use super::{FusionMethod, FusionWeights, Mode};
 use crate::{Metadata, Problem};
 
-/// The reply: of one search, or of `queries`.
+/// The reply of one search, or of `queries`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SearchOrBatchReply {
-    /// Of one search.
+    /// The reply of one search.
     One(Box<SearchReply>),
-    /// Of `queries`.
+    /// The reply of `queries`.
     Batch(BatchReply),
 }
 
 /// The replies to `queries`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchReply {
-    /// What each of them would have been answered alone, in their order.
+    /// The reply of each query, in the order of the request.
     pub replies: Vec<BatchItem>,
-    /// From the body's last byte to the last of them, in milliseconds.
+    /// Time from the last byte of the body to the last reply, in milliseconds.
     pub took_ms: f64,
 }
 
-/// The reply to one of `queries`.
+/// The reply of one of `queries`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum BatchItem {
-    /// What it found.
+    /// The results.
     Reply(Box<SearchReply>),
-    /// Why it was not answered.
+    /// The error of the query.
     Problem(Box<Problem>),
 }
 
-/// What a search found.
+/// The results of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchReply {
-    /// Best first, or as `sort` says; one entry per document, or as `group_by` says.
+    /// The results, best first or in the order of `sort`; one per document, or per unit of `group_by`.
     pub results: Vec<SearchResult>,
-    /// How many there are to page through, whatever their relevance.
+    /// Number of results of all pages; `min_relevance` does not change it.
     #[serde(default)]
     pub total: Total,
-    /// Results of this page that are missing because they are less relevant than `min_relevance`; absent without it.
+    /// Number of results of this page omitted by `min_relevance`; absent without `min_relevance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
-    /// What to send as `cursor`, with the same request, to get the next page; null on the last one.
+    /// The `cursor` of the next page, to be sent with the same request; null on the last page.
     #[serde(default)]
     pub next_cursor: Option<String>,
-    /// The values of each field that `facets` names, those of most documents first.
+    /// The values of each facet field, the most frequent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<BTreeMap<String, Vec<FacetCount>>>,
-    /// Words that no document holds, and what was searched in their place.
+    /// Spelling corrections of words that occur in no document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
-    /// Whether a part of the search was left out so that there is an answer at all; `degraded_reason` says which.
+    /// Whether a stage of the search was skipped, because of load, time or an error; see `degraded_reason`.
     #[serde(default)]
     pub degraded: bool,
-    /// Why the search is degraded: the first of `degraded_reasons`.
+    /// The first of `degraded_reasons`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded_reason: Option<DegradedReason>,
-    /// Every reason, in the order of the stages.
+    /// The skipped stages, with the cause, in the order of the stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded_reasons: Vec<DegradedReason>,
-    /// How the search was understood, when `explain` asks for it.
+    /// How the search was executed; absent without `explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explain>,
-    /// What became of the document that `why_not` names.
+    /// The stage that excluded the document of `why_not`; absent without `why_not`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<WhyNot>,
-    /// From the body's last byte to the finished ranking, in milliseconds.
+    /// Time from the last byte of the body to the finished ranking, in milliseconds.
     pub took_ms: f64,
-    /// Where the time went.
+    /// Time per stage.
     pub timings_ms: Timings,
 }
 
-/// How many results there are to page through.
+/// Number of results of all pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Total {
-    /// The number.
+    /// The number of results.
     pub value: u64,
-    /// Whether so many match; else so many were candidates, and those further away were not looked at.
+    /// `true`: `value` is the exact number of matches. `false`: the number of candidates considered.
     pub exact: bool,
-    /// The same in a word.
+    /// The meaning of `value`; `exact` if `exact` is true, else `window`.
     pub relation: TotalRelation,
 }
 
-/// What a total counts.
+/// The meaning of a total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TotalRelation {
-    /// All that match.
+    /// All matches.
     Exact,
-    /// The candidates of a window.
+    /// The candidates considered.
     #[default]
     Window,
 }
 
-/// A value of a field.
+/// A value of a facet field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FacetCount {
     /// The value: a string, a number or a boolean.
     pub value: serde_json::Value,
-    /// Documents among the matches that have it.
+    /// Number of matching documents with this value.
     pub count: u64,
 }
 
-/// A word that no document holds.
+/// The correction of a word that occurs in no document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Correction {
-    /// The term as the query has it, after analysis.
+    /// The term of the query, after analysis.
     pub term: String,
-    /// The terms that were searched in its place, those of most documents first.
+    /// The terms that were searched instead, the most frequent first.
     pub instead: Vec<String>,
 }
 
-/// What a degraded search left out.
+/// A skipped stage of a search, with the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DegradedReason {
-    /// The embedder had too much to do: words alone were searched.
+    /// The embedder was overloaded: only the lexical retriever was used.
     EmbeddingOverloaded,
-    /// The query's embedding was not ready in time: words alone were searched.
+    /// The query's embedding missed the deadline: only the lexical retriever was used.
     EmbeddingDeadline,
-    /// The query could not be embedded: words alone were searched.
+    /// Embedding the query failed: only the lexical retriever was used.
     EmbeddingFailed,
-    /// The embedder had too much to do for late interaction: it is left out of the order.
+    /// The embedder was overloaded: late interaction was skipped.
     LateInteractionOverloaded,
-    /// Late interaction was not ready in time: it is left out of the order.
+    /// Late interaction missed the deadline and was skipped.
     LateInteractionDeadline,
-    /// Late interaction failed: it is left out of the order.
+    /// Late interaction failed and was skipped.
     LateInteractionFailed,
-    /// The reranker had too much to do: the order is the one before it.
+    /// The reranker was overloaded: the results keep the order before reranking.
     RerankOverloaded,
-    /// The reranker did not answer in time: the order is the one before it.
+    /// The reranker missed the deadline: the results keep the order before reranking.
     RerankDeadline,
-    /// The reranker failed: the order is the one before it.
+    /// The reranker failed: the results keep the order before reranking.
     RerankFailed,
 }
 
@@ -156,7 +156,7 @@ impl DegradedReason {
         DegradedReason::RerankFailed,
     ];
 
-    /// Whether the search went on by words alone.
+    /// Whether only the lexical retriever was used.
     pub fn is_lexical_only(self) -> bool {
         matches!(
             self,
@@ -166,7 +166,7 @@ impl DegradedReason {
         )
     }
 
-    /// The reason's name on the wire.
+    /// The reason's name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             DegradedReason::EmbeddingOverloaded => "embedding_overloaded",
@@ -182,212 +182,213 @@ impl DegradedReason {
     }
 }
 
-/// How a search was understood.
+/// How a search was executed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explain {
-    /// The query as it was read, with every operator written out; null without one.
+    /// The parsed query with all operators explicit; null without `query`.
     pub query: Option<String>,
-    /// The legs that ranked; null when nothing was ranked.
+    /// The retrievers that were used; null if no retriever was.
     pub mode: Option<Mode>,
-    /// How their rankings were fused; null when there were not two.
+    /// The fusion of the rankings; null without hybrid search.
     pub fusion: Option<ExplainFusion>,
-    /// The reranker in force, if any.
+    /// The effective reranker; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<ExplainRerank>,
-    /// Where the query's embedding came from.
+    /// The source of the query's embedding.
     pub embedding: EmbeddingSource,
-    /// Chunks of the collection.
+    /// Number of chunks of the collection.
     pub chunks: u64,
-    /// Those that the filter and the query's conditions let through; null without any.
+    /// Number of chunks that match the filter and the query's conditions; null without them.
     pub selected_chunks: Option<u64>,
-    /// The share that they let through, 0..1; null without any.
+    /// `selected_chunks` as a share of `chunks`, 0 to 1; null without a filter and conditions.
     pub selectivity: Option<f64>,
-    /// Candidates that each leg handed on.
+    /// Number of candidates of each retriever.
     pub candidates: RetrieverCounts,
-    /// The last operation that the search saw.
+    /// Number of the last operation that was applied to the searched index.
     pub reached: u64,
 }
 
-/// The fusion in force.
+/// The effective fusion.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainFusion {
     /// The method.
     pub method: FusionMethod,
-    /// The weight of each leg.
+    /// The weight of each retriever.
     pub weights: FusionWeights,
-    /// The constant of `rrf`.
+    /// The constant of `rrf`; null for `convex`.
     pub k: Option<f32>,
 }
 
-/// The reranker in force.
+/// The effective reranker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainRerank {
     /// The model's id.
     pub model: String,
-    /// How many of the first results it orders.
+    /// Number of first results to rerank.
     pub top_n: u64,
 }
 
-/// Where an embedding came from.
+/// The source of an embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingSource {
-    /// There was none.
+    /// No embedding was used.
     None,
-    /// The request had it as `vector`.
+    /// `vector` of the request.
     Given,
-    /// It was made for this request.
+    /// Computed for this request.
     Made,
-    /// It was made for an earlier one.
+    /// The embedding cache.
     Cache,
 }
 
-/// A number for each leg.
+/// A number per retriever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetrieverCounts {
-    /// Of the lexical leg.
+    /// Number of the lexical retriever.
     pub lexical: u64,
-    /// Of the dense leg.
+    /// Number of the dense retriever.
     pub dense: u64,
 }
 
-/// What became of a document.
+/// Why a document is or is not among the results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyNot {
     /// The document's id.
     pub id: String,
-    /// The stage at which it fell out.
+    /// The stage that excluded the document.
     pub stage: WhyNotStage,
-    /// Its place in the lexical ranking, as far as that was followed.
+    /// The document's position in the lexical ranking; null if it is not among the ranked documents.
     pub lexical: Option<RetrieverPosition>,
-    /// Its place in the dense ranking, as far as that was followed.
+    /// The document's position in the dense ranking; null if it is not among the ranked documents.
     pub dense: Option<RetrieverPosition>,
-    /// Its place among the candidates, from 1.
+    /// The document's rank among the candidates, from 1.
     pub rank: Option<u32>,
-    /// All that in a sentence, and what to do.
+    /// The reason in a sentence, and the remedy.
     pub message: String,
 }
 
-/// A stage of a search at which documents fall out.
+/// A stage of a search that can exclude documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyNotStage {
-    /// The collection does not hold it, or not yet.
+    /// The document does not exist or is not yet searchable.
     Missing,
-    /// The filter, or a condition in the query, does not let it through.
+    /// The document does not match the filter, or a condition in the query.
     Filter,
-    /// No leg has it among its candidates.
+    /// The document is not a candidate of any retriever.
     Candidates,
-    /// It is a candidate, and others fill the page.
+    /// The document is a candidate but ranks below the page.
     Limit,
-    /// Another result stands for it.
+    /// Another result is shown instead, because of `group_by`, `collapse` or `diversity`.
     Group,
-    /// It is on the page and less relevant than `min_relevance`.
+    /// The document is on the page, but its relevance is below `min_relevance`.
     Relevance,
-    /// It is among the results.
+    /// The document is among the results.
     Found,
 }
 
-/// A place in one leg's ranking.
+/// A position in the ranking of one retriever.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetrieverPosition {
-    /// From 1.
+    /// The rank, from 1.
     pub rank: u32,
-    /// The leg's own score.
+    /// The retriever's score.
     pub score: f32,
 }
 
-/// One document that was found; or one chunk or group, as `group_by` says.
+/// One result: a document, or a chunk or a group with `group_by`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchResult {
     /// The document's id.
     pub id: String,
-    /// Its rank score; comparable within this reply only. Of results that a reranker ordered it is that of the place; 0 where
-    /// nothing was searched for, or `sort` orders the results.
+    /// The score that determines the rank; comparable within this reply only. For reranked results, the score that the
+    /// result's position had before reranking. 0 without `query` and `vector`, or with `sort`.
     pub score: f32,
-    /// What the reranker says of query and text, usually 0 to 1; absent where none read them.
+    /// The reranker's score, usually 0 to 1; absent for results that were not reranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank_score: Option<f32>,
-    /// The probability, 0 to 1, that it answers the query; comparable across queries. Null where nothing was searched for, or
-    /// `sort` orders the results.
+    /// The estimated probability, 0 to 1, that the document answers the query; comparable across queries. Null without
+    /// `query` and `vector`, or with `sort`.
     pub relevance: Option<f32>,
-    /// The text of its best chunk.
+    /// The text of the document's best chunk.
     pub text: String,
-    /// The document's title, when it has one.
+    /// The document's title, if it has one.
     pub title: Option<String>,
     /// The document's metadata.
     pub metadata: Metadata,
-    /// Where the text stands.
+    /// The position of the text in the document.
     pub citation: Citation,
-    /// The places in the rankings of the two legs.
+    /// The ranks in the rankings of the two retrievers.
     pub ranks: Ranks,
-    /// The scores in the rankings of the two legs.
+    /// The scores in the rankings of the two retrievers.
     #[serde(default)]
     pub scores: Scores,
-    /// How many results with all but the same text this one stands for; absent without `collapse`.
+    /// Number of results with nearly identical texts that were merged into this one; absent without `collapse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapsed_count: Option<u64>,
-    /// The documents of these results, the first hundred; absent without `collapse`.
+    /// Ids of the merged documents, at most 100; absent without `collapse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapsed: Option<Vec<String>>,
-    /// Chunks before and after, in the order of the text; absent without `context`.
+    /// The chunks before and after, in document order; absent without `context`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<ContextChunk>>,
-    /// Where words of the query stand in `text`: first byte and the byte after the last; absent without `highlight`.
+    /// Byte ranges `[start, end)` of the query's words in `text`; absent without `highlight`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highlights: Option<Vec<(u64, u64)>>,
-    /// The part of `text` that shows most of them; absent without `highlight`.
+    /// The part of `text` with the most highlights; absent without `highlight`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<Snippet>,
-    /// How it got its score; absent without `explain`.
+    /// How the score was computed; absent without `explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
 
-/// A place in a document that anybody can look up.
+/// The source of a text: document, chunk and byte range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Citation {
     /// The document's id.
     pub document_id: String,
     /// The chunk's number in the document, from 0.
     pub chunk: u32,
-    /// The first byte of the chunk in the document's text (UTF-8).
+    /// Offset of the chunk's first byte in the document's text (UTF-8).
     pub start: u64,
-    /// The byte after its last.
+    /// Offset of the byte after the chunk.
     pub end: u64,
     /// The document's text from `start` to `end`, byte for byte.
     pub quote: String,
 }
 
-/// The places of a result in the rankings of the two legs, from 1; null when a leg didn't return it.
+/// The ranks of a result in the rankings of the two retrievers, from 1; null if a retriever did not return it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ranks {
-    /// The place among the lexical hits.
+    /// Rank in the lexical ranking.
     pub lexical: Option<u32>,
-    /// The place among the dense hits.
+    /// Rank in the dense ranking.
     pub dense: Option<u32>,
 }
 
-/// The scores of a result in the rankings of the two legs; null when a leg didn't return it.
+/// The scores of a result in the rankings of the two retrievers; null if a retriever did not return it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scores {
-    /// BM25.
+    /// The BM25 score.
     pub lexical: Option<f32>,
-    /// The dot product of the embeddings of query and chunk: their cosine where both have length one.
+    /// Dot product of the embeddings of query and chunk; equal to the cosine if both have length one.
     pub dense: Option<f32>,
-    /// The mean, over the query's tokens, of the best cosine with a token of the text; absent without `late_interaction`.
+    /// MaxSim: the mean, over the query's tokens, of the highest cosine with a token of the text; absent without
+    /// `late_interaction`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_interaction: Option<f32>,
 }
 
-/// A chunk near a result.
+/// A chunk before or after a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextChunk {
     /// The chunk's number in the document, from 0.
     pub chunk: u32,
-    /// The first byte of the chunk in the document's text.
+    /// Offset of the chunk's first byte in the document's text.
     pub start: u64,
-    /// The byte after its last.
+    /// Offset of the byte after the chunk.
     pub end: u64,
     /// The document's text from `start` to `end`.
     pub text: String,
@@ -396,72 +397,72 @@ pub struct ContextChunk {
 /// A part of a result's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snippet {
-    /// Its first byte in the result's `text`.
+    /// Offset of the snippet's first byte in the result's `text`.
     pub start: u64,
-    /// The byte after its last.
+    /// Offset of the byte after the snippet.
     pub end: u64,
-    /// The part itself.
+    /// The text from `start` to `end`.
     pub text: String,
 }
 
-/// How a result got its score.
+/// How the score of a result was computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// The query's terms in the chunk or the title.
+    /// The query's terms that occur in the chunk or the title.
     pub terms: Vec<TermScore>,
-    /// What the lexical leg gave to `score`.
+    /// Contribution of the lexical retriever to `score`.
     pub lexical: f32,
-    /// What the dense leg gave to `score`.
+    /// Contribution of the dense retriever to `score`.
     pub dense: f32,
-    /// Where it stood before reranking and late interaction, which both legs' shares are of; absent without them.
+    /// Rank and score before reranking and late interaction, to which the contributions refer; absent without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fused: Option<FusedPosition>,
 }
 
-/// A place in the order before reranking and late interaction.
+/// Rank and score before reranking and late interaction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FusedPosition {
-    /// From 1.
+    /// The rank, from 1.
     pub rank: u64,
-    /// The score there.
+    /// The fused score.
     pub score: f32,
 }
 
-/// What one term gave to a chunk's BM25 score.
+/// The contribution of one term to a chunk's BM25 score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TermScore {
     /// The term, after analysis.
     pub term: String,
-    /// Chunks of the collection that hold it.
+    /// Number of chunks of the collection that contain the term.
     pub chunks: u64,
-    /// How often it stands in this one, title included.
+    /// Occurrences of the term in this chunk, including the title.
     pub frequency: u32,
-    /// Its share of the score.
+    /// The term's contribution to the score.
     pub score: f32,
 }
 
-/// Where a search's time went, in milliseconds; 0 for a stage that had nothing to do.
+/// Time per stage of a search, in milliseconds; 0 for a stage that was not needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timings {
-    /// Reading the request and the query.
+    /// Parsing the request and the query.
     pub parse: f64,
-    /// Embedding the query, waiting for it included.
+    /// Embedding the query, including the wait in the queue.
     pub embed: f64,
-    /// Finding what the filter and the query's conditions let through.
+    /// Evaluating the filter and the query's conditions.
     #[serde(default)]
     pub select: f64,
-    /// The lexical leg.
+    /// The lexical retriever.
     pub lexical: f64,
-    /// The dense leg.
+    /// The dense retriever.
     pub dense: f64,
     /// Fusing the rankings.
     pub fuse: f64,
-    /// Fetching text, title and metadata of the hits.
+    /// Fetching text, title and metadata of the results.
     pub fetch: f64,
-    /// Comparing tokens, waiting for it included.
+    /// Late interaction, including the wait in the queue.
     #[serde(default)]
     pub late_interaction: f64,
-    /// Reranking, waiting for it included.
+    /// Reranking, including the wait in the queue.
     #[serde(default)]
     pub rerank: f64,
 }

@@ -1,4 +1,4 @@
-//! Which of the first results are scored once more, and by what.
+//! Second-stage scoring of the first results: reranking and late interaction.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,41 +10,41 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Count, ErrorCode, Invalid};
 
-/// Results that one search has scored once more, at most: by a reranker, or by late interaction.
+/// Largest `top_n` of a reranker and of late interaction.
 pub const RERANK_TOP_N_MAX: u64 = 100;
-/// Results that late interaction scores when the request doesn't say.
+/// Default `top_n` of late interaction.
 pub const DEFAULT_LATE_INTERACTION_TOP_N: u64 = 50;
-/// The largest weight of late interaction: more of it makes rankings worse.
+/// Largest weight of late interaction; higher weights make rankings worse.
 pub const LATE_INTERACTION_WEIGHT_MAX: f32 = 0.5;
 
-/// Whether a reranker orders the first results: `"none"`, a model's name, or `{"model": "m", "top_n": 20}`.
+/// Reranking of the first results: `"none"`, a model's name, or `{"model": "m", "top_n": 20}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rerank {
-    /// It doesn't, whatever the gateway's setting says.
+    /// No reranking, regardless of the gateway's configuration.
     Off,
-    /// It does.
+    /// Reranking with these options.
     With(RerankOptions),
 }
 
-/// The reranker, and how many results it orders.
+/// The reranker, and the number of results to rerank.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerankOptions {
-    /// The id or an alias of a model that reranks; the gateway's setting when absent.
+    /// Id or alias of a reranker; default: the gateway's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How many of the first results it orders, 1 to 100; the gateway's setting when absent. The others follow as they are.
+    /// Number of first results to rerank, 1 to 100; default: the gateway's configuration. Later results keep their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_n: Option<Count>,
 }
 
-/// How much the likeness of single tokens counts in the order of the first results.
+/// Late interaction: reorders the first results by the similarity of their token embeddings to the query's (MaxSim).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LateInteraction {
-    /// The share that it has in the score, above 0 and at most 0.5.
+    /// Weight of late interaction in the score, above 0 and at most 0.5.
     pub weight: f32,
-    /// How many of the first results it scores, 1 to 100; 50 when absent. The others follow as they are.
+    /// Number of first results to score, 1 to 100; default: 50. Later results keep their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_n: Option<Count>,
 }
@@ -53,26 +53,26 @@ impl Rerank {
     pub(super) fn check(&self) -> Result<(), Invalid> {
         match self {
             Rerank::Off => Ok(()),
-            Rerank::With(by) => check_top_n("rerank", by.top_n),
+            Rerank::With(options) => check_top_n("rerank", options.top_n),
         }
     }
 }
 
 impl LateInteraction {
-    /// How many of the first results it scores.
+    /// Number of first results to score.
     pub fn top_n(&self) -> u64 {
         self.top_n.map_or(DEFAULT_LATE_INTERACTION_TOP_N, Count::get)
     }
 
-    /// Checks weight and number.
+    /// Validates weight and `top_n`.
     ///
     /// # Errors
-    /// `invalid_parameter` when one of them is out of its range.
+    /// `invalid_parameter` when one of them is out of range.
     pub fn check(&self) -> Result<(), Invalid> {
         let (weight, most) = (self.weight, LATE_INTERACTION_WEIGHT_MAX);
         if !(weight > 0.0 && weight <= most) {
             let message = format!(
-                "late_interaction.weight is {weight}; it must be above 0 and at most {most}: more of it makes rankings worse"
+                "late_interaction.weight is {weight}; it must be above 0 and at most {most}: higher weights make rankings worse"
             );
             return Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction", "weight"], message));
         }
@@ -84,7 +84,7 @@ fn check_top_n(field: &str, top_n: Option<Count>) -> Result<(), Invalid> {
     top_n.map_or(Ok(()), |top_n| top_n.check(&[field, "top_n"], 1..=RERANK_TOP_N_MAX, ""))
 }
 
-/// What stands for no reranker.
+/// The JSON value of [`Rerank::Off`].
 const NONE: &str = "none";
 
 impl From<&str> for Rerank {
@@ -100,7 +100,7 @@ impl Serialize for Rerank {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Rerank::Off => serializer.serialize_str(NONE),
-            Rerank::With(by) => by.serialize(serializer),
+            Rerank::With(options) => options.serialize(serializer),
         }
     }
 }
@@ -136,8 +136,8 @@ impl JsonSchema for Rerank {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let object = generator.subschema_for::<RerankOptions>();
-        let about = "The name of a model that reranks, or `none`.";
-        schemars::json_schema!({"oneOf": [{"type": "string", "description": about}, object]})
+        let description = "Id or alias of a reranker, or `none`.";
+        schemars::json_schema!({"oneOf": [{"type": "string", "description": description}, object]})
     }
 }
 
@@ -145,7 +145,7 @@ impl JsonSchema for Rerank {
 mod tests {
     use super::*;
 
-    /// `expected`: the request as it is written again, or the beginning of the message.
+    /// `expected`: the value serialised again, or the beginning of the message.
     fn check(json: &str, expected: &str) {
         let seen = match serde_json::from_str::<Rerank>(json) {
             Ok(rerank) => serde_json::to_string(&rerank).unwrap(),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reranker_is_named_short_or_long() {
+    fn rerank_has_a_short_and_a_long_form() {
         check(r#""none""#, r#""none""#);
         check(r#""ce""#, r#"{"model":"ce"}"#);
         check(r#"{"model":"none","top_n":3}"#, r#"{"model":"none","top_n":3}"#);

@@ -125,7 +125,7 @@ fn new_document(document: Document) -> NewDocument {
 }
 
 fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
-    let message = format!("{}. {}", invalid.message.trim_end_matches('.'), invalid.code.row().remedy);
+    let message = invalid.code.with_remedy(&invalid.message);
     DocumentError { document_id, code: invalid.code.as_str().to_owned(), message }
 }
 

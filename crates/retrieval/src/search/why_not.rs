@@ -11,48 +11,32 @@ pub(super) fn render(id: &str, trace: DocumentTrace, plan: &Plan, ranked: &Ranke
     let position = |found: RetrieverRank| RetrieverPosition { rank: found.rank, score: found.score };
     let (lexical, dense) = (trace.lexical.map(position), trace.dense.map(position));
     let ranks = describe_ranks(ranked.mode, lexical, dense);
-    let (stage, message) = match stage(id, &trace, ranked) {
-        WhyNotStage::Missing => (
-            WhyNotStage::Missing,
-            format!(
-                "collection `{}` has no searchable document with this id; check the id, and whether its ingest job is completed",
-                plan.view.name
-            ),
+    let rank = trace.rank.map_or_else(|| "it matches".to_owned(), |rank| format!("candidate rank {rank}"));
+    let stage = stage(id, &trace, ranked);
+    let message = match stage {
+        WhyNotStage::Missing => format!(
+            "collection `{}` has no searchable document with this id; check the id, and whether its ingest job is completed",
+            plan.view.name
         ),
-        WhyNotStage::Filter => (
-            WhyNotStage::Filter,
-            "excluded by the filter or by a condition in the query (a field, a required or an excluded term); check its metadata, \
-             or search without them"
-                .to_owned(),
+        WhyNotStage::Filter => "the document does not match the filter or a condition in the query (a field, a required or an \
+             excluded part); check its metadata, or search without them"
+            .to_owned(),
+        WhyNotStage::Candidates => {
+            format!("not among the candidates: {ranks}; {}", candidates_remedy(ranked.mode, lexical))
+        }
+        WhyNotStage::Limit => format!(
+            "{rank}{}, but `top_k` is {}: {ranks}; raise `top_k` or request the next page with `cursor`",
+            ranked.why_not_position.map_or_else(String::new, |rank| format!(", rank {rank} after reranking")),
+            plan.request.top_k()
         ),
-        WhyNotStage::Candidates => (
-            WhyNotStage::Candidates,
-            format!("not among the candidates: {ranks}; {}", candidates_remedy(ranked.mode, lexical)),
+        WhyNotStage::Group => format!(
+            "{rank}, but another result is shown instead: of the same group, with a nearly identical text, or more diverse; omit \
+             `group_by`, `collapse` or `diversity`"
         ),
-        WhyNotStage::Limit => (
-            WhyNotStage::Limit,
-            format!(
-                "{} of the candidates{}, but the page holds {}: {ranks}; raise `top_k` or read the next page with `cursor`",
-                describe_rank(&trace),
-                ranked
-                    .why_not_position
-                    .map_or_else(String::new, |position| format!(", rank {position} after reranking")),
-                plan.request.top_k()
-            ),
-        ),
-        WhyNotStage::Group => (
-            WhyNotStage::Group,
-            format!(
-                "{} of the candidates, but a better one represents it: one of the same group, one with nearly the same text, or a \
-                 more diverse one; leave out `group_by`, `collapse` or `diversity`",
-                describe_rank(&trace)
-            ),
-        ),
-        WhyNotStage::Relevance => (
-            WhyNotStage::Relevance,
-            format!("on the page, but less relevant than `min_relevance`: {ranks}; lower `min_relevance`"),
-        ),
-        WhyNotStage::Found => (WhyNotStage::Found, format!("among the results: {ranks}")),
+        WhyNotStage::Relevance => {
+            format!("on the page, but the relevance is below `min_relevance`: {ranks}; lower `min_relevance`")
+        }
+        WhyNotStage::Found => format!("among the results: {ranks}"),
     };
     WhyNot { id: id.to_owned(), stage, lexical, dense, rank: trace.rank, message }
 }
@@ -73,35 +57,39 @@ fn stage(id: &str, trace: &DocumentTrace, ranked: &Ranked) -> WhyNotStage {
     }
 }
 
-fn describe_rank(trace: &DocumentTrace) -> String {
-    trace.rank.map_or_else(|| "it is one".to_owned(), |rank| format!("rank {rank}"))
-}
-
-/// The document's rank in each retriever's ranking.
+/// The document's ranks by the retrievers that were used.
 fn describe_ranks(
     mode: Option<Mode>,
     lexical: Option<RetrieverPosition>,
     dense: Option<RetrieverPosition>,
 ) -> String {
-    let rank = |name, position: Option<RetrieverPosition>| match position {
-        Some(position) => format!("{name} rank {}", position.rank),
-        None => format!("no {name} rank"),
-    };
-    match mode {
-        None => "nothing was ranked".to_owned(),
-        Some(Mode::Hybrid) => format!("{}, {}", rank("lexical", lexical), rank("dense", dense)),
-        Some(Mode::Lexical) => rank("lexical", lexical),
-        Some(Mode::Dense) => rank("dense", dense),
+    match (mode, lexical, dense) {
+        (None, ..) => "nothing was ranked".to_owned(),
+        (Some(Mode::Hybrid), Some(lexical), Some(dense)) => {
+            format!("lexical rank {}, dense rank {}", lexical.rank, dense.rank)
+        }
+        (Some(Mode::Hybrid), None, Some(dense)) => {
+            format!("dense rank {}, no lexical rank (it contains no word of the query)", dense.rank)
+        }
+        (Some(Mode::Hybrid), None, None) => "no lexical and no dense rank".to_owned(),
+        (Some(Mode::Hybrid | Mode::Lexical), Some(lexical), _) => {
+            format!("lexical rank {}", lexical.rank)
+        }
+        (Some(Mode::Lexical), None, _) => "no lexical rank (it contains no word of the query)".to_owned(),
+        (Some(Mode::Dense), _, Some(dense)) => format!("dense rank {}", dense.rank),
+        (Some(Mode::Dense), _, None) => {
+            "no dense rank (its embedding is too far from the query's)".to_owned()
+        }
     }
 }
 
-/// What brings a document among the candidates of a mode.
+/// What makes a document a candidate, by the retrievers that were used.
 fn candidates_remedy(mode: Option<Mode>, lexical: Option<RetrieverPosition>) -> &'static str {
     match (mode, lexical) {
-        (Some(Mode::Lexical), None) => "use words from its text",
-        // a lexical ranking continues page by page
-        (Some(Mode::Lexical), Some(_)) => "raise `top_k` or read the next page with `cursor`",
+        (Some(Mode::Lexical), None) => "use words of the document",
+        // a single ranking continues on the next page
+        (Some(Mode::Lexical), Some(_)) => "raise `top_k` or request the next page with `cursor`",
         (Some(Mode::Dense), _) => "raise `search.depth` or `top_k`",
-        (Some(Mode::Hybrid) | None, _) => "use words from its text, or raise `search.depth` or `top_k`",
+        (Some(Mode::Hybrid) | None, _) => "use words of the document, or raise `search.depth` or `top_k`",
     }
 }

@@ -19,7 +19,7 @@ fn check_reply(reply: &Reply, code: &str, param: &Value, said: &str, what: &str)
     let rows = errors();
     let row = &rows[code];
     let error = json!({"error": {
-        "message": format!("{said}. {}", row.remedy), "type": row.kind, "param": param, "code": code,
+        "message": if row.remedy.is_empty() { said.to_owned() } else { format!("{said}. {}", row.remedy) }, "type": row.kind, "param": param, "code": code,
     }});
     assert_eq!(reply.json(), error, "{what}: {}", reply.text);
     assert_eq!(reply.status, row.status, "{what}");
@@ -66,7 +66,7 @@ fn bodies_that_are_no_request_are_refused() {
 
 #[test]
 fn inputs_that_are_no_texts_are_refused() {
-    let tokens = "`input` holds token ids, and another tokenizer's ids mean nothing here";
+    let tokens = "`input` contains token ids, which are specific to another tokenizer";
     let mixed = "strings and token ids are mixed, expected a list of strings at line 1 column 33";
     let four = "`input` has 4 texts; the limit `limits.embedding_inputs_max` is 3";
     let bytes = "the text has 101 bytes; the limit `limits.embedding_input_bytes_max` is 100";
@@ -171,6 +171,6 @@ fn layers_around_the_route_answer_in_its_shape_too() {
     check_reply(&reply, "unsupported_media_type", &Value::Null, said, "text/plain");
 
     let reply = gateway.send("POST", "/v1/embeddings", Some(b"{\"model\":\"\xff\"}"));
-    let said = "the body is not valid UTF-8: byte 10 is the first bad one";
+    let said = "the body is not valid UTF-8: byte 10 is the first invalid byte";
     check_reply(&reply, "invalid_utf8", &Value::Null, said, "not UTF-8");
 }

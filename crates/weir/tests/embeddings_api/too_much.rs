@@ -75,7 +75,7 @@ fn a_request_that_takes_too_long_is_answered_at_its_deadline() {
     let texts = vec!["river ".repeat(200); 1_000];
     let reply = post(&gateway, "/v1/embeddings", "", &json!({"model": "all-MiniLM-L6-v2", "input": texts}));
     assert_eq!((reply.status, reply.header("retry-after")), (504, "1"), "{}", reply.text);
-    let message = "there was no answer within 60 ms. Try again, ask for less, or raise the deadline: a search's own `deadline_ms`, or `server.request_deadline_ms`.";
+    let message = "there was no answer within 60 ms. Retry, request less, or raise the deadline: `deadline_ms` of a search, or `server.request_deadline_ms`.";
     let error = json!({"error": {
         "message": message, "type": "server_error", "param": null, "code": "deadline_exceeded",
     }});

@@ -51,8 +51,8 @@ fn a_text_that_just_fits_is_whole() {
     assert_eq!(reply.json()["usage"], json!({"prompt_tokens": 256, "total_tokens": 256}));
 
     let long = words(ROOM + 1).join(" ");
-    let message = "the text has 257 tokens; model `all-MiniLM-L6-v2` reads 256. Send shorter texts, or let them be cut: \
-                   leave out `truncate`.";
+    let message = "the text has 257 tokens; model `all-MiniLM-L6-v2` reads 256. Send shorter texts, or omit \
+                   `truncate` to have them truncated.";
     for (input, place) in [(json!(["short", long]), "input[1]"), (json!(long), "input")] {
         let refused = send(&gateway, &input, &json!("error"));
         let error = json!({"error": {

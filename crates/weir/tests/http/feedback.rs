@@ -56,7 +56,7 @@ fn feedback_that_makes_no_sense_is_refused() {
         "collection_not_found",
         "there is no collection `none`",
     );
-    check(json!({"query": "q", "document_id": "a"}), "invalid_parameter", "send one of `relevant`");
+    check(json!({"query": "q", "document_id": "a"}), "invalid_parameter", "send either `relevant`");
     check(
         json!({"query": "q", "document_id": "a", "relevant": true, "chunk": 1}),
         "invalid_parameter",

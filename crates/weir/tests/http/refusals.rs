@@ -185,7 +185,7 @@ fn what_is_wrong_in_a_document_has_a_pointer_and_no_column_of_its_own() {
     );
     check(
         r#"{"text":"a","metadata":{"b":"\ud800"}}"#,
-        "#/documents/1/metadata metadata can't be read: unexpected end of hex escape",
+        "#/documents/1/metadata metadata cannot be parsed: unexpected end of hex escape",
     );
 }
 
@@ -333,7 +333,7 @@ fn metadata_that_is_nested_too_deep_is_refused_with_a_remedy() {
         assert_eq!(
             refused["errors"][0],
             json!({
-                "detail": "metadata is nested deeper than 127 levels: write it flatter",
+                "detail": "metadata is nested deeper than 127 levels; flatten it",
                 "pointer": "#/documents/0/metadata",
             })
         );

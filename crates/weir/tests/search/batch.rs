@@ -97,7 +97,7 @@ fn a_batch_that_makes_no_sense_is_refused_as_a_whole() {
     let check = |body: Value, code: &str, words: &str| refused(&gateway, &body, code, "queries", words);
     check(json!({"queries": []}), "invalid_parameter", "send at least one");
     check(json!({"queries": {"query": "a"}}), "invalid_parameter", "expected a list");
-    check(json!({"queries": [{"query": "a"}], "top_k": 2}), "invalid_parameter", "stands alone");
+    check(json!({"queries": [{"query": "a"}], "top_k": 2}), "invalid_parameter", "cannot be combined");
     check(
         json!({"queries": vec![json!({"query": "a"}); 4]}),
         "batch_too_large",

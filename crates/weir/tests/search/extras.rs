@@ -157,16 +157,12 @@ fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
         why.clone()
     };
     check(json!({"query": "weir", "why_not": "x"}), "missing", "check the id");
-    check(
-        json!({"query": "weir", "why_not": "c", "filter": {"lang": "en"}}),
-        "filter",
-        "look at its metadata",
-    );
+    check(json!({"query": "weir", "why_not": "c", "filter": {"lang": "en"}}), "filter", "check its metadata");
     check(json!({"query": "weir -river", "why_not": "b", "mode": "lexical"}), "filter", "excluded part");
     check(
         json!({"query": "weir", "why_not": "d", "mode": "lexical"}),
         "candidates",
-        "use words that it holds",
+        "use words of the document",
     );
     let limit = check(
         json!({"query": "sluice", "why_not": "e", "mode": "lexical", "top_k": 1}),
@@ -178,9 +174,9 @@ fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
     check(
         json!({"query": "weir", "why_not": "c", "mode": "lexical", "group_by": {"field": "author.name"}, "top_k": 10}),
         "group",
-        "stands for it",
+        "is shown instead",
     );
-    check(json!({"query": "weir", "why_not": "a"}), "found", "it is among the results");
+    check(json!({"query": "weir", "why_not": "a"}), "found", "among the results");
     check(
         json!({"query": "weir", "why_not": "a", "min_relevance": 1.0}),
         "relevance",
@@ -197,7 +193,7 @@ fn why_not_tells_the_stage_the_ranks_and_what_to_do() {
 }
 
 #[test]
-fn why_not_speaks_of_the_legs_that_ranked_and_of_what_helps_there() {
+fn why_not_names_the_ranks_of_the_retrievers_used_and_the_remedy() {
     let gateway = library_with(&[("WEIR_SEARCH_DEPTH", "1")]);
     let check = |body: Value, expected: &str| {
         let reply = ask(&gateway, &body);
@@ -205,23 +201,23 @@ fn why_not_speaks_of_the_legs_that_ranked_and_of_what_helps_there() {
     };
     check(
         json!({"query": "weir", "why_not": "d", "mode": "lexical"}),
-        "it is not among the candidates: no word of the query leads to it; use words that it holds",
+        "not among the candidates: no lexical rank (it contains no word of the query); use words of the document",
     );
     check(
         json!({"query": "sluice", "why_not": "e", "mode": "lexical", "top_k": 1}),
-        "it is not among the candidates: it is number 2 by words; raise `top_k` or turn the pages by `cursor`",
+        "not among the candidates: lexical rank 2; raise `top_k` or request the next page with `cursor`",
     );
     let dense = |id: &str| json!({"query": "a gate", "why_not": id, "mode": "dense", "top_k": 1});
     let mut places: Vec<u64> = ["a", "b", "c", "d", "e", "f"]
         .map(|id| {
             let rank = ask(&gateway, &dense(id))["why_not"]["dense"]["rank"].as_u64().unwrap();
-            let place = format!("it is number {rank} by meaning");
-            let remedy = "raise `search.depth`, or ask for more by `top_k`";
+            let place = format!("dense rank {rank}");
+            let remedy = "raise `search.depth` or `top_k`";
             check(
                 dense(id),
                 &match rank {
-                    1 => format!("it is among the results: {place}"),
-                    _ => format!("it is not among the candidates: {place}; {remedy}"),
+                    1 => format!("among the results: {place}"),
+                    _ => format!("not among the candidates: {place}; {remedy}"),
                 },
             );
             rank
@@ -231,7 +227,7 @@ fn why_not_speaks_of_the_legs_that_ranked_and_of_what_helps_there() {
     assert_eq!(places, [1, 2, 3, 4, 5, 6]);
     check(
         json!({"filter": {}, "why_not": "e", "top_k": 1}),
-        "it matches and the page holds 1: nothing was ranked; raise `top_k` or turn the pages by `cursor`",
+        "it matches, but `top_k` is 1: nothing was ranked; raise `top_k` or request the next page with `cursor`",
     );
 }
 

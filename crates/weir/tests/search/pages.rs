@@ -173,7 +173,7 @@ fn a_cursor_outlives_a_restart_but_not_what_came_meanwhile() {
     ingest(&weir, many("late", 1));
     let (status, page) = ask(&weir, &second);
     assert_eq!((status, &page["code"]), (410, &json!("cursor_expired")), "{page}");
-    assert!(page["detail"].as_str().unwrap().contains("Start again from the first page"), "{page}");
+    assert!(page["detail"].as_str().unwrap().contains("Start again at the first page"), "{page}");
 }
 
 #[test]

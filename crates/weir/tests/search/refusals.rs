@@ -134,14 +134,14 @@ fn numbers_that_are_none_or_out_of_range_are_refused() {
         &weights(-0.1, 1.0),
         "invalid_parameter",
         "fusion.weights.lexical",
-        "a number of 0 or more",
+        "a number of at least 0",
     );
     refused(
         &gateway,
         &weights(1.0, 1e39),
         "invalid_parameter",
         "fusion.weights.dense",
-        "a number of 0 or more",
+        "a number of at least 0",
     );
     refused(&gateway, &weights(0.0, 0.0), "invalid_parameter", "fusion.weights", "both weights are 0");
     refused(
@@ -237,14 +237,14 @@ fn a_search_needs_something_to_search_by() {
         json!({"query": null}),
         json!({"explain": true, "collection": "default"}),
     ] {
-        refused(&gateway, &body, "invalid_parameter", "query", "there is nothing to search by");
+        refused(&gateway, &body, "invalid_parameter", "query", "the request has no search condition");
     }
     refused(
         &gateway,
         &json!({"query": " ", "filter": {"lang": "en"}}),
         "invalid_parameter",
         "query",
-        "leave it out to list",
+        "omit `query` to list",
     );
 }
 

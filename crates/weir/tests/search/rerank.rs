@@ -216,10 +216,7 @@ fn a_document_that_the_reranker_puts_off_the_page_is_explained() {
     assert_eq!(fate(whole[2])["stage"], "found");
     let off = fate(whole[9]);
     assert_eq!(off["stage"], "limit");
-    assert!(
-        off["message"].as_str().unwrap().contains("number 10 after reranking, and the page holds 3"),
-        "{off}"
-    );
+    assert!(off["message"].as_str().unwrap().contains("rank 10 after reranking, but `top_k` is 3"), "{off}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn a_vector_that_does_not_fit_is_refused() {
     check(json!([]), json!({}), "`vector` has 0 values");
     check(json!(vec![0.0; length]), json!({}), "points nowhere");
     check(json!([1e39]), json!({}), "too large for a 32-bit float");
-    check(json!(ones), json!({"mode": "lexical", "query": "a"}), "does not search by a vector");
+    check(json!(ones), json!({"mode": "lexical", "query": "a"}), "does not use `vector`");
     check(json!("abc"), json!({}), "expected a list");
     refused(&gateway, &json!({"vector": [[1.0]]}), "invalid_parameter", "vector[0]", "expected a number");
     refused(
