@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
-use weir_encoder::{EncodedPair, Model, Pooling, Precision, Scratch};
+use weir_encoder::{EncodedPair, Model, Outline, Pooling, Precision, Scratch};
 use weir_kernels::Kernels;
 
 const EMBEDDERS: [&str; 4] = ["bert", "distilbert", "roberta", "xlm-roberta"];
@@ -444,6 +444,54 @@ fn what_would_compute_something_else_is_refused_by_its_key() {
     let odd = edited("roberta-classifier", "config.json", "\"2\": \"neutral\"", "\"3\": \"neutral\"");
     let error = load(odd.path(), Precision::F32).err().unwrap();
     assert!(error.contains("`id2label` does not count from 0"), "{error}");
+}
+
+#[test]
+fn sizes_that_the_files_of_a_model_cannot_have_are_refused_before_memory_is_taken() {
+    let config = "config.json";
+    let cases = [
+        (config, "\"intermediate_size\": 24", "\"intermediate_size\": 16777216", "too few for the sizes"),
+        (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777216", "too few for the sizes"),
+        (config, "\"vocab_size\": 260", "\"vocab_size\": 16777216", "too few for the sizes"),
+        (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777217", "a size is zero, huge"),
+        ("tokenizer.json", "\"[PAD]\":0", "\"[PAD]\":4294967295", "token id 4294967295 is outside"),
+    ];
+    for (file, from, to, expected) in cases {
+        let copy = edited("bert", file, from, to);
+        let error = load(copy.path(), Precision::Int8).err().unwrap_or_else(|| panic!("{to} is accepted"));
+        assert!(error.contains(expected), "{file} with {to}: {error}");
+    }
+    for (from, to, expected) in [
+        ("\"hidden_size\": 40", "\"hidden_size\": 1152921504606846976", "`hidden_size` is 0 or huge"),
+        ("\"pad_token_id\": 1", "\"pad_token_id\": 18446744073709551615", "reads 0 tokens"),
+    ] {
+        let copy = edited("roberta", config, from, to);
+        let error = Outline::load(copy.path()).err().unwrap_or_else(|| panic!("{to} is accepted"));
+        assert!(error.to_string().contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_checkpoint_with_a_damaged_header_is_refused() {
+    let copy = edited("bert", "config.json", "260", "260");
+    let path = copy.path().join("model.safetensors");
+    let whole = std::fs::read(&path).unwrap();
+    let with_length = |len: u64| [&len.to_le_bytes(), &whole[8..]].concat();
+    let damaged = [
+        ("a length beyond the file", with_length(u64::MAX)),
+        ("a length of another place", with_length(100)),
+        ("a byte more", [whole.as_slice(), b"x"].concat()),
+        ("a byte less", whole[..whole.len() - 1].to_vec()),
+        ("a tensor of another place", {
+            let at = whole.windows(3).position(|bytes| bytes == b"[0,").unwrap();
+            [&whole[..at + 1], b"9", &whole[at + 2..]].concat()
+        }),
+    ];
+    for (what, bytes) in damaged {
+        std::fs::write(&path, bytes).unwrap();
+        let error = load(copy.path(), Precision::F32).err().unwrap_or_else(|| panic!("{what} is accepted"));
+        assert!(error.contains("model.safetensors is damaged"), "{what}: {error}");
+    }
 }
 
 #[test]

@@ -38,40 +38,40 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
         // SAFETY: the caller vouches for W floats.
         unsafe { std::slice::from_raw_parts_mut(to, W) }.copy_from_slice(&self.0);
     }
-    unsafe fn add(self, other: Self) -> Self {
+    fn add(self, other: Self) -> Self {
         self.zip(other, |a, b| a + b)
     }
-    unsafe fn sub(self, other: Self) -> Self {
+    fn sub(self, other: Self) -> Self {
         self.zip(other, |a, b| a - b)
     }
-    unsafe fn mul(self, other: Self) -> Self {
+    fn mul(self, other: Self) -> Self {
         self.zip(other, |a, b| a * b)
     }
-    unsafe fn div(self, other: Self) -> Self {
+    fn div(self, other: Self) -> Self {
         self.zip(other, |a, b| a / b)
     }
-    unsafe fn min(self, other: Self) -> Self {
+    fn min(self, other: Self) -> Self {
         self.zip(other, f32::min)
     }
-    unsafe fn max(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         self.zip(other, f32::max)
     }
-    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
         Emulated(std::array::from_fn(|i| self.0[i] * factor.0[i] + addend.0[i]))
     }
-    unsafe fn round(self) -> Self {
+    fn round(self) -> Self {
         Emulated(self.0.map(f32::round_ties_even))
     }
-    unsafe fn times_pow2(self, power: Self) -> Self {
+    fn times_pow2(self, power: Self) -> Self {
         self.zip(power, |x, power| x * power.exp2())
     }
-    unsafe fn sum(self) -> f32 {
+    fn sum(self) -> f32 {
         self.0.iter().sum()
     }
-    unsafe fn smallest(self) -> f32 {
+    fn smallest(self) -> f32 {
         self.0.iter().copied().fold(f32::INFINITY, f32::min)
     }
-    unsafe fn largest(self) -> f32 {
+    fn largest(self) -> f32 {
         self.0.iter().copied().fold(f32::NEG_INFINITY, f32::max)
     }
 }
@@ -112,7 +112,7 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
     unsafe fn to_floats(sums: [i32; W]) -> Self {
         Emulated(sums.map(|sum| sum as f32))
     }
-    unsafe fn pair_sums(self, other: Self) -> Self {
+    fn pair_sums(self, other: Self) -> Self {
         let pair = |lanes: [f32; W], k: usize| lanes[2 * k] + lanes[2 * k + 1];
         Emulated(std::array::from_fn(|i| if i < W / 2 { pair(self.0, i) } else { pair(other.0, i - W / 2) }))
     }
@@ -137,14 +137,14 @@ impl<const W: usize, const R: usize> PairLanes for Emulated<W, R> {
         // SAFETY: the caller vouches for the room.
         unsafe { to.cast::<[[u16; 2]; W]>().write(pairs) }
     }
-    unsafe fn pairs(first: Self, second: Self) -> [[u16; 2]; W] {
+    fn pairs(first: Self, second: Self) -> [[u16; 2]; W] {
         std::array::from_fn(|i| [first.0[i], second.0[i]].map(crate::f32_to_bf16))
     }
     unsafe fn store_bf16(self, to: *mut u16) {
         // SAFETY: the caller vouches for the room.
         unsafe { to.cast::<[u16; W]>().write(self.0.map(crate::f32_to_bf16)) }
     }
-    unsafe fn add_products(self, a: [[u16; 2]; W], b: [[u16; 2]; W]) -> Self {
+    fn add_products(self, a: [[u16; 2]; W], b: [[u16; 2]; W]) -> Self {
         let float = crate::bf16_to_f32;
         let products = |i: usize| (0..2).map(|k| float(a[i][k]) * float(b[i][k])).sum::<f32>();
         Emulated(std::array::from_fn(|i| self.0[i] + products(i)))

@@ -8,7 +8,7 @@
 
 use crate::generic::{Left, Side, column};
 use crate::lanes::{Factor, Lanes, Pair, PairLanes, exp};
-use crate::layout::{AttentionShape, Epilogue};
+use crate::layout::{AttentionShape, Epilogue, PANEL_MAX};
 
 /// Floats of the widest register.
 const WIDTH_MAX: usize = 16;
@@ -16,15 +16,21 @@ const WIDTH_MAX: usize = 16;
 /// The number format that attention multiplies in. `UNIT` numbers take four bytes.
 pub(crate) trait Form<V: Lanes>: Factor<V, LeftNumber = <Self as Factor<V>>::Number> {
     /// Writes floats as numbers that follow each other in the depth.
+    ///
+    /// # Safety
+    /// `to` points to `WIDTH` writable numbers.
     unsafe fn store(floats: V, to: *mut Self::Number);
     /// Writes floats of `UNIT` rows of a panel as its places.
+    ///
+    /// # Safety
+    /// `to` points to `UNIT * WIDTH` writable numbers.
     unsafe fn store_places(rows: [V; 2], to: *mut Self::Number);
 }
 
 impl<V: Lanes> Form<V> for f32 {
     #[inline(always)]
     unsafe fn store(floats: V, to: *mut f32) {
-        // SAFETY: the caller vouches for the instruction set and the room.
+        // SAFETY: the caller vouches for the room.
         unsafe { floats.store(to) }
     }
     #[inline(always)]
@@ -48,6 +54,9 @@ impl<V: PairLanes> Form<V> for Pair {
 }
 
 /// See [`crate::Kernels::attention`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
     shape: &AttentionShape,
@@ -55,13 +64,24 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
     scratch: &mut [f32],
     out: &mut [f32],
 ) {
+    const {
+        assert!(
+            C * V::WIDTH <= PANEL_MAX && V::WIDTH <= WIDTH_MAX,
+            "scratch has room for a panel, a tail for a register"
+        );
+        assert!(F::UNIT * size_of::<F::Number>() == size_of::<f32>(), "a place is as large as a float");
+        assert!(V::WIDTH.is_multiple_of(F::UNIT), "registers hold whole places");
+    }
     shape.check(qkv, scratch, out);
     let AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride } = *shape;
+    if tokens == 0 || head_dim == 0 {
+        return;
+    }
     let (keys, scratch) = scratch.split_at_mut(tokens * head_dim);
     let (values, scratch) = scratch.split_at_mut(tokens * head_dim);
     for head in 0..heads {
-        // SAFETY: this function runs under the instruction set of V; `check` asserted the lengths of all slices, of which scratch has
-        // room for panels of `lanes` queries.
+        // SAFETY: the caller vouches for the instruction set; `check` asserted the lengths of all slices, of which scratch has room for
+        // keys, values and a panel of `lanes` queries, at most `PANEL_MAX`.
         unsafe {
             let qkv = qkv.as_ptr().add(head * head_dim);
             pack_keys::<V, F>(qkv.add(heads * head_dim), shape, keys.as_mut_ptr().cast());
@@ -104,6 +124,10 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
 
 /// Keys of one head, `[tokens, head_dim]`, one behind the other, each filled up to whole places: where they come from they are so far apart
 /// that few of them fit the cache together.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `from` points to `tokens` rows of `head_dim` readable floats, every `qkv_stride`, and `to`
+/// to as many writable rows of whole places.
 #[inline(always)]
 unsafe fn pack_keys<V: Lanes, F: Form<V>>(from: *const f32, shape: &AttentionShape, to: *mut F::Number) {
     let AttentionShape { tokens, head_dim, qkv_stride, .. } = *shape;
@@ -127,6 +151,10 @@ unsafe fn pack_keys<V: Lanes, F: Form<V>>(from: *const f32, shape: &AttentionSha
 
 /// Rows `[depth, width]` as places, `[depth / UNIT, width]`, which may be in the same memory if the rows follow each other there. Rows that are
 /// missing to whole places are zero.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `from` points to `depth` rows of `width` readable floats, every `stride`, and `to` to
+/// `depth / UNIT` rows, rounded up, of `width` writable places.
 #[inline(always)]
 unsafe fn pack_places<V: Lanes, F: Form<V>>(
     from: *const f32,
@@ -178,12 +206,16 @@ struct Panel<N> {
 }
 
 /// The context of a panel of `C` registers of queries.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; keys and values are readable, queries, context and scores writable in the shapes that
+/// [`Panel`] gives, for `C * WIDTH` lanes and at least one token and one float of a head.
 #[inline(always)]
 unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>) {
     let Panel { keys, values, tokens, head_dim, queries, scores, context } = *panel;
     let lanes = C * V::WIDTH;
     let (dim_units, token_units) = (head_dim.div_ceil(F::UNIT), tokens.div_ceil(F::UNIT));
-    // SAFETY: the caller vouches for the panel.
+    // SAFETY: the caller vouches for the panel; a place takes no more memory than a float.
     unsafe {
         if F::UNIT > 1 {
             pack_places::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
@@ -206,6 +238,9 @@ unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>)
 }
 
 /// Makes of the scores `[keys, C registers]` `e` to the score less the largest of its lane, as places; returns the sums of the lanes.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `scores` points to `keys * C * WIDTH` writable floats.
 #[inline(always)]
 unsafe fn softmax<V: Lanes, F: Form<V>, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
     // SAFETY: the caller vouches for the scores. A place lies no further on than what it is made of.
@@ -232,6 +267,10 @@ unsafe fn softmax<V: Lanes, F: Form<V>, const C: usize>(scores: *mut f32, keys: 
 }
 
 /// `count` rows of queries into a panel `[head_dim, lanes]`; lanes without a query hold the last one.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `count` is at least 1 and at most `lanes`, whole registers; `rows` points to `count` rows
+/// of `head_dim` readable floats, every `stride`, and `to` to a writable panel.
 #[inline(always)]
 unsafe fn turn_in<V: Lanes>(
     rows: *const f32,
@@ -265,6 +304,9 @@ unsafe fn turn_in<V: Lanes>(
 }
 
 /// `count` lanes of a panel `[head_dim, lanes]` into rows.
+///
+/// # Safety
+/// As [`turn_in`], with a readable panel and writable rows.
 #[inline(always)]
 unsafe fn turn_out<V: Lanes>(
     from: *const f32,

@@ -1,11 +1,17 @@
 //! x86-64 with AVX2, FMA and F16C: eight floats a register, a tile of 6 rows by 16 columns (12 accumulators, two
 //! registers of weights, one broadcast: 15 of the 16 registers).
 
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "clippy counts safe functions under `#[target_feature]` as unsafe"
+)]
+
 use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::codes::{CODE_ROWS, CodeBlock};
-use crate::lanes::{Int8Lanes, Lanes};
+use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::size::times;
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
@@ -17,7 +23,8 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x8(__m256);
 
-// SAFETY of every block: the trait's methods are only called under avx2 and fma, see `Lanes`.
+// SAFETY of every block: the processor has avx2 and fma, because the caller vouches for them or made a register before. Pointers are
+// valid by the contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Lanes for F32x8 {
     const WIDTH: usize = 8;
@@ -42,40 +49,18 @@ impl Lanes for F32x8 {
     unsafe fn store(self, to: *mut f32) {
         unsafe { _mm256_storeu_ps(to, self.0) }
     }
+    lanewise!(add = _mm256_add_ps, sub = _mm256_sub_ps, mul = _mm256_mul_ps, div = _mm256_div_ps);
+    lanewise!(min = _mm256_min_ps, max = _mm256_max_ps);
     #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_add_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_sub_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_mul_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn div(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_div_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_min_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        unsafe { F32x8(_mm256_max_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
         unsafe { F32x8(_mm256_fmadd_ps(self.0, factor.0, addend.0)) }
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
+    fn round(self) -> Self {
         unsafe { F32x8(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
     }
     #[inline(always)]
-    unsafe fn times_pow2(self, power: Self) -> Self {
+    fn times_pow2(self, power: Self) -> Self {
         unsafe {
             let power = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(power.0)); // added to the exponent
             F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), power)))
@@ -92,6 +77,9 @@ impl Lanes for F32x8 {
         to_rows: usize,
     ) {
         /// Of four rows: in each half of register `c` the values of one column, `c` of that half.
+        ///
+        /// # Safety
+        /// The processor has AVX.
         #[inline(always)]
         unsafe fn fours(rows: [__m256; 4]) -> [__m256; 4] {
             unsafe {
@@ -124,7 +112,7 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
+    fn sum(self) -> f32 {
         unsafe {
             let half = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
@@ -132,7 +120,7 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
-    unsafe fn smallest(self) -> f32 {
+    fn smallest(self) -> f32 {
         unsafe {
             let half = _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_min_ps(half, _mm_movehl_ps(half, half));
@@ -140,7 +128,7 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
+    fn largest(self) -> f32 {
         unsafe {
             let half = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
@@ -152,7 +140,7 @@ impl Lanes for F32x8 {
 // `vpmaddubsw` multiplies bytes and adds two products in 16 bits, where it would saturate if codes were not limited in groups
 // (see `int8.rs`); `vpmaddwd` by ones adds two of these sums in 32 bits. Quads are added up in 16 bits before.
 //
-// SAFETY of every block: as above, under avx2.
+// SAFETY of every block: as above.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x8 {
     type Sums = __m256i;
@@ -196,7 +184,7 @@ impl Int8Lanes for F32x8 {
         unsafe { F32x8(_mm256_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
-    unsafe fn pair_sums(self, other: Self) -> Self {
+    fn pair_sums(self, other: Self) -> Self {
         unsafe { F32x8(_mm256_hadd_ps(self.0, other.0)) }
     }
     #[inline(always)]
@@ -230,8 +218,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     }
     let sum = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
     let tail: f32 = a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * crate::scalar::half_to_f32(*y)).sum();
-    // SAFETY: this function runs under avx2.
-    unsafe { F32x8(sum).sum() + tail }
+    F32x8(sum).sum() + tail
 }
 
 /// Four rows at a time share the loads of the query. `vpmaddubsw` multiplies unsigned by signed bytes, so the sign
@@ -240,7 +227,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    assert_eq!(rows.len(), times(out.len(), dim), "dot_i8_rows: shapes differ");
     let mut quads = out.chunks_exact_mut(4);
     let mut start = 0;
     for out in &mut quads {
@@ -257,7 +244,7 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert!(rows.len() == R * dim && out.len() == R, "dot_i8_block: shapes differ");
+    assert!(rows.len() == times(R, dim) && out.len() == R, "dot_i8_block: shapes differ");
     let whole = dim - dim % 32;
     let ones = _mm256_set1_epi16(1);
     let mut sums = [_mm256_setzero_si256(); R];

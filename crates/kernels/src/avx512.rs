@@ -1,12 +1,18 @@
 //! x86-64 with AVX-512 F, BW, VL and VNNI: sixteen floats a register, a tile of 14 rows by 32 columns (28
 //! accumulators, two registers of weights, one broadcast: 31 of the 32 registers).
 
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "clippy counts safe functions under `#[target_feature]` as unsafe"
+)]
+
 use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::avx2::score_rows;
 use crate::codes::{CODE_ROWS, CodeBlock};
-use crate::lanes::{Int8Lanes, Lanes};
+use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::size::times;
 
 crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
 
@@ -21,7 +27,8 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x16(pub(crate) __m512);
 
-// SAFETY of every block: the trait's methods are only called under avx512f, see `Lanes`.
+// SAFETY of every block: the processor has avx512f, because the caller vouches for it or made a register before. Pointers are valid by the
+// contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Lanes for F32x16 {
     const WIDTH: usize = 16;
@@ -46,41 +53,19 @@ impl Lanes for F32x16 {
     unsafe fn store(self, to: *mut f32) {
         unsafe { _mm512_storeu_ps(to, self.0) }
     }
+    lanewise!(add = _mm512_add_ps, sub = _mm512_sub_ps, mul = _mm512_mul_ps, div = _mm512_div_ps);
+    lanewise!(min = _mm512_min_ps, max = _mm512_max_ps);
     #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_add_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_sub_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_mul_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn div(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_div_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_min_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        unsafe { F32x16(_mm512_max_ps(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
         unsafe { F32x16(_mm512_fmadd_ps(self.0, factor.0, addend.0)) }
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
+    fn round(self) -> Self {
         // no scaling, to the nearest integer
         unsafe { F32x16(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(self.0)) }
     }
     #[inline(always)]
-    unsafe fn times_pow2(self, power: Self) -> Self {
+    fn times_pow2(self, power: Self) -> Self {
         unsafe { F32x16(_mm512_scalef_ps(self.0, power.0)) }
     }
     #[inline(always)]
@@ -93,6 +78,9 @@ impl Lanes for F32x16 {
         to_rows: usize,
     ) {
         /// Of four rows: in each quarter of register `c` the values of one column, `c` of that quarter.
+        ///
+        /// # Safety
+        /// The processor has AVX-512 F.
         #[inline(always)]
         unsafe fn fours(rows: [__m512; 4]) -> [__m512; 4] {
             unsafe {
@@ -137,20 +125,20 @@ impl Lanes for F32x16 {
         }
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
+    fn sum(self) -> f32 {
         unsafe { _mm512_reduce_add_ps(self.0) }
     }
     #[inline(always)]
-    unsafe fn smallest(self) -> f32 {
+    fn smallest(self) -> f32 {
         unsafe { _mm512_reduce_min_ps(self.0) }
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
+    fn largest(self) -> f32 {
         unsafe { _mm512_reduce_max_ps(self.0) }
     }
 }
 
-// SAFETY of every block: as above, under avx512f, avx512bw and avx512vnni.
+// SAFETY of every block: as above, with avx512bw, avx512vl and avx512vnni.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x16 {
     type Sums = __m512i;
@@ -181,7 +169,7 @@ impl Int8Lanes for F32x16 {
         unsafe { F32x16(_mm512_cvtepi32_ps(sums)) }
     }
     #[inline(always)]
-    unsafe fn pair_sums(self, other: Self) -> Self {
+    fn pair_sums(self, other: Self) -> Self {
         unsafe {
             let even = _mm512_shuffle_ps::<0b10_00_10_00>(self.0, other.0);
             let odd = _mm512_shuffle_ps::<0b11_01_11_01>(self.0, other.0);
@@ -218,7 +206,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    assert_eq!(rows.len(), times(out.len(), dim), "dot_i8_rows: shapes differ");
     let mut quads = out.chunks_exact_mut(4);
     let mut start = 0;
     for out in &mut quads {
@@ -235,7 +223,7 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert!(rows.len() == R * dim && out.len() == R, "dot_i8_block: shapes differ");
+    assert!(rows.len() == times(R, dim) && out.len() == R, "dot_i8_block: shapes differ");
     let zero = _mm512_setzero_si512();
     let mut sums = [zero; R];
     for i in (0..dim).step_by(64) {

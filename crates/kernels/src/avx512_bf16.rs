@@ -39,7 +39,8 @@ mod table {
     ) => crate::attention::attention::<F32x16, Pair, 2>);
 }
 
-// SAFETY of every block: the trait's methods are only called under avx512bf16, see `Lanes`.
+// SAFETY of every block: the processor has avx512bf16, because the caller vouches for it or made a register or pairs before. Pointers are
+// valid by the contract of each method, see `PairLanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl PairLanes for F32x16 {
     type Pairs = __m512bh;
@@ -57,7 +58,7 @@ impl PairLanes for F32x16 {
         unsafe { to.cast::<__m512bh>().write_unaligned(pairs) }
     }
     #[inline(always)]
-    unsafe fn pairs(first: Self, second: Self) -> __m512bh {
+    fn pairs(first: Self, second: Self) -> __m512bh {
         unsafe {
             // the first in the lower half, then lane by lane
             let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(second.0, first.0));
@@ -69,7 +70,7 @@ impl PairLanes for F32x16 {
         unsafe { to.cast::<__m256bh>().write_unaligned(_mm512_cvtneps_pbh(self.0)) }
     }
     #[inline(always)]
-    unsafe fn add_products(self, a: __m512bh, b: __m512bh) -> Self {
+    fn add_products(self, a: __m512bh, b: __m512bh) -> Self {
         unsafe { F32x16(_mm512_dpbf16_ps(self.0, a, b)) }
     }
 }

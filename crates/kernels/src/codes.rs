@@ -7,6 +7,7 @@
 //! Faiss calls fast scan. Entries have six bits: four of them fit a byte, so that few sums need wider registers.
 
 use crate::Kernels;
+use crate::size::{round_up, times};
 
 /// Rows of a block.
 pub const CODE_ROWS: usize = 32;
@@ -20,8 +21,11 @@ pub(crate) const ENTRY_MAX: u8 = 63;
 const GROUPS_MAX: usize = u16::MAX as usize / ENTRY_MAX as usize;
 
 /// Bytes of a block of [`CODE_ROWS`] rows that have so many codes each.
+///
+/// # Panics
+/// When they overflow `usize`.
 pub fn code_block_bytes(groups: usize) -> usize {
-    groups.next_multiple_of(GROUPS_MULTIPLE) * CODE_ROWS / 2
+    times(round_up(groups, GROUPS_MULTIPLE), CODE_ROWS / 2)
 }
 
 /// Writes the codes of a row, each below [`CODES`], as row `row` of a block.

@@ -5,14 +5,22 @@
 //! element of the result is one chain of multiply-adds over the depth, in order, whatever rows stand beside it: that is why an embedding does not depend
 //! on its batch-mates, bit for bit.
 //!
-//! All functions are `unsafe` as in [`Lanes`]: they must run under the instruction set of `V`.
+//! The kernels are `unsafe` for one reason: they must run under the instruction set of `V`. They check their arguments; the private
+//! functions below them take pointers, and rely on these checks.
 
 use crate::lanes::{Factor, Lanes, PairLanes, gelu};
-use crate::layout::{Epilogue, Matmul, Packing, span};
+use crate::layout::{Epilogue, Matmul, Packing};
 use crate::prefetch::fetch_next;
 use crate::scalar::f32_to_bf16;
+use crate::size::span;
+
+/// The tallest tile that [`by_height`] and [`for_rows`] are written out for.
+pub(crate) const TILE_ROWS_MAX: usize = 14;
 
 /// See [`crate::Kernels::matmul`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
     args: Matmul<'_, T::Number, T::LeftNumber>,
@@ -20,10 +28,13 @@ pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
     let panel = V::WIDTH * C;
     args.check(Packing { panel, unit: T::UNIT });
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
+    if rows == 0 {
+        return;
+    }
     let units = b.depth.div_ceil(T::UNIT);
     let left = Left { at: a.as_ptr(), row: a_stride, step: T::UNIT };
     for p in 0..b.padded_columns() / panel {
-        // SAFETY: `check` asserted that all rows and panels lie inside the slices.
+        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows and panels lie inside the slices.
         unsafe {
             let side = Side {
                 panel: b.data.as_ptr().add(p * units * T::UNIT * panel),
@@ -36,6 +47,9 @@ pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
 }
 
 /// See [`crate::PairKernels::round`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn round<V: PairLanes>(
     rows: &[f32],
@@ -49,7 +63,7 @@ pub(crate) unsafe fn round<V: PairLanes>(
     assert!(to.len() >= span(rows.len().div_ceil(stride), to_stride, width), "round: too few rows to write");
     for (row, to) in rows.chunks(stride).zip(to.chunks_mut(to_stride)) {
         let (row, (to, filling)) = (&row[..width], to.split_at_mut(width));
-        // SAFETY: loads and stores stay below `whole`, which is at most the length of both.
+        // SAFETY: as the caller vouches; loads and stores stay below `whole`, which is at most the length of both.
         unsafe {
             for i in (0..whole).step_by(V::WIDTH) {
                 V::load(row.as_ptr().add(i)).store_bf16(to.as_mut_ptr().add(i));
@@ -80,6 +94,10 @@ pub(crate) struct Side<N> {
 }
 
 /// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; for each of `rows` rows and `side.units` places, `a` points to readable numbers and
+/// `side` to a readable panel and bias; `out` points to `rows` rows of a panel's width, writable every `out_stride`, and initialised.
 #[inline(always)]
 pub(crate) unsafe fn column<V: Lanes, T: Factor<V>, const C: usize>(
     rows: usize,
@@ -89,11 +107,11 @@ pub(crate) unsafe fn column<V: Lanes, T: Factor<V>, const C: usize>(
     out: *mut f32,
     out_stride: usize,
 ) {
-    let blocks = rows.div_ceil(V::ROWS);
+    const { assert!(V::ROWS <= TILE_ROWS_MAX, "every height has a tile") };
     let mut start = 0;
-    for block in 0..blocks {
-        let end = rows * (block + 1) / blocks;
-        // SAFETY: rows start..end are among the caller's rows.
+    for left in (1..=rows.div_ceil(V::ROWS)).rev() {
+        let end = start + (rows - start).div_ceil(left);
+        // SAFETY: rows start..end are among the caller's rows, and `end - start` is the height of the tile.
         unsafe {
             let a = Left { at: a.at.add(start * a.row), ..a };
             let out = out.add(start * out_stride);
@@ -129,6 +147,10 @@ macro_rules! for_rows {
     };
 }
 
+/// One tile of the product.
+///
+/// # Safety
+/// As [`column`], for `R` rows.
 #[inline(always)]
 unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
     a: Left<T::LeftNumber>,
@@ -137,7 +159,7 @@ unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: the caller vouches for R rows of a and out, and for `depth` rows of the panel.
+    // SAFETY: the caller vouches for the instruction set, R rows of a and out, and `units` places of the panel.
     unsafe {
         let mut sums = [[V::splat(0.0); C]; R];
         let (mut left, mut right) = (a.at, side.panel);
@@ -181,6 +203,9 @@ unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
 }
 
 /// See [`crate::Kernels::layer_norm`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn layer_norm<V: Lanes>(
     rows: &mut [f32],
@@ -193,10 +218,10 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
     assert!(stride >= width && beta.len() == width, "layer_norm: shapes differ");
     /// Rows at a time, so that the additions of one need not wait for each other alone.
     const ROWS: usize = 4;
-    let count = if width == 0 { 0 } else { (rows.len() + stride - width) / stride };
+    let count = rows.len().checked_sub(width).filter(|_| width > 0).map_or(0, |rest| rest / stride + 1);
     let rows = rows.as_mut_ptr();
     for first in (0..count).step_by(ROWS) {
-        // SAFETY: `count` rows of `width` floats begin every `stride` floats, and both factors are as long.
+        // SAFETY: as the caller vouches; `count` rows of `width` floats begin every `stride` floats, and both factors are as long.
         unsafe {
             if first + ROWS <= count {
                 normalise_rows::<V, ROWS>(rows.add(first * stride), stride, gamma, beta, epsilon);
@@ -209,7 +234,10 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
     }
 }
 
-/// Rows of as many floats as there are factors, which begin every `stride` floats.
+/// Normalises `R` rows of as many floats as there are factors, which begin every `stride` floats.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `beta` is as long as `gamma`, and so are the `R` rows, readable and writable.
 #[inline(always)]
 unsafe fn normalise_rows<V: Lanes, const R: usize>(
     rows: *mut f32,
@@ -220,7 +248,7 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
 ) {
     let width = gamma.len();
     let whole = width - width % V::WIDTH;
-    // SAFETY: loads and stores stay below `whole`, which is at most the length of all rows and factors.
+    // SAFETY: loads and stores stay below `whole`, at most the length of all rows and factors; the tails follow up to that length.
     unsafe {
         let row = |r: usize| rows.add(r * stride);
         let tail = |r: usize| std::slice::from_raw_parts(row(r).add(whole), width - whole);
@@ -258,11 +286,14 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
 }
 
 /// See [`crate::Kernels::dot`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot: lengths differ");
     let whole = a.len() - a.len() % (2 * V::WIDTH);
-    // SAFETY: loads stay below `whole`, which is at most both lengths.
+    // SAFETY: as the caller vouches; loads stay below `whole`, which is at most both lengths.
     let sum = unsafe {
         let mut even = V::splat(0.0);
         let mut odd = V::splat(0.0);
@@ -336,6 +367,7 @@ macro_rules! entry {
     ($features:literal, $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? => $body:expr) => {
         pub(super) fn $name($($arg: $type),*) $(-> $result)? {
             #[target_feature(enable = $features)]
+            #[allow(clippy::missing_safety_doc, reason = "clippy counts it as unsafe")]
             fn under_features($($arg: $type),*) $(-> $result)? {
                 // SAFETY: this function runs under the features that the body needs.
                 #[allow(unused_unsafe, reason = "some bodies are safe under the features")]

@@ -1,19 +1,41 @@
 //! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
 
-use crate::generic::for_rows;
-use crate::int8::{Codes, Group, MatmulInt8, RowFactor, RowRange};
+use crate::generic::{TILE_ROWS_MAX, for_rows};
+use crate::int8::{Codes, Group, MatmulInt8, QUAD_WIDTH, RowFactor, RowRange};
 use crate::lanes::{Int8Lanes, Lanes, gelu_polynomial};
-use crate::layout::{Epilogue, Packing, span};
+use crate::layout::{Epilogue, LINE, Packing};
 use crate::prefetch::fetch_next;
+use crate::size::span;
 
 /// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
 pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
     Packing { panel: V::WIDTH * C, unit: V::UNIT }
 }
 
+/// Floats of the widest register.
+const WIDTH_MAX: usize = 16;
+
+/// What rows of codes promise to the kernels, by their width in whole lines and that of quads.
+const fn check_registers<V: Int8Lanes>() {
+    assert!(
+        V::WIDTH <= WIDTH_MAX && LINE.is_multiple_of(V::WIDTH * V::CODE_BYTES),
+        "a line is whole registers"
+    );
+    assert!(LINE.is_multiple_of(V::UNIT * V::CODE_BYTES), "a line is whole units");
+    assert!(
+        QUAD_WIDTH.is_multiple_of(2 * V::WIDTH) && QUAD_WIDTH.is_multiple_of(2 * V::UNIT),
+        "so are halves of quads"
+    );
+    assert!(V::INT8_ROWS <= TILE_ROWS_MAX && V::QUAD_ROWS <= V::INT8_ROWS, "every height has a tile");
+}
+
 /// See [`crate::Kernels::quantise`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mut Codes) {
+    const { check_registers::<V>() };
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let count = to.rows();
     let (bytes, factors) = to.check(rows, stride, V::CODE_BYTES);
@@ -23,12 +45,14 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     let rows = &rows[..span(count, stride, width)]; // there may be more, and the last of these in part
     /// Rows at a time, so that the range of one need not wait for the codes of another.
     const BLOCK: usize = 8;
-    let blocks =
-        rows.chunks(BLOCK * stride).zip(bytes.chunks_mut(BLOCK * row_bytes)).zip(factors.chunks_mut(BLOCK));
+    let blocks = rows
+        .chunks(BLOCK.saturating_mul(stride))
+        .zip(bytes.chunks_mut(BLOCK * row_bytes))
+        .zip(factors.chunks_mut(BLOCK));
     for ((rows, codes), factors) in blocks {
         let rows = rows.chunks(stride).map(|row| row[..width].split_at(width - width % V::WIDTH));
         for ((values, tail), factor) in rows.clone().zip(&mut *factors) {
-            // SAFETY: this function runs under the instruction set of V.
+            // SAFETY: the caller vouches for the instruction set; `values` are whole registers, and in quads both their halves.
             let range = unsafe {
                 match group {
                     Group::Pair => range_of_pairs::<V>(values).and(RowRange::of(tail, group)),
@@ -38,8 +62,8 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
             *factor = range.factor(group);
         }
         for (((values, tail), codes), factor) in rows.zip(codes.chunks_exact_mut(row_bytes)).zip(factors) {
-            // SAFETY: loads and stores stay below the whole registers' floats and codes; the last register is filled up from the
-            // tail, and rows of codes are whole cache lines, so that it fits too.
+            // SAFETY: as the caller vouches; loads stay below the floats of `values`, whole registers, and a copy of the tail. Rows of
+            // codes are whole cache lines, and so have room for a last register with the tail.
             unsafe {
                 let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
                 let code_of = |x: V| x.sub(base).mul(inverse);
@@ -48,7 +72,7 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
                     code_of(V::load(values.as_ptr().add(i))).store_codes(to.add(i * V::CODE_BYTES));
                 }
                 if !tail.is_empty() {
-                    let mut last = [factor.base; 16];
+                    let mut last = [factor.base; WIDTH_MAX];
                     last[..tail.len()].copy_from_slice(tail);
                     code_of(V::load(last.as_ptr())).store_codes(to.add(values.len() * V::CODE_BYTES));
                 }
@@ -58,9 +82,12 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
 }
 
 /// The range of whole registers of values.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `values` are whole registers.
 #[inline(always)]
 unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
-    // SAFETY: this function runs under the instruction set of V.
+    // SAFETY: the caller vouches for the instruction set.
     let mut range = unsafe { Range::<V>::new() };
     for i in (0..values.len()).step_by(2 * V::WIDTH) {
         let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // the last again, if they are odd in number
@@ -71,15 +98,17 @@ unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
             range.take_groups(x.pair_sums(y));
         }
     }
-    // SAFETY: as above.
-    unsafe { range.get() }
+    range.get()
 }
 
 /// The range of two halves, each whole registers of values.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; each half of `values` is whole registers.
 #[inline(always)]
 unsafe fn range_of_quads<V: Int8Lanes>(values: &[f32]) -> RowRange {
     let (first, second) = values.split_at(values.len() / 2);
-    // SAFETY: this function runs under the instruction set of V.
+    // SAFETY: the caller vouches for the instruction set.
     let mut range = unsafe { Range::<V>::new() };
     for i in (0..first.len()).step_by(2 * V::WIDTH) {
         let j = (i + V::WIDTH).min(first.len() - V::WIDTH);
@@ -92,8 +121,7 @@ unsafe fn range_of_quads<V: Int8Lanes>(values: &[f32]) -> RowRange {
             range.take_groups(x.pair_sums(y).add(z.pair_sums(w)));
         }
     }
-    // SAFETY: as above.
-    unsafe { range.get() }
+    range.get()
 }
 
 /// A [`RowRange`] lane by lane.
@@ -105,49 +133,53 @@ struct Range<V> {
 }
 
 impl<V: Lanes> Range<V> {
+    /// # Safety
+    /// The processor has the instruction set of `V`.
     #[inline(always)]
     unsafe fn new() -> Range<V> {
-        // SAFETY: as in `Lanes`, as for all of these.
+        // SAFETY: as the caller vouches.
         let (low, high) = unsafe { (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY)) };
         Range { low, high, group_low: low, group_high: high }
     }
 
     #[inline(always)]
-    unsafe fn take(&mut self, [x, y]: [V; 2]) {
-        // SAFETY: as above.
-        unsafe { (self.low, self.high) = (self.low.min(x.min(y)), self.high.max(x.max(y))) };
+    fn take(&mut self, [x, y]: [V; 2]) {
+        (self.low, self.high) = (self.low.min(x.min(y)), self.high.max(x.max(y)));
     }
 
     #[inline(always)]
-    unsafe fn take_groups(&mut self, sums: V) {
-        // SAFETY: as above.
-        unsafe { (self.group_low, self.group_high) = (self.group_low.min(sums), self.group_high.max(sums)) };
+    fn take_groups(&mut self, sums: V) {
+        (self.group_low, self.group_high) = (self.group_low.min(sums), self.group_high.max(sums));
     }
 
     #[inline(always)]
-    unsafe fn get(self) -> RowRange {
-        // SAFETY: as above.
-        unsafe {
-            RowRange {
-                min: self.low.smallest(),
-                max: self.high.largest(),
-                group_min: self.group_low.smallest(),
-                group_max: self.group_high.largest(),
-            }
+    fn get(self) -> RowRange {
+        RowRange {
+            min: self.low.smallest(),
+            max: self.high.largest(),
+            group_min: self.group_low.smallest(),
+            group_max: self.group_high.largest(),
         }
     }
 }
 
 /// See [`crate::Kernels::matmul_int8`].
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
 #[inline(always)]
 pub(crate) unsafe fn matmul<V: Int8Lanes, const C: usize>(args: MatmulInt8<'_>) {
+    const { check_registers::<V>() };
     let packing = packing::<V, C>();
     args.check(packing, V::CODE_BYTES);
     let MatmulInt8 { a, b, bias, epilogue, out, out_stride } = args;
+    if a.rows() == 0 {
+        return;
+    }
     let units = b.panels.depth.div_ceil(V::UNIT);
     for p in 0..b.panels.padded_columns() / packing.panel {
         let first = p * packing.panel;
-        // SAFETY: `check` asserted that all rows, panels and factors lie inside the slices.
+        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows, panels and factors lie inside the slices.
         unsafe {
             let side = Side {
                 panel: b.panels.data.as_ptr().add(first * units * V::UNIT),
@@ -171,6 +203,10 @@ struct Side {
 }
 
 /// All rows of one panel, in blocks of as many rows as a tile has, of nearly equal height.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `side` points to a readable panel as deep as the rows of `a`, and its factors; `out`
+/// points to a row of a panel's width for each row of `a`, writable every `out_stride`, and initialised.
 #[inline(always)]
 unsafe fn column<V: Int8Lanes, const C: usize>(
     a: &Codes,
@@ -181,11 +217,11 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
 ) {
     let rows = a.rows();
     let adds_quads = V::ADDS_QUADS && a.group() == Group::Quad;
-    let blocks = rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS });
     let mut start = 0;
-    for block in 0..blocks {
-        let end = rows * (block + 1) / blocks;
-        // SAFETY: rows start..end are among the rows of a and out.
+    for left in (1..=rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS })).rev() {
+        let end = start + (rows - start).div_ceil(left);
+        // SAFETY: rows start..end are among the rows of a and out, and `end - start` is the height of the tile. Quads are whole units in
+        // both halves, see `QUAD_WIDTH`.
         unsafe {
             let codes = a.bytes().as_ptr().add(start * a.row_bytes());
             let factors = a.factors().as_ptr().add(start);
@@ -213,13 +249,17 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
 }
 
 /// The sums of a tile.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `codes` points to `R` readable rows, every `row_bytes`, and `side` to a readable panel,
+/// both of `side.units` units.
 #[inline(always)]
 unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
     codes: *const u8,
     row_bytes: usize,
     side: &Side,
 ) -> [[V::Sums; C]; R] {
-    // SAFETY: the caller vouches for R rows of codes and for a whole panel.
+    // SAFETY: as the caller vouches; every unit is below `side.units`.
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
         let mut of_zeros = [V::no_sum(); C];
@@ -250,6 +290,9 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
 }
 
 /// The same for rows whose codes are limited in quads: two units at a time, one of each half.
+///
+/// # Safety
+/// As [`sums`].
 #[inline(always)]
 unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     codes: *const u8,
@@ -257,7 +300,7 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     side: &Side,
 ) -> [[V::Sums; C]; R] {
     let half = side.units / 2;
-    // SAFETY: as in `sums`; units are even in number.
+    // SAFETY: as in `sums`; `unit + half` is below `side.units` too.
     unsafe {
         let mut sums = [[V::no_sum(); C]; R];
         for unit in 0..half {
@@ -281,6 +324,10 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
 }
 
 /// Turns the sums of a tile into floats and stores them.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; `side` points to the readable factors of a panel, and `out` to `R` rows of its width,
+/// writable every `out_stride`, and initialised.
 #[inline(always)]
 unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
     sums: [[V::Sums; C]; R],
@@ -290,7 +337,7 @@ unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: the caller vouches for R rows of out, and for the factors of a whole panel.
+    // SAFETY: as the caller vouches.
     unsafe {
         macro_rules! finish {
             ($value:expr) => {

@@ -17,7 +17,8 @@
 
 use std::ops::Range;
 
-use crate::layout::{AlignedVec, Epilogue, Packing, Panels, span};
+use crate::layout::{AlignedVec, Epilogue, LINE, Packing, Panels};
+use crate::size::{plus, round_up, span, times};
 
 /// What turns the codes of a row back into floats: `base + scale · code`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -64,6 +65,8 @@ pub struct Codes {
     width: usize,
     group: Group,
     code_bytes: usize,
+    /// Bytes from one row to the next: whole cache lines, and so whole registers and units.
+    row_bytes: usize,
 }
 
 impl RowRange {
@@ -145,15 +148,21 @@ impl Codes {
             width: 0,
             group: Group::Pair,
             code_bytes: 1,
+            row_bytes: 0,
         }
     }
 
     /// Makes room for exactly `rows` rows of `width` values for a table with these [`crate::Kernels::code_bytes`].
+    ///
+    /// # Panics
+    /// When so many bytes overflow `usize`; the rows are then those of before.
     pub fn fit(&mut self, rows: usize, width: usize, group: Group, code_bytes: usize) {
-        (self.width, self.code_bytes) = (width, code_bytes);
-        self.group = if width.is_multiple_of(QUAD_WIDTH) { group } else { Group::Pair };
+        let row_bytes = Codes::row_bytes_for(width, code_bytes);
+        // what may panic comes first: kernels rely on the bytes of all rows being there
+        self.bytes.grow(times(rows, row_bytes));
         self.factors.resize(rows, RowFactor::default());
-        self.bytes.grow(rows * self.row_bytes());
+        (self.width, self.code_bytes, self.row_bytes) = (width, code_bytes, row_bytes);
+        self.group = if width.is_multiple_of(QUAD_WIDTH) { group } else { Group::Pair };
     }
 
     /// Bytes that it takes.
@@ -164,7 +173,11 @@ impl Codes {
     /// Bytes that `rows` rows of `width` values take, at most.
     pub fn bytes_for(rows: usize, width: usize, code_bytes: usize) -> usize {
         // the list of factors may have grown to twice what it needs
-        rows * ((width * code_bytes).next_multiple_of(64) + 2 * size_of::<RowFactor>())
+        times(rows, plus(Codes::row_bytes_for(width, code_bytes), 2 * size_of::<RowFactor>()))
+    }
+
+    fn row_bytes_for(width: usize, code_bytes: usize) -> usize {
+        round_up(times(width, code_bytes), LINE)
     }
 
     /// Number of rows.
@@ -182,9 +195,9 @@ impl Codes {
         self.group
     }
 
-    /// Bytes from one row to the next: whole cache lines, and so whole registers and units.
+    /// Bytes from one row to the next.
     pub(crate) fn row_bytes(&self) -> usize {
-        (self.width * self.code_bytes).next_multiple_of(64)
+        self.row_bytes
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::size::{plus, round_up, span, times};
+
 /// Numbers in memory aligned to 64 bytes, a cache line and the widest register.
 #[derive(Clone)]
 pub struct AlignedVec<T> {
@@ -17,6 +19,8 @@ struct Line([u8; LINE]);
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
+const _: () =
+    assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE, "numbers fill lines without padding");
 
 /// Numbers for which all bit patterns are valid and zero bytes mean zero.
 pub trait Plain: Copy + private::Sealed {}
@@ -41,15 +45,21 @@ impl<T: Plain> Default for AlignedVec<T> {
 
 impl<T: Plain> AlignedVec<T> {
     /// `len` zeros.
+    ///
+    /// # Panics
+    /// When so many bytes overflow `usize`.
     pub fn zeroed(len: usize) -> AlignedVec<T> {
-        let lines = (len * size_of::<T>()).div_ceil(LINE);
+        let lines = times(len, size_of::<T>()).div_ceil(LINE);
         AlignedVec { lines: vec![Line([0; LINE]); lines], len, of: PhantomData }
     }
 
     /// Grows to at least `len` numbers; what is there stays, what is new is zero. Never shrinks.
+    ///
+    /// # Panics
+    /// As [`AlignedVec::zeroed`].
     pub fn grow(&mut self, len: usize) {
         if len > self.len {
-            let lines = (len * size_of::<T>()).div_ceil(LINE);
+            let lines = times(len, size_of::<T>()).div_ceil(LINE);
             self.lines.reserve_exact(lines - self.lines.len());
             self.lines.resize(lines, Line([0; LINE]));
             self.len = len;
@@ -106,12 +116,12 @@ pub struct Packing {
 impl Packing {
     /// Columns rounded up to whole panels: what a row of the output needs.
     pub fn padded_columns(&self, columns: usize) -> usize {
-        columns.next_multiple_of(self.panel)
+        round_up(columns, self.panel)
     }
 
     /// Values of a packed matrix of that shape.
     pub fn packed_len(&self, columns: usize, depth: usize) -> usize {
-        self.padded_columns(columns) * depth.next_multiple_of(self.unit)
+        times(self.padded_columns(columns), round_up(depth, self.unit))
     }
 
     /// Packs a weight as checkpoints store it: `[columns, depth]`, a row for each output.
@@ -119,7 +129,7 @@ impl Packing {
     /// # Panics
     /// When `weight` has not `columns * depth` values.
     pub fn pack<T: Plain>(&self, weight: &[T], columns: usize, depth: usize) -> AlignedVec<T> {
-        assert_eq!(weight.len(), columns * depth, "pack: weight has the wrong length");
+        assert_eq!(weight.len(), times(columns, depth), "pack: weight has the wrong length");
         let Packing { panel, unit } = *self;
         let mut data = AlignedVec::zeroed(self.packed_len(columns, depth));
         for (column, row) in weight.chunks_exact(depth).enumerate() {
@@ -193,7 +203,7 @@ pub struct Matmul<'a, T, L = f32> {
 impl<T, L> Matmul<'_, T, L> {
     /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
     pub(crate) fn check(&self, packing: Packing) {
-        let (padded, width) = (self.b.padded_columns(), self.b.depth.next_multiple_of(packing.unit));
+        let (padded, width) = (self.b.padded_columns(), round_up(self.b.depth, packing.unit));
         self.b.check(packing);
         assert!(self.a_stride >= width, "matmul: rows of a overlap");
         assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
@@ -225,21 +235,18 @@ impl AttentionShape {
     /// Floats of scratch memory that attention needs for this shape, whatever the instruction set.
     pub fn scratch_len(&self) -> usize {
         // keys and values of a head; a panel of queries, its context, its scores
-        2 * self.tokens * self.head_dim + (2 * self.head_dim + self.tokens) * PANEL_MAX
+        let keys_and_values = times(times(2, self.tokens), self.head_dim);
+        plus(keys_and_values, times(plus(times(2, self.head_dim), self.tokens), PANEL_MAX))
     }
 
     /// Panics unless every slice is as long as the shape says.
     pub(crate) fn check(&self, qkv: &[f32], scratch: &[f32], out: &[f32]) {
-        let width = self.heads * self.head_dim;
-        assert!(self.qkv_stride >= 3 * width, "attention: rows of qkv overlap");
+        let width = times(self.heads, self.head_dim);
+        let qkv_width = times(3, width);
+        assert!(self.qkv_stride >= qkv_width, "attention: rows of qkv overlap");
         assert!(self.out_stride >= width, "attention: rows of out overlap");
-        assert!(qkv.len() >= span(self.tokens, self.qkv_stride, 3 * width), "attention: qkv is too short");
+        assert!(qkv.len() >= span(self.tokens, self.qkv_stride, qkv_width), "attention: qkv is too short");
         assert!(out.len() >= span(self.tokens, self.out_stride, width), "attention: out is too short");
         assert!(scratch.len() >= self.scratch_len(), "attention: scratch is too short");
     }
-}
-
-/// Floats that `rows` rows of `width` take when they start every `stride`.
-pub(crate) fn span(rows: usize, stride: usize, width: usize) -> usize {
-    if rows == 0 { 0 } else { (rows - 1) * stride + width }
 }

@@ -20,6 +20,7 @@ mod lanes;
 mod layout;
 mod prefetch;
 mod scalar;
+mod size;
 
 pub mod view;
 

@@ -1,11 +1,17 @@
 //! 64-bit ARM with NEON: four floats a register, a tile of 6 rows by 16 columns (24 accumulators, four registers of
 //! weights, one broadcast: 29 of the 32 registers).
 
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "clippy counts safe functions under `#[target_feature]` as unsafe"
+)]
+
 use std::arch::aarch64::*;
 
 use crate::Isa;
 use crate::codes::{CODE_ROWS, CodeBlock};
-use crate::lanes::{Int8Lanes, Lanes};
+use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::size::times;
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4<false>, 4);
 
@@ -18,7 +24,8 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4<const DOT: bool>(pub(crate) float32x4_t);
 
-// SAFETY of every block: the trait's methods are only called under neon, see `Lanes`.
+// SAFETY of every block: the processor has neon, because the caller vouches for it or made a register before. Pointers are valid by the
+// contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl<const DOT: bool> Lanes for F32x4<DOT> {
     const WIDTH: usize = 4;
@@ -40,62 +47,46 @@ impl<const DOT: bool> Lanes for F32x4<DOT> {
     unsafe fn store(self, to: *mut f32) {
         unsafe { vst1q_f32(to, self.0) }
     }
+    lanewise!(
+        add = vaddq_f32,
+        sub = vsubq_f32,
+        mul = vmulq_f32,
+        div = vdivq_f32,
+        min = vminq_f32,
+        max = vmaxq_f32
+    );
     #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        unsafe { F32x4(vaddq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        unsafe { F32x4(vsubq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        unsafe { F32x4(vmulq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn div(self, other: Self) -> Self {
-        unsafe { F32x4(vdivq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        unsafe { F32x4(vminq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        unsafe { F32x4(vmaxq_f32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
         unsafe { F32x4(vfmaq_f32(addend.0, self.0, factor.0)) }
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
+    fn round(self) -> Self {
         unsafe { F32x4(vrndnq_f32(self.0)) }
     }
     #[inline(always)]
-    unsafe fn times_pow2(self, power: Self) -> Self {
+    fn times_pow2(self, power: Self) -> Self {
         unsafe {
             let power = vshlq_n_s32::<23>(vcvtq_s32_f32(power.0)); // added to the exponent
             F32x4(vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(self.0), power)))
         }
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
+    fn sum(self) -> f32 {
         unsafe { vaddvq_f32(self.0) }
     }
     #[inline(always)]
-    unsafe fn smallest(self) -> f32 {
+    fn smallest(self) -> f32 {
         unsafe { vminvq_f32(self.0) }
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
+    fn largest(self) -> f32 {
         unsafe { vmaxvq_f32(self.0) }
     }
 }
 
 // Plain NEON multiplies words and adds to 32-bit sums.
 //
-// SAFETY of every block: as above, under neon.
+// SAFETY of every block: as above.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x4<false> {
     type Sums = int32x4_t;
@@ -126,7 +117,7 @@ impl Int8Lanes for F32x4<false> {
         unsafe { F32x4(vcvtq_f32_s32(sums)) }
     }
     #[inline(always)]
-    unsafe fn pair_sums(self, other: Self) -> Self {
+    fn pair_sums(self, other: Self) -> Self {
         unsafe { F32x4(vpaddq_f32(self.0, other.0)) }
     }
     #[inline(always)]
@@ -153,7 +144,7 @@ pub(crate) fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 #[target_feature(enable = "neon")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    assert_eq!(rows.len(), times(out.len(), dim), "dot_i8_rows: shapes differ");
     let whole = dim - dim % 16;
     for (row, out) in rows.chunks_exact(dim).zip(out) {
         let mut sum = vdupq_n_s32(0);

@@ -7,12 +7,18 @@
 //!
 //! The instruction is written in assembly, since its intrinsic is not in stable Rust.
 
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "clippy counts safe functions under `#[target_feature]` as unsafe"
+)]
+
 use std::arch::aarch64::*;
 use std::arch::asm;
 
 use crate::Isa;
 use crate::lanes::Int8Lanes;
 use crate::neon::{F32x4, dot_f16, scan_codes};
+use crate::size::times;
 
 crate::generic::table!(Isa::NeonDot, "neon,dotprod", crate::neon::F32x4<true>, 4);
 
@@ -38,7 +44,8 @@ fn add_products(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     sums
 }
 
-// SAFETY of every block: the trait's methods are only called under neon and dotprod, see `Lanes`.
+// SAFETY of every block: the caller vouches for neon and dotprod, or made a register before; pointers are valid by the contract of each
+// method, see `Int8Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x4<true> {
     type Sums = int32x4_t;
@@ -81,7 +88,7 @@ impl Int8Lanes for F32x4<true> {
         unsafe { F32x4(vcvtq_f32_s32(sums)) }
     }
     #[inline(always)]
-    unsafe fn pair_sums(self, other: Self) -> Self {
+    fn pair_sums(self, other: Self) -> Self {
         unsafe { F32x4(vpaddq_f32(self.0, other.0)) }
     }
     #[inline(always)]
@@ -97,7 +104,7 @@ impl Int8Lanes for F32x4<true> {
 #[target_feature(enable = "neon,dotprod")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
-    assert_eq!(rows.len(), out.len() * dim, "dot_i8_rows: shapes differ");
+    assert_eq!(rows.len(), times(out.len(), dim), "dot_i8_rows: shapes differ");
     let (query, query_tail) = query.as_chunks::<16>();
     for (row, out) in rows.chunks_exact(dim).zip(out) {
         let (row, row_tail) = row.as_chunks::<16>();

@@ -3,7 +3,8 @@
 use crate::codes::{CODE_ROWS, CODES, CodeBlock};
 use crate::int8::{Codes, MatmulInt8, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
-use crate::layout::{AttentionShape, Epilogue, Matmul, Packing, span};
+use crate::layout::{AttentionShape, Epilogue, Matmul, Packing};
+use crate::size::{span, times};
 use crate::{Isa, Kernels};
 
 pub(crate) static TABLE: Kernels = Kernels {
@@ -201,7 +202,7 @@ pub fn f32_to_bf16(x: f32) -> u16 {
 }
 
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
-    assert_eq!(rows.len(), out.len() * query.len(), "dot_i8_rows: shapes differ");
+    assert_eq!(rows.len(), times(out.len(), query.len()), "dot_i8_rows: shapes differ");
     for (row, out) in rows.chunks_exact(query.len()).zip(out) {
         *out = query.iter().zip(row).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();
     }

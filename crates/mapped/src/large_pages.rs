@@ -22,8 +22,9 @@ impl LargePages {
     /// What the system says when it has no memory, or allows no more mappings.
     pub fn zeroed(len: usize) -> io::Result<LargePages> {
         // the system aligns to large pages what consists of whole ones
-        let map = MmapMut::map_anon(len.next_multiple_of(LARGE_PAGE_BYTES))?;
-        // a system without large pages refuses, and small ones do
+        let whole = len.checked_next_multiple_of(LARGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map = MmapMut::map_anon(whole)?;
+        // a system without large pages refuses: the memory is then in small ones
         #[cfg(target_os = "linux")]
         map.advise(memmap2::Advice::HugePage).ok();
         Ok(LargePages { map, len })
@@ -57,6 +58,13 @@ mod tests {
             pages.fill(7);
             assert!(pages.iter().all(|&byte| byte == 7));
             assert!(pages.as_ptr().addr().is_multiple_of(4_096));
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_address_space_are_refused() {
+        for len in [usize::MAX, usize::MAX - LARGE_PAGE_BYTES + 2, usize::MAX / 2 + 1, 1 << 62] {
+            assert!(LargePages::zeroed(len).is_err(), "{len} bytes were given");
         }
     }
 }

@@ -1,22 +1,38 @@
-//! A read-only memory-mapped file whose length and checksum can be verified, and memory in large pages.
+//! Read-only views of files that Weir itself writes, by memory mapping, and memory in large pages.
 //!
 //! Together with `kernels` this is the only crate that may contain `unsafe`; it contains one call. It maps and checks
 //! bytes and never looks at what they mean.
+//!
+//! A view is a `&[u8]`, bytes that never change as far as the compiler knows, and an operating system can't promise that of a file. Mapping
+//! is therefore private to two types, each for files with a rule that keeps mapped bytes as they are: [`AppendOnlyFile`] and
+//! [`ImmutableFile`]. **What remains** is somebody who breaks the rule: another program, or code that opens the file by other means. If
+//! they truncate the file, reading a page behind its new end terminates the process (SIGBUS). If they overwrite mapped bytes, a
+//! reader may see old and new ones mixed; checksums are verified when a file is opened, not later. Readers of views check every
+//! offset and length that they take from them, and read numbers of which all bit patterns are valid. Data and cache folders should be
+//! writable by the user that Weir runs as, and nobody else.
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; everything else builds on this one call")]
 
 mod large_pages;
 
 use std::fs::File;
+use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use memmap2::{Mmap, MmapOptions};
 
-/// A read-only view of the first bytes of a file.
-///
-/// Whoever maps a file promises that nobody changes the mapped bytes or cuts the file below them while the view
-/// lives. Our files keep the promise by being append-only or by being replaced through a rename.
+/// The first bytes of a file that only grows: one writer appends after them, and never overwrites or truncates bytes that were committed.
+/// A file that is not needed any more is removed, not emptied; its views stay valid.
+#[derive(Debug)]
+pub struct AppendOnlyFile(Mapped);
+
+/// A file that is complete when it appears under its name, and never changes: [`ImmutableFile::create`] writes it under another name
+/// and renames it. A new version replaces it in the same way; views of the old one stay valid.
+#[derive(Debug)]
+pub struct ImmutableFile(Mapped);
+
+/// A read-only view of the first bytes of a file. Made by [`AppendOnlyFile`] and [`ImmutableFile`].
 #[derive(Debug)]
 pub struct Mapped {
     path: PathBuf,
@@ -59,43 +75,84 @@ pub enum MappedError {
     },
 }
 
-impl Mapped {
-    /// Maps all of the file as it is now; what is appended later is not in the view.
-    ///
-    /// # Errors
-    /// [`MappedError::Unreadable`] when the file is missing or may not be read.
-    pub fn open(path: impl AsRef<Path>) -> Result<Mapped, MappedError> {
-        let path = path.as_ref();
-        let (file, length) = open_file(path)?;
-        map_prefix(path, &file, length)
-    }
-
-    /// The same for a file that is read all the time: in large pages where the system can, so that few entries of page tables stand for
-    /// all of it. Processes that map the file share them. What is in the system's cache already stays as it is there: see [`uncache`].
-    ///
-    /// # Errors
-    /// As [`Mapped::open`].
-    pub fn open_in_large_pages(path: impl AsRef<Path>) -> Result<Mapped, MappedError> {
-        let mapped = Mapped::open(path)?;
-        // a system, or a file system, without large pages refuses, and small ones do
-        #[cfg(target_os = "linux")]
-        if let Some(map) = &mapped.map {
-            map.advise(memmap2::Advice::HugePage).ok();
-        }
-        Ok(mapped)
-    }
-
+impl AppendOnlyFile {
     /// Maps exactly the first `len` bytes; 0 is allowed and maps nothing, but the file has to be there.
     ///
     /// # Errors
     /// [`MappedError::Unreadable`], or [`MappedError::Length`] when the file is shorter than `len`.
-    pub fn open_prefix(path: impl AsRef<Path>, len: u64) -> Result<Mapped, MappedError> {
+    pub fn open(path: impl AsRef<Path>, len: u64) -> Result<AppendOnlyFile, MappedError> {
         let path = path.as_ref();
         let (file, actual) = open_file(path)?;
         if actual < len {
             return Err(MappedError::Length { path: path.to_owned(), expected: len, actual });
         }
-        map_prefix(path, &file, len)
+        // SAFETY: the file has `len` bytes, and committed bytes stay as they are: the rule of the type.
+        unsafe { Mapped::map(path, &file, len) }.map(AppendOnlyFile)
+    }
+}
+
+impl ImmutableFile {
+    /// Maps all of the file, in large pages where the system can, so that few entries of page tables cover it. Processes that map
+    /// the file share its pages.
+    ///
+    /// # Errors
+    /// [`MappedError::Unreadable`] when the file is missing or may not be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<ImmutableFile, MappedError> {
+        let path = path.as_ref();
+        let (file, len) = open_file(path)?;
+        // SAFETY: the file has `len` bytes, and never changes under its name: the rule of the type.
+        let mapped = unsafe { Mapped::map(path, &file, len) }?;
+        // a system, or a file system, without large pages refuses: the view then has small ones
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &mapped.map {
+            map.advise(memmap2::Advice::HugePage).ok();
+        }
+        Ok(ImmutableFile(mapped))
+    }
+
+    /// Writes `parts` one after the other to a file beside `path`, syncs it, renames it to `path`, and maps it. Folders that
+    /// are missing are created.
+    ///
+    /// # Errors
+    /// The first step that failed; `path` is then as it was.
+    pub fn create(path: &Path, parts: &[&[u8]]) -> io::Result<ImmutableFile> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let draft = path.with_extension(format!("{}.draft", std::process::id()));
+        let write = || {
+            let mut file = File::create(&draft)?;
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_all()?;
+            uncache(&file);
+            std::fs::rename(&draft, path)
+        };
+        if let Err(error) = write() {
+            // a draft that can't be removed either is overwritten by the next call
+            let _ = std::fs::remove_file(&draft);
+            return Err(error);
+        }
+        ImmutableFile::open(path).map_err(io::Error::other)
+    }
+}
+
+impl Mapped {
+    /// # Safety
+    /// The file has at least `len` bytes; these do not change, and the file is not truncated below them, while the view lives.
+    unsafe fn map(path: &Path, file: &File, len: u64) -> Result<Mapped, MappedError> {
+        let path = path.to_owned();
+        if len == 0 {
+            return Ok(Mapped { path, map: None });
+        }
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "larger than the address space");
+        let map = usize::try_from(len).map_err(|_| too_large()).and_then(|len| {
+            // SAFETY: as the caller vouches.
+            unsafe { MmapOptions::new().len(len).map(file) }
+        });
+        match map {
+            Ok(map) => Ok(Mapped { path, map: Some(map) }),
+            Err(source) => Err(MappedError::Unreadable { path, source }),
+        }
     }
 
     /// The file that was mapped.
@@ -143,9 +200,25 @@ impl Deref for Mapped {
     }
 }
 
-/// Asks the system to drop what its cache holds of a file that was written and synced: what is written lies there in small pages, and is
-/// read again in pages of the size that its reader wants.
-pub fn uncache(file: &File) {
+impl Deref for AppendOnlyFile {
+    type Target = Mapped;
+
+    fn deref(&self) -> &Mapped {
+        &self.0
+    }
+}
+
+impl Deref for ImmutableFile {
+    type Target = Mapped;
+
+    fn deref(&self) -> &Mapped {
+        &self.0
+    }
+}
+
+/// Asks the system to drop what its page cache holds of a file that was written and synced, in small pages: it is read again in pages of
+/// the size that its view asks for.
+fn uncache(file: &File) {
     // nothing but speed depends on it
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).ok();
@@ -160,19 +233,6 @@ fn open_file(path: &Path) -> Result<(File, u64), MappedError> {
     Ok((file, length))
 }
 
-fn map_prefix(path: &Path, file: &File, len: u64) -> Result<Mapped, MappedError> {
-    if len == 0 {
-        return Ok(Mapped { path: path.to_owned(), map: None });
-    }
-    let too_large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than the address space");
-    let unreadable = |source| MappedError::Unreadable { path: path.to_owned(), source };
-    let len = usize::try_from(len).map_err(|_| unreadable(too_large()))?;
-    // SAFETY: the view is read-only and `len` does not pass the end of the file (checked by both callers). That the
-    // mapped bytes stay as they are is the promise of whoever maps a file, see `Mapped`.
-    let map = unsafe { MmapOptions::new().len(len).map(file) }.map_err(unreadable)?;
-    Ok(Mapped { path: path.to_owned(), map: Some(map) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,11 +245,33 @@ mod tests {
     }
 
     #[test]
-    fn the_view_shows_the_bytes_of_the_file() {
-        let (_folder, path) = file_with(b"123456789");
-        let mapped = Mapped::open(&path).unwrap();
-        assert_eq!(&mapped[..], b"123456789");
-        assert_eq!(mapped.path(), path);
+    fn a_created_file_is_mapped_and_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new folder").join("file.bin");
+        let created = ImmutableFile::create(&path, &[b"1234", b"", b"56789"]).unwrap();
+        let opened = ImmutableFile::open(&path).unwrap();
+        for mapped in [&created, &opened] {
+            assert_eq!(&mapped[..], b"123456789");
+            assert_eq!(mapped.path(), path);
+        }
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "a draft was left");
+    }
+
+    #[test]
+    fn a_replaced_file_leaves_the_view_of_the_old_one_as_it_was() {
+        let (_folder, path) = file_with(b"old bytes");
+        let old = ImmutableFile::open(&path).unwrap();
+        let new = ImmutableFile::create(&path, &[b"new"]).unwrap();
+        assert_eq!((&old[..], &new[..]), (&b"old bytes"[..], &b"new"[..]));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_leaves_nothing_behind() {
+        let (folder, path) = file_with(b"");
+        assert!(ImmutableFile::create(&path.join("below a file"), &[b"1"]).is_err());
+        std::fs::create_dir(folder.path().join("taken")).unwrap();
+        assert!(ImmutableFile::create(&folder.path().join("taken"), &[b"1"]).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a draft was left");
     }
 
     #[test]
@@ -200,31 +282,34 @@ mod tests {
         file.sync_all().unwrap();
         uncache(&file);
         for _ in 0..2 {
-            assert!(Mapped::open_in_large_pages(&path).unwrap()[..] == bytes);
+            assert!(ImmutableFile::open(&path).unwrap()[..] == bytes);
         }
-        assert!(Mapped::open(&path).unwrap()[..] == bytes);
+        assert!(AppendOnlyFile::open(&path, bytes.len() as u64).unwrap()[..] == bytes);
     }
 
     #[test]
     fn a_prefix_shows_exactly_its_bytes() {
         let (_folder, path) = file_with(b"123456789");
-        assert_eq!(&Mapped::open_prefix(&path, 4).unwrap()[..], b"1234");
-        assert_eq!(&Mapped::open_prefix(&path, 9).unwrap()[..], b"123456789");
+        assert_eq!(&AppendOnlyFile::open(&path, 4).unwrap()[..], b"1234");
+        assert_eq!(&AppendOnlyFile::open(&path, 9).unwrap()[..], b"123456789");
     }
 
     #[test]
     fn nothing_can_be_mapped_of_any_file_that_exists() {
         let (folder, path) = file_with(b"");
-        assert_eq!(&Mapped::open(&path).unwrap()[..], b"");
-        assert_eq!(&Mapped::open_prefix(&path, 0).unwrap()[..], b"");
-        let missing = Mapped::open_prefix(folder.path().join("missing"), 0);
+        assert_eq!(&ImmutableFile::open(&path).unwrap()[..], b"");
+        assert_eq!(&AppendOnlyFile::open(&path, 0).unwrap()[..], b"");
+        let missing = AppendOnlyFile::open(folder.path().join("missing"), 0);
         assert!(matches!(missing, Err(MappedError::Unreadable { .. })));
     }
 
     #[test]
     fn a_prefix_longer_than_the_file_is_refused_with_both_lengths() {
         let (_folder, path) = file_with(b"123456789");
-        let error = Mapped::open_prefix(&path, 10).unwrap_err();
+        for len in [1 << 62, u64::MAX - 4_095, u64::MAX] {
+            assert!(matches!(AppendOnlyFile::open(&path, len), Err(MappedError::Length { actual: 9, .. })));
+        }
+        let error = AppendOnlyFile::open(&path, 10).unwrap_err();
         assert!(matches!(error, MappedError::Length { expected: 10, actual: 9, .. }));
         assert_eq!(
             error.to_string(),
@@ -239,14 +324,14 @@ mod tests {
     fn the_checksum_is_the_crc_of_the_view() {
         let (_folder, path) = file_with(b"123456789");
         // The check value of CRC-32/ISO-HDLC.
-        assert_eq!(Mapped::open(&path).unwrap().crc32(), 0xcbf4_3926);
-        assert_eq!(Mapped::open_prefix(&path, 0).unwrap().crc32(), 0);
+        assert_eq!(ImmutableFile::open(&path).unwrap().crc32(), 0xcbf4_3926);
+        assert_eq!(AppendOnlyFile::open(&path, 0).unwrap().crc32(), 0);
     }
 
     #[test]
     fn verification_names_a_wrong_length_and_a_wrong_checksum() {
         let (_folder, path) = file_with(b"123456789");
-        let mapped = Mapped::open(&path).unwrap();
+        let mapped = ImmutableFile::open(&path).unwrap();
         mapped.verify(9, 0xcbf4_3926).unwrap();
         assert!(matches!(
             mapped.verify(8, 0xcbf4_3926),
@@ -261,7 +346,7 @@ mod tests {
     #[test]
     fn a_view_outlives_the_name_of_its_file_and_ignores_what_is_appended() {
         let (_folder, path) = file_with(b"123456789");
-        let mapped = Mapped::open(&path).unwrap();
+        let mapped = AppendOnlyFile::open(&path, 9).unwrap();
         std::fs::OpenOptions::new()
             .append(true)
             .open(&path)

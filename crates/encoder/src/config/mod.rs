@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::LoadError;
 use crate::tokenizer::Tokenizer;
-pub(crate) use network::{Family, Network};
+pub(crate) use network::{Family, Network, SIZE_MAX};
 pub(crate) use outline::{OutlineConfig, fingerprint_of_files};
 pub use sentence::{Pooling, Prompts};
 use sentence::{Sentence, SentenceConfig};

@@ -78,7 +78,7 @@ const TOKEN_TYPES: usize = 2;
 const HEAD: &str = "ForSequenceClassification";
 
 /// Sizes up to here keep the arithmetic of sizes far from overflow.
-const SIZE_MAX: usize = 1 << 24;
+pub(crate) const SIZE_MAX: usize = 1 << 24;
 
 impl Network {
     /// Reads and checks `config.json`.
@@ -113,6 +113,14 @@ impl Network {
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(network)
+    }
+
+    /// Weights of the network at least: word embeddings and the matrices of the layers.
+    pub(crate) fn weights_min(&self) -> u128 {
+        let [words, layers, hidden, wide] =
+            [self.vocab_size, self.num_hidden_layers, self.hidden_size, self.intermediate_size]
+                .map(|size| size as u128);
+        words * hidden + layers * (4 * hidden * hidden + 2 * hidden * wide)
     }
 
     /// The first row of the position table that is used.

@@ -5,7 +5,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::sentence::{Pooling, Prompts, Sentence, SentenceConfig};
-use super::{SENTENCE_FILE, SMALL_FILES, TOKENS_MIN, dimensions, optional, read_optional, required};
+use super::{
+    SENTENCE_FILE, SIZE_MAX, SMALL_FILES, TOKENS_MIN, dimensions, optional, read_optional, required,
+};
 use crate::LoadError;
 
 /// See [`crate::Outline`].
@@ -47,7 +49,7 @@ impl File {
     /// Tokens for which the network has positions; those of RoBERTa begin after padding.
     fn positions(&self) -> usize {
         let unused = match self.model_type.as_str() {
-            "roberta" | "xlm-roberta" | "camembert" => self.pad_token_id.unwrap_or(1) + 1,
+            "roberta" | "xlm-roberta" | "camembert" => self.pad_token_id.unwrap_or(1).saturating_add(1),
             _ => 0,
         };
         self.max_position_embeddings.unwrap_or(TOKENS_MAX).saturating_sub(unused)
@@ -59,8 +61,8 @@ impl OutlineConfig {
     pub(crate) fn load(folder: &Path) -> Result<OutlineConfig, LoadError> {
         let path = folder.join("config.json");
         let file: File = required(&path)?;
-        if file.hidden_size == 0 {
-            return Err(LoadError::Damaged { path, reason: "`hidden_size` is 0".to_owned() });
+        if !(1..=SIZE_MAX).contains(&file.hidden_size) {
+            return Err(LoadError::Damaged { path, reason: "`hidden_size` is 0 or huge".to_owned() });
         }
         let sentence = Sentence::load(folder, file.hidden_size)?;
         let path = folder.join(SENTENCE_FILE);

@@ -12,6 +12,7 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use super::Encoded;
+use crate::config::SIZE_MAX;
 
 /// A word of more bytes than this is unknown, as in the original implementation (`max_input_chars_per_word`).
 const WORD_BYTES_MAX: usize = 100;
@@ -46,11 +47,15 @@ impl WordPiece {
             return None;
         }
         let id = |token: &str| model.vocab.get(token).copied();
+        let largest = model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?;
+        if largest as usize >= SIZE_MAX {
+            return None; // the table would have a place for every id up to it
+        }
         Some(WordPiece {
             cls: id("[CLS]")?,
             sep: id("[SEP]")?,
             unknown: id(&model.unk_token)?,
-            largest: model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?,
+            largest,
             is_lowercase: normalizer.lowercase,
             special: file.added_tokens.into_iter().map(|token| token.content).collect(),
             table: Table::new(&model.vocab),

@@ -6,15 +6,15 @@
 //! memory, and nothing else.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use weir_kernels::{AlignedVec, Kernels};
-use weir_mapped::{Mapped, uncache};
+use weir_mapped::ImmutableFile;
 
-use super::layout::Layout;
+use super::layout::{ALIGNMENT, Layout};
 use super::pack::pack;
 use super::{Block, Weights};
 use crate::config::{Network, SMALL_FILES, read_optional};
@@ -30,8 +30,12 @@ const QUANTISATION: u32 = 2;
 
 /// The weights start here; the header stands before them, filled up with spaces.
 const HEADER: usize = 4096;
+const _: () = assert!(HEADER.is_multiple_of(ALIGNMENT), "weights in the file are aligned as those in memory");
 
 const WEIGHTS_FILE: &str = "model.safetensors";
+
+/// Bytes of the smallest number format of checkpoints.
+const WEIGHT_BYTES_MIN: u64 = 2;
 
 /// Weights, and the hash of all files that decide an embedding, together with the precision.
 pub(crate) struct Loaded {
@@ -72,9 +76,14 @@ pub(crate) fn load(
     if !path.exists() {
         return Err(LoadError::Missing { path });
     }
-    let layout = Layout::new(config, precision, kernels);
     let unreadable = |source| LoadError::Unreadable { path: path.clone(), source };
     let sources = stamps(folder).map_err(unreadable)?;
+    let checkpoint_bytes = path.metadata().map_err(unreadable)?.len();
+    if config.weights_min() > u128::from(checkpoint_bytes / WEIGHT_BYTES_MIN) {
+        let reason = format!("it has {checkpoint_bytes} bytes, too few for the sizes in config.json");
+        return Err(LoadError::Damaged { path, reason });
+    }
+    let layout = Layout::new(config, precision, kernels);
     let cached = cache.map(|cache| file_of(cache, folder, precision, kernels));
     if let Some((file, header)) = cached.as_deref().and_then(open)
         && header.sources == sources
@@ -84,10 +93,8 @@ pub(crate) fn load(
         let weights = Weights { layout, block: Block::Mapped { file, start: HEADER } };
         return Ok(Loaded { weights, fingerprint: header.fingerprint, cache_error: None });
     }
-    let file = Mapped::open(&path).map_err(|error| unreadable(io::Error::other(error)))?;
-    let fingerprint = fingerprint(folder, precision, &file)?;
-    let block = pack(&file, config, &layout, &path)?;
-    drop(file);
+    let fingerprint = fingerprint(folder, precision, &path)?;
+    let block = pack(&path, config, &layout)?;
     let header = |crc32| Header {
         version: VERSION,
         precision: precision.name().to_owned(),
@@ -132,57 +139,51 @@ fn stamps(folder: &Path) -> io::Result<Vec<Stamp>> {
 }
 
 /// The mapped file and its header, if it is whole.
-fn open(path: &Path) -> Option<(Mapped, Header)> {
-    let file = Mapped::open_in_large_pages(path).ok()?;
+fn open(path: &Path) -> Option<(ImmutableFile, Header)> {
+    let file = ImmutableFile::open(path).ok()?;
     let head = file.get(..HEADER)?.strip_prefix(MAGIC)?;
     let header: Header = serde_json::from_slice(head).ok()?;
-    let is_whole = file.len() == HEADER + header.len && crc32fast::hash(&file[HEADER..]) == header.crc32;
+    let weights = &file[HEADER..];
+    let is_whole = weights.len() == header.len && crc32fast::hash(weights) == header.crc32;
     is_whole.then_some((file, header))
 }
 
-/// Writes the file under another name, syncs it, and puts it in its place; then maps it.
-fn keep(path: &Path, header: impl FnOnce(u32) -> Header, block: &AlignedVec<u8>) -> io::Result<Mapped> {
+/// Writes the file, and maps it.
+fn keep(
+    path: &Path,
+    header: impl FnOnce(u32) -> Header,
+    block: &AlignedVec<u8>,
+) -> io::Result<ImmutableFile> {
     let mut head = MAGIC.to_vec();
     head.extend(serde_json::to_vec(&header(crc32fast::hash(block)))?);
     if head.len() > HEADER {
         return Err(io::Error::other("the names of the model's files are too long"));
     }
     head.resize(HEADER, b' ');
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let write = || {
-        let mut file = File::create(&draft)?;
-        file.write_all(&head)?;
-        file.write_all(block)?;
-        file.sync_all()?;
-        uncache(&file);
-        std::fs::rename(&draft, path)
-    };
-    if let Err(error) = write() {
-        // a draft that can't be removed either is overwritten by the next try
-        let _ = std::fs::remove_file(&draft);
-        return Err(error);
-    }
-    Mapped::open_in_large_pages(path).map_err(io::Error::other)
+    ImmutableFile::create(path, &[&head, block])
 }
 
 /// Hash over all files that decide an embedding, framed by name and length, the precision, and how it quantises.
-fn fingerprint(folder: &Path, precision: Precision, weights: &[u8]) -> Result<String, LoadError> {
+fn fingerprint(folder: &Path, precision: Precision, checkpoint: &Path) -> Result<String, LoadError> {
     let mut hasher = blake3::Hasher::new();
-    let mut add = |name: &str, bytes: &[u8]| {
-        hasher.update(name.as_bytes()).update(&[0]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    fn frame<'a>(hasher: &'a mut blake3::Hasher, name: &str, len: u64) -> &'a mut blake3::Hasher {
+        hasher.update(name.as_bytes()).update(&[0]).update(&len.to_le_bytes())
+    }
+    let add = |hasher: &mut _, name: &str, bytes: &[u8]| {
+        frame(hasher, name, bytes.len() as u64).update(bytes);
     };
     for name in SMALL_FILES {
         if let Some(bytes) = read_optional(&folder.join(name))? {
-            add(name, &bytes);
+            add(&mut hasher, name, &bytes);
         }
     }
-    add(WEIGHTS_FILE, weights);
-    add("precision", precision.name().as_bytes());
+    let unreadable = |source| LoadError::Unreadable { path: checkpoint.to_owned(), source };
+    let file = File::open(checkpoint).map_err(unreadable)?;
+    let len = file.metadata().map_err(unreadable)?.len();
+    frame(&mut hasher, WEIGHTS_FILE, len).update_reader(file).map_err(unreadable)?;
+    add(&mut hasher, "precision", precision.name().as_bytes());
     if precision == Precision::Int8 {
-        add("quantisation", &QUANTISATION.to_le_bytes());
+        add(&mut hasher, "quantisation", &QUANTISATION.to_le_bytes());
     }
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }

@@ -9,7 +9,7 @@ use crate::Precision;
 use crate::config::Network;
 
 /// Every weight starts at a cache line.
-const ALIGNMENT: usize = 64;
+pub(super) const ALIGNMENT: usize = 64;
 
 /// The places of all weights.
 pub(crate) struct Layout {

@@ -9,7 +9,7 @@ mod source;
 use std::ops::Range;
 
 use weir_kernels::{AlignedVec, Int8Matrix, Panels, view};
-use weir_mapped::Mapped;
+use weir_mapped::ImmutableFile;
 
 use crate::Precision;
 pub(crate) use cache::load;
@@ -25,7 +25,7 @@ pub(crate) struct Weights {
 enum Block {
     /// The part of a cache file after its header; the pages are shared with other processes.
     Mapped {
-        file: Mapped,
+        file: ImmutableFile,
         start: usize,
     },
     Owned(AlignedVec<u8>),

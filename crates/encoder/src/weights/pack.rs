@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::path::Path;
 
-use safetensors::tensor::SafeTensors;
 use weir_kernels::{AlignedVec, QuantisedWeight, f32_to_bf16};
 
 use super::layout::{Dense, Layout, Linear, Norm};
@@ -12,17 +11,10 @@ use super::source::{LinearTensors, Source};
 use crate::config::Network;
 use crate::{LoadError, Precision};
 
-/// All weights of the checkpoint `file`, packed as `layout` says; `path` is named in errors.
-pub(super) fn pack(
-    file: &[u8],
-    config: &Network,
-    layout: &Layout,
-    path: &Path,
-) -> Result<AlignedVec<u8>, LoadError> {
-    let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
-    let tensors = SafeTensors::deserialize(file).map_err(|error| damaged(error.to_string()))?;
+/// All weights of the checkpoint `path`, packed as `layout` says.
+pub(super) fn pack(path: &Path, config: &Network, layout: &Layout) -> Result<AlignedVec<u8>, LoadError> {
     let names = Names::of(config.family);
-    let source = Source { tensors: &tensors, path, prefix: names.prefix };
+    let source = Source::open(path, names.prefix)?;
     let mut packer = Packer { layout, block: AlignedVec::zeroed(layout.len) };
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
 
@@ -77,7 +69,7 @@ impl Packer<'_> {
     }
 
     /// Position embeddings with token type 0 added, and what token type 1 adds to that.
-    fn positions_and_types(&mut self, source: &Source<'_>, config: &Network) -> Result<(), LoadError> {
+    fn positions_and_types(&mut self, source: &Source, config: &Network) -> Result<(), LoadError> {
         let hidden = config.hidden_size;
         let table = "embeddings.position_embeddings.weight";
         let mut positions = source.get(table, &[config.position_rows, hidden])?;
@@ -95,7 +87,7 @@ impl Packer<'_> {
         Ok(())
     }
 
-    fn dense(&mut self, dense: &Dense, source: &Source<'_>, name: &str) -> Result<(), LoadError> {
+    fn dense(&mut self, dense: &Dense, source: &Source, name: &str) -> Result<(), LoadError> {
         let tensors = source.linear(name, dense.columns, dense.depth)?;
         self.floats(&dense.weight, &tensors.weight);
         self.floats(&dense.bias, &tensors.bias);
@@ -123,7 +115,7 @@ impl Packer<'_> {
         self.floats(&linear.bias, &tensors.bias);
     }
 
-    fn norm(&mut self, norm: &Norm, source: &Source<'_>, name: &str, width: usize) -> Result<(), LoadError> {
+    fn norm(&mut self, norm: &Norm, source: &Source, name: &str, width: usize) -> Result<(), LoadError> {
         self.floats(&norm.gamma, &source.get(&format!("{name}.weight"), &[width])?);
         self.floats(&norm.beta, &source.get(&format!("{name}.bias"), &[width])?);
         Ok(())

@@ -1,42 +1,73 @@
 //! The tensors of a safetensors file, by name, as floats.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Dtype, SafeTensors};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use crate::LoadError;
 
-/// Where tensors come from; checks names and shapes, converts to f32.
-pub(super) struct Source<'a> {
-    pub(super) tensors: &'a SafeTensors<'a>,
-    pub(super) path: &'a Path,
-    /// What may stand before a name; see [`super::names::Names`].
-    pub(super) prefix: &'static str,
+/// A safetensors file, whose tensors are read one at a time: mapping it would be unsound, since it is not ours and may be overwritten.
+/// Checks names and shapes, converts to f32.
+pub(super) struct Source {
+    path: PathBuf,
+    file: File,
+    /// Where the data of the tensors starts in the file.
+    start: u64,
+    tensors: Metadata,
+    /// A prefix that names may have; see [`super::names::Names`].
+    prefix: &'static str,
 }
 
-impl Source<'_> {
-    fn damaged(&self, reason: String) -> LoadError {
-        LoadError::Damaged { path: self.path.to_owned(), reason }
+impl Source {
+    /// Reads the header of `path`: eight bytes with the length of a JSON object, and that object.
+    pub(super) fn open(path: &Path, prefix: &'static str) -> Result<Source, LoadError> {
+        let path = path.to_owned();
+        let unreadable = |source| LoadError::Unreadable { path: path.clone(), source };
+        let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
+        let mut file = File::open(&path).map_err(unreadable)?;
+        let len = file.metadata().map_err(unreadable)?.len();
+        let (mut header_len, mut header) = ([0; 8], Vec::new());
+        file.read_exact(&mut header_len).map_err(|error| damaged(error.to_string()))?;
+        (&file).take(u64::from_le_bytes(header_len)).read_to_end(&mut header).map_err(unreadable)?;
+        let tensors: Metadata =
+            serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
+        let start = (header_len.len() + header.len()) as u64;
+        if start.checked_add(tensors.data_len() as u64) != Some(len) {
+            return Err(damaged(format!("it has {len} bytes, other than its header says")));
+        }
+        Ok(Source { path, file, start, tensors, prefix })
     }
 
-    /// The tensor of that name, with or without the prefix that heads put before it. Norms have old names too.
-    fn view(&self, name: &str) -> Result<safetensors::tensor::TensorView<'_>, LoadError> {
+    fn damaged(&self, reason: String) -> LoadError {
+        LoadError::Damaged { path: self.path.clone(), reason }
+    }
+
+    /// The tensor of that name, with or without the prefix that models with a head have. Norms have old names too.
+    fn info(&self, name: &str) -> Result<&TensorInfo, LoadError> {
         let old =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
         let prefix = self.prefix;
         let names = [name.to_owned(), format!("{prefix}{name}"), format!("{prefix}{old}"), old];
         names
             .iter()
-            .find_map(|name| self.tensors.tensor(name).ok())
+            .find_map(|name| self.tensors.info(name))
             .ok_or_else(|| self.damaged(format!("tensor `{name}` is missing")))
     }
 
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
-        let view = self.view(name)?;
-        if view.shape() != shape {
-            return Err(self.damaged(format!("tensor `{name}` has shape {:?}, not {shape:?}", view.shape())));
+        let info = self.info(name)?;
+        if info.shape != shape {
+            return Err(self.damaged(format!("tensor `{name}` has shape {:?}, not {shape:?}", info.shape)));
         }
-        self.floats(name, view.dtype(), view.data())
+        let (begin, end) = info.data_offsets;
+        let mut bytes = vec![0; end - begin];
+        (&self.file)
+            .seek(SeekFrom::Start(self.start + begin as u64))
+            .and_then(|_| (&self.file).read_exact(&mut bytes))
+            .map_err(|source| LoadError::Unreadable { path: self.path.clone(), source })?;
+        self.floats(name, info.dtype, &bytes)
     }
 
     fn floats(&self, name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, LoadError> {
@@ -49,7 +80,7 @@ impl Source<'_> {
             Ok(half(|b| weir_kernels::half_to_f32(u16::from_le_bytes(b))))
         } else {
             Err(LoadError::Unsupported {
-                path: self.path.to_owned(),
+                path: self.path.clone(),
                 what: "a tensor's type",
                 value: format!("{dtype:?} ({name})"),
                 accepted: "F32, F16 and BF16",

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
-use weir_mapped::{Mapped, MappedError};
+use weir_mapped::{AppendOnlyFile, MappedError};
 
 use super::head::FileState;
 use crate::IndexError;
@@ -31,9 +31,9 @@ pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
 /// The committed part of every file, readable.
 #[derive(Debug)]
 pub(crate) struct MappedFiles {
-    pub(crate) documents: Mapped,
+    pub(crate) documents: AppendOnlyFile,
     pub(crate) texts: ReadFile,
-    pub(crate) chunks: Mapped,
+    pub(crate) chunks: AppendOnlyFile,
     /// Absent in a text-only collection.
     pub(crate) vectors: Option<MappedVectors>,
 }
@@ -42,9 +42,9 @@ pub(crate) struct MappedFiles {
 #[derive(Debug)]
 pub(crate) struct MappedVectors {
     /// Signed bytes, -127..=127.
-    pub(crate) i8: Mapped,
+    pub(crate) i8: AppendOnlyFile,
     /// One f32 per row: what a signed byte of the row stands for.
-    pub(crate) scales: Mapped,
+    pub(crate) scales: AppendOnlyFile,
     /// IEEE halves.
     pub(crate) f16: ReadFile,
 }
@@ -52,7 +52,7 @@ pub(crate) struct MappedVectors {
 impl MappedFiles {
     /// Maps what the head says is committed; `states` are in the order of [`names`].
     pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
-        let map = |name, state: &FileState| Mapped::open_prefix(folder.join(name), state.len);
+        let map = |name, state: &FileState| AppendOnlyFile::open(folder.join(name), state.len);
         let read =
             |name, state: &FileState, mapped_max| ReadFile::open(folder.join(name), state.len, mapped_max);
         let wrong = || IndexError::damaged(folder, "file `head` names other files");
@@ -93,7 +93,7 @@ pub(crate) struct ReadFile {
     file: File,
     len: u64,
     /// Of a small file, because a system call takes longer than to copy what it would read.
-    map: Option<Mapped>,
+    map: Option<AppendOnlyFile>,
 }
 
 impl ReadFile {
@@ -104,7 +104,7 @@ impl ReadFile {
         if actual < len {
             return Err(MappedError::Length { path, expected: len, actual }.into());
         }
-        let map = (len <= mapped_max).then(|| Mapped::open_prefix(&path, len)).transpose()?;
+        let map = (len <= mapped_max).then(|| AppendOnlyFile::open(&path, len)).transpose()?;
         Ok(ReadFile { file, len, map })
     }
 
@@ -115,7 +115,7 @@ impl ReadFile {
 
     /// All of it; `None` when it is too large to be mapped.
     pub(crate) fn mapped(&self) -> Option<&[u8]> {
-        self.map.as_deref()
+        self.map.as_ref().map(|map| &map[..])
     }
 
     /// Fills `bytes` with what stands from `start` on; `None` when that is not there.

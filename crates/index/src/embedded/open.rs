@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_mapped::Mapped;
+use weir_mapped::AppendOnlyFile;
 
 use super::fields::Fields;
 use super::files::{self, AppendFiles, MappedFiles};
@@ -143,7 +143,7 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
         return Err(IndexError::damaged(folder, "file `head` names other lengths than its slot count"));
     }
     for (name, state) in names.iter().zip(&head.files) {
-        Mapped::open_prefix(folder.join(name), state.len)?.verify(state.len, state.crc)?;
+        AppendOnlyFile::open(folder.join(name), state.len)?.verify(state.len, state.crc)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_mapped::Mapped;
+use weir_mapped::AppendOnlyFile;
 
 use super::files::ALL;
 use super::head::FileState;
@@ -71,7 +71,7 @@ impl Snapshot {
 /// Checks the bytes of the files against what the head says of them.
 pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut ConsistencyReport) {
     for (&name, state) in ALL.iter().zip(states) {
-        let file = Mapped::open_prefix(folder.join(name), state.len);
+        let file = AppendOnlyFile::open(folder.join(name), state.len);
         if file.and_then(|file| file.verify(state.len, state.crc)).is_err() {
             report.note(Inconsistency::File { name });
         }
