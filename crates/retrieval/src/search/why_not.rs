@@ -18,9 +18,11 @@ pub(super) fn render(id: &str, trace: DocumentTrace, plan: &Plan, ranked: &Ranke
             "collection `{}` has no searchable document with this id; check the id, and whether its ingest job is completed",
             plan.view.name
         ),
-        WhyNotStage::Filter => "the document does not match the filter or a condition in the query (a field, a required or an \
+        WhyNotStage::Filter => {
+            "the document does not match the filter or a condition in the query (a field, a required or an \
              excluded part); check its metadata, or search without them"
-            .to_owned(),
+                .to_owned()
+        }
         WhyNotStage::Candidates => {
             format!("not among the candidates: {ranks}; {}", candidates_remedy(ranked.mode, lexical))
         }
