@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, Count, EmbeddingChoice};
 use weir_index::query::{self, Query};
-use weir_index::{Engine, EngineSettings, IndexError, Opened};
+use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Retention, Store};
 use weir_text::Language;
@@ -164,10 +164,7 @@ impl OpenCollection {
 
     /// What the store keeps of what is done.
     pub fn retention(&self) -> Retention {
-        Retention {
-            operations_max: self.ingest.operations_kept_max,
-            jobs_max: self.ingest.jobs_kept_max,
-        }
+        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
     }
 
     /// Why the last batch could not be applied, while that is so.
@@ -219,6 +216,7 @@ struct Inner {
     store: Store,
     models: Models,
     scheduler: Scheduler,
+    limiter: CpuLimiter,
     config: Config,
     metrics: Metrics,
     /// Where the workers run: on threads that stand back.
@@ -237,6 +235,7 @@ impl Collections {
         store: Store,
         models: Models,
         scheduler: Scheduler,
+        limiter: CpuLimiter,
         config: Config,
         metrics: Metrics,
         background: Handle,
@@ -245,6 +244,7 @@ impl Collections {
             store,
             models,
             scheduler,
+            limiter,
             config,
             metrics,
             background,
@@ -259,6 +259,11 @@ impl Collections {
             collections.create_default().await?;
         }
         Ok(collections)
+    }
+
+    /// The limit on the CPU work of searches, which all collections share.
+    pub fn search_limiter(&self) -> &CpuLimiter {
+        &self.0.limiter
     }
 
     /// Opens the default collection, which is created when it isn't there.
@@ -476,7 +481,12 @@ impl Collections {
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
         // the threads that an index starts stand back as the one that opens it
-        let opening = Engine::open_embedded(folder.to_owned(), settings.clone(), last_operation);
+        let opening = Engine::open_embedded(
+            folder.to_owned(),
+            settings.clone(),
+            self.0.limiter.clone(),
+            last_operation,
+        );
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 

@@ -46,6 +46,7 @@ pub(super) async fn list(
     if wanted.filter.is_none() && wanted.sort.is_empty() {
         return stored(&gateway, &caller, &name, wanted).await;
     }
+    gateway.check_turns()?;
     let collection = searchable(&gateway, &caller, &name)?;
     let binding = Binding {
         collection: collection.id,
@@ -60,7 +61,7 @@ pub(super) async fn list(
         sort: sort_keys(&wanted.sort),
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
         as_of: page.map(|page| page.reached),
-        pin: true,
+        pin: collection.engine.capabilities().pinned_snapshots,
         ..IndexQuery::new(RetrievalMode::Lexical, None, None, wanted.limit)
     };
     let _room = gateway.room_for_search()?;

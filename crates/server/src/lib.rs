@@ -119,7 +119,7 @@ impl Gateway {
 
     /// Whether a search that comes now has its turn in time.
     fn check_turns(&self) -> Result<(), ApiError> {
-        let (wait, limit) = (self.scheduler.turns().wait(), self.config.limits.search_wait_ms_max);
+        let (wait, limit) = (self.collections.search_limiter().wait(), self.config.limits.search_wait_ms_max);
         if wait <= Duration::from_millis(limit) {
             return Ok(());
         }

@@ -17,10 +17,11 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 use weir_encoder::Kernels;
+use weir_index::CpuLimiter;
 use weir_store::Store;
 
 use weir_config::Config;
-use weir_inference::{Coalescing, Memory, Models, Scheduler, Turns, search_threads, stand_back};
+use weir_inference::{Coalescing, Memory, Models, Scheduler, stand_back, stand_by};
 use weir_retrieval::collections::{CollectionError, Collections};
 use weir_retrieval::query_log::QueryLog;
 use weir_server::{Door, Gateway, HEAD_TIMEOUT};
@@ -90,15 +91,14 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let searching = search_threads(cores).map_err(ServeError::Start)?;
-    let turns = Turns::new(cores, searching.handle().clone());
-    runtime.block_on(serve(config, background.handle().clone(), turns, coalescing))
+    let limiter = CpuLimiter::start(cores, stand_by).map_err(ServeError::Start)?;
+    runtime.block_on(serve(config, background.handle().clone(), limiter, coalescing))
 }
 
 async fn serve(
     config: Config,
     background: Handle,
-    turns: Turns,
+    limiter: CpuLimiter,
     coalescing: Coalescing,
 ) -> Result<(), ServeError> {
     let started = Instant::now();
@@ -115,12 +115,13 @@ async fn serve(
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = Memory::new(&config.inference, &models)?;
-    let scheduler = Scheduler::start(&config.inference, &models, turns, memory, coalescing, metrics.clone())
+    let scheduler = Scheduler::start(&config.inference, &models, memory, coalescing, metrics.clone())
         .map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),
         scheduler.clone(),
+        limiter,
         config.clone(),
         metrics.clone(),
         background.clone(),

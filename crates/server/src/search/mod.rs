@@ -24,7 +24,6 @@ use weir_api::{
     BatchItem, BatchReply, Count, DegradedReason, ErrorCode, Mode, RawJson, SearchOrBatchReply, SearchReply,
     SearchRequest, Timings,
 };
-use weir_index::IndexError;
 use weir_policy::Caller;
 
 pub(super) use plan::{needs_embedding, read_filter, sort_keys};
@@ -130,10 +129,7 @@ impl Call {
             Some(Mode::Lexical) | None => weir_index::RetrievalMode::Lexical,
         };
         plan.search.embedding = embedding.vector;
-        let (engine, caller, search) =
-            (plan.collection.engine.clone(), self.caller.clone(), plan.search.clone());
-        let found = gateway.scheduler.turns().run(move || engine.blocking_search(&caller, &search)).await;
-        let found = found.unwrap_or(Err(IndexError::Interrupted));
+        let found = plan.collection.engine.search(&self.caller, plan.search.clone()).await;
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
         let hits = std::mem::take(&mut found.hits);
         let page = rescore::page(gateway, &plan, hits, self.started + time.mul_f64(RESCORING_SHARE)).await?;
@@ -170,7 +166,9 @@ impl Call {
     fn probe(&self, plan: &Plan) {
         let gateway = &self.gateway;
         let every = gateway.config.search.recall_probe_every;
-        if plan.search.mode == weir_index::RetrievalMode::Lexical || !gateway.probes.is_due(every) {
+        let has_exact_dense = plan.collection.engine.capabilities().exact_dense;
+        let is_lexical = plan.search.mode == weir_index::RetrievalMode::Lexical;
+        if is_lexical || has_exact_dense || !gateway.probes.is_due(every) {
             return;
         }
         let (engine, caller, search) =

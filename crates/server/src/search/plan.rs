@@ -86,7 +86,7 @@ impl Plan {
             // who changes places with whom is seen only by looking at all of them
             offset: if offset < head { 0 } else { offset },
             as_of: page.as_ref().map(|page| page.reached),
-            pin: true,
+            pin: collection.engine.capabilities().pinned_snapshots,
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
                 GroupBy::Document => weir_index::Grouping::Document,

@@ -33,6 +33,7 @@ pub(in super::super) fn refusal(error: IndexError, request: &SearchRequest) -> A
         IndexError::AheadOfStore { .. }
         | IndexError::OutOfOrder { .. }
         | IndexError::Locked { .. }
+        | IndexError::Panicked
         | IndexError::Interrupted
         | IndexError::File { .. }
         | IndexError::Mapped(_)

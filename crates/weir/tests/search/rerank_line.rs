@@ -7,12 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_inference::{
-    Caching, Coalescing, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms, Turns,
-    search_threads,
+    Caching, Coalescing, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Terms,
 };
 use weir_telemetry::metrics::Metrics;
 
@@ -23,7 +22,6 @@ struct Line {
     models: Models,
     scheduler: Scheduler,
     metrics: Metrics,
-    _threads: Runtime,
     _folder: TempDir,
 }
 
@@ -53,18 +51,10 @@ impl Line {
         let metrics = Metrics::new(kernels.isa.name());
         let models = Models::load(&config, kernels, &metrics).unwrap();
         let memory = Memory::new(&config.inference, &models).unwrap();
-        let threads = search_threads(1).unwrap();
-        let turns = Turns::new(1, threads.handle().clone());
-        let scheduler = Scheduler::start(
-            &config.inference,
-            &models,
-            turns,
-            memory,
-            Coalescing::default(),
-            metrics.clone(),
-        )
-        .unwrap();
-        Line { models, scheduler, metrics, _threads: threads, _folder: folder }
+        let scheduler =
+            Scheduler::start(&config.inference, &models, memory, Coalescing::default(), metrics.clone())
+                .unwrap();
+        Line { models, scheduler, metrics, _folder: folder }
     }
 
     fn read(&self, texts: usize) -> RerankInput {
