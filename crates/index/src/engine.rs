@@ -1,4 +1,4 @@
-//! The async door to an index, whatever stands behind it.
+//! The asynchronous interface to an index, whatever implements it.
 
 use std::path::PathBuf;
 
@@ -6,259 +6,253 @@ use tokio::task::spawn_blocking;
 use weir_policy::Caller;
 use weir_text::Language;
 
+use crate::limiter::catch_panic;
 use crate::relevance::{Calibration, HitFeatures, JudgedHit};
 use crate::{
-    Change, ConsistencyReport, Embedded, IndexError, IndexQuery, IndexResult, RebuildReason, Recall,
+    Change, ConsistencyReport, CpuLimiter, Embedded, IndexError, IndexQuery, IndexResult, RebuildReason,
+    Recall,
 };
 
-/// One generation of one collection, searchable. Cloning gives another handle to the same engine.
+/// One generation of one collection, searchable. Clones share the engine.
+///
+/// Every engine returns the text of its hits, shows a batch of changes all at once in both retrievers, and hides a document as soon
+/// as [`Engine::remove_now`] returns. [`Capabilities`] are the properties that differ.
 #[derive(Clone)]
 pub enum Engine {
     /// In this process, files in one folder.
-    Embedded(Embedded),
+    Embedded {
+        /// The index.
+        index: Embedded,
+        /// The limit on the CPU work of its searches.
+        limiter: CpuLimiter,
+    },
 }
 
-/// What a generation is made with. Another fingerprint, dimension or language means another generation.
+/// Settings of a generation. Another fingerprint, dimension or language requires another generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineSettings {
     /// Values per embedding; 0 for a text-only collection.
     pub dimension: usize,
-    /// How the text is analysed.
+    /// The language of the text analysis.
     pub language: Language,
-    /// The fingerprint of the model that made the embeddings; any constant in a text-only collection.
+    /// Fingerprint of the model that made the embeddings; any constant in a text-only collection.
     pub fingerprint: String,
-    /// Memory that the lexical writer fills before it writes a segment; held to 15 MB at least.
+    /// Memory that the lexical writer fills before it writes a segment; at least 15 MB are used.
     pub writer_memory_bytes: usize,
 }
 
-/// An engine that was opened, and whether it has to be filled again.
+/// An opened engine.
 pub struct Opened {
-    /// Ready to search and to apply; replay the store's operations after [`Engine::applied_seq`].
+    /// Ready to search and to apply changes; replay the store's operations after [`Engine::applied_seq`].
     pub engine: Engine,
-    /// Why what was there could not be used. The engine is then empty and has reached operation 0.
+    /// Why the previous content could not be used. The engine is then empty, and its applied sequence is 0.
     pub rebuilt: Option<RebuildReason>,
 }
 
-/// What an engine promises.
+/// The properties in which engines differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The dense ranking is that of comparing every embedding, not of an approximate structure.
+    /// The dense ranking compares every embedding exactly, so that measuring its [`Recall`] is pointless.
     pub exact_dense: bool,
-    /// Both legs always show the same documents, and a batch becomes visible all at once.
-    pub consistent_snapshots: bool,
-    /// [`Engine::remove_now`] hides a document before the next batch is applied.
-    pub immediate_removal: bool,
-    /// The hits carry their texts.
-    pub returns_text: bool,
+    /// [`IndexQuery::pin`] and [`IndexQuery::as_of`] let later pages see the snapshot of the first.
+    pub pinned_snapshots: bool,
 }
 
-/// How much an engine holds.
+/// Sizes of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexCounts {
-    /// Documents that can be found.
+    /// Live documents.
     pub documents: u64,
     /// Their chunks.
     pub chunks: u64,
-    /// Chunks of removed and replaced documents that still take room.
+    /// Chunks of removed and replaced documents that still occupy space.
     pub deleted_chunks: u64,
-    /// Segments of the lexical leg that a search goes through.
+    /// Segments of the lexical index.
     pub segments: usize,
 }
 
 impl Engine {
-    /// Opens the embedded engine in `folder`, which is created when missing.
+    /// Opens the embedded engine in `folder`, which is created if it is missing.
     ///
-    /// What is missing, damaged, of an older format or made with other settings is wiped, and the engine starts empty.
-    /// `store_last_operation` is the collection's last operation in the store.
+    /// If the content is missing, damaged, of an older format or of other settings, it is removed and the engine starts empty.
+    /// `store_last_operation` is the collection's last operation in the store. `limiter` is shared by all engines of the process.
     ///
     /// # Errors
-    /// [`IndexError::AheadOfStore`], [`IndexError::Locked`], and what the file system refuses.
+    /// [`IndexError::AheadOfStore`], [`IndexError::Locked`], and errors of the file system.
     pub async fn open_embedded(
         folder: impl Into<PathBuf>,
         settings: EngineSettings,
+        limiter: CpuLimiter,
         store_last_operation: u64,
     ) -> Result<Opened, IndexError> {
         let folder = folder.into();
-        let (embedded, rebuilt) =
+        let (index, rebuilt) =
             blocking(move || Embedded::open(&folder, settings, store_last_operation)).await?;
-        Ok(Opened { engine: Engine::Embedded(embedded), rebuilt })
+        Ok(Opened { engine: Engine::Embedded { index, limiter }, rebuilt })
     }
 
-    /// Applies a batch of changes in order and records that operation `applied_seq` is the last of them.
+    /// Applies a batch of changes in order and records `applied_seq` as the last operation applied.
     ///
-    /// All of the batch becomes visible at once, in both legs, when it is on disk. Applying the same batch again
-    /// changes nothing.
+    /// The whole batch becomes visible at once, in both retrievers, when it is on disk. Applying the same batch again changes
+    /// nothing.
     ///
     /// # Errors
-    /// [`IndexError::OutOfOrder`] when `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that does not fit the
-    /// collection; what the file system refuses. After an error nothing of the batch is visible, and it can be
-    /// applied again.
+    /// [`IndexError::OutOfOrder`] if `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that does not fit the
+    /// collection; errors of the file system. After an error nothing of the batch is visible, and it can be applied again.
     pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<(), IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.apply(changes, applied_seq)).await,
-        }
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.apply(changes, applied_seq)).await
     }
 
-    /// Hides a document from both legs at once; returns whether it was there.
+    /// Hides a document from both retrievers at once; returns whether it was live.
     ///
-    /// `operation` is the number of the removal, which has to be in the store already. Until a batch reaches it,
-    /// changes that come before it do not bring the document back; the batch that holds the removal makes it durable.
+    /// `operation` is the number of the removal, which must be in the store already. Until a batch reaches it, earlier changes do
+    /// not bring the document back; the batch that contains the removal makes it durable.
     ///
     /// # Errors
-    /// What reading the document table refuses.
+    /// Errors of reading the document table.
     pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.remove_now(document_id, operation),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.remove_now(document_id, operation)
     }
 
-    /// Searches one snapshot.
+    /// Searches one snapshot, within the limit on CPU work.
     ///
     /// # Errors
-    /// An embedding that is missing or does not fit, a fusion weight that is not a number, and damage.
-    pub async fn search(&self, caller: &Caller, request: IndexQuery) -> Result<IndexResult, IndexError> {
-        let (engine, caller) = (self.clone(), caller.clone());
-        blocking(move || engine.blocking_search(&caller, &request)).await
-    }
-
-    /// As [`search`](Self::search), on the calling thread.
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub fn blocking_search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.search(caller, request),
+    /// A missing or unfit embedding, an invalid parameter, damaged files, [`IndexError::Panicked`].
+    pub async fn search(&self, caller: &Caller, query: IndexQuery) -> Result<IndexResult, IndexError> {
+        let Engine::Embedded { index, limiter } = self;
+        let query = index.restrict(caller, query)?;
+        let searching = index.clone();
+        let result = limiter.run(move || searching.search_checked(&query)).await;
+        if index.claim_baseline_save() {
+            let index = index.clone();
+            // not awaited: a search must not wait for a file. A failure is repeated, and reported, by `close`
+            spawn_blocking(move || index.save_baseline());
         }
+        result
     }
 
-    /// Whether a query can name this field: a document has had it in its metadata, or it is `title`.
+    /// Whether queries can name this field: some document has had it in its metadata, or it is `title`.
     pub fn has_field(&self, name: &str) -> bool {
-        match self {
-            Engine::Embedded(embedded) => embedded.has_field(name),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.has_field(name)
     }
 
-    /// Refines the relevance of hits by all that users have said of earlier ones, and returns what came out.
+    /// Calibrates relevance by users' judgments of earlier hits, and returns the calibration.
     ///
-    /// Replaces what earlier calls refined. Nothing of it is kept on disk: call it after opening.
+    /// Replaces the previous calibration. It is not stored: call this after opening.
     pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
-        match self {
-            Engine::Embedded(embedded) => embedded.refine_relevance(feedback),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.refine_relevance(feedback)
     }
 
-    /// What the relevance of a document in this search is computed from, whatever page it would stand on: to be kept with
-    /// feedback. `None` when no leg has it among its candidates, as when the collection does not hold it.
+    /// The features from which the relevance of a document in this search is computed, on whichever page it is: to be stored with
+    /// feedback. `None` if no retriever has it among its candidates, or the collection lacks it.
     ///
     /// # Errors
     /// As [`Engine::search`].
     pub async fn features(
         &self,
         caller: &Caller,
-        request: IndexQuery,
+        query: IndexQuery,
         document_id: &str,
     ) -> Result<Option<HitFeatures>, IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => {
-                let (caller, document_id) = (caller.clone(), document_id.to_owned());
-                blocking(move || embedded.features(&caller, &request, &document_id)).await
-            }
-        }
+        let Engine::Embedded { index, limiter } = self;
+        let query = index.restrict(caller, query)?;
+        let (index, document_id) = (index.clone(), document_id.to_owned());
+        limiter.run_background(move || index.features_checked(&query, &document_id)).await
     }
 
-    /// Repeats a search's dense leg exactly, and says how much of that the leg found: the first `limit` chunks. `None` without
-    /// an embedding. Reads every embedding: for samples, in the background.
+    /// Compares the first `limit` chunks of the dense ranking with those of an exact comparison. `None` without an embedding.
+    /// Reads every embedding: for samples, in the background.
     ///
     /// # Errors
     /// As [`Engine::search`].
-    pub async fn recall(&self, caller: &Caller, request: IndexQuery) -> Result<Option<Recall>, IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => {
-                let caller = caller.clone();
-                blocking(move || embedded.recall(&caller, &request)).await
+    pub async fn recall(&self, caller: &Caller, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
+        let Engine::Embedded { index, limiter } = self;
+        let query = index.restrict(caller, query)?;
+        let index = index.clone();
+        let probe = limiter.run_background(move || index.recall_probe(&query)).await?;
+        let Some(mut probe) = probe else { return Ok(None) };
+        loop {
+            // a permit for each step, so that searches do not wait for all of them
+            let step = move || probe.step().map(|is_more| (probe, is_more));
+            let (next, is_more) = limiter.run_background(step).await?;
+            if !is_more {
+                return Ok(Some(next.finish()));
             }
+            probe = next;
         }
     }
 
     /// The last operation whose effect is visible and on disk; 0 in an empty engine.
     pub fn applied_seq(&self) -> u64 {
-        match self {
-            Engine::Embedded(embedded) => embedded.applied_seq(),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.applied_seq()
     }
 
-    /// How much is there now.
+    /// The current sizes.
     pub fn counts(&self) -> IndexCounts {
-        match self {
-            Engine::Embedded(embedded) => embedded.counts(),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.counts()
     }
 
-    /// Whether dead chunks outweigh the live ones, so that filling a new generation would pay.
+    /// Whether deleted chunks outnumber live ones, so that a new generation is worth its cost.
     pub fn needs_rebuild(&self) -> bool {
-        match self {
-            Engine::Embedded(embedded) => embedded.needs_rebuild(),
-        }
+        let Engine::Embedded { index, .. } = self;
+        index.needs_rebuild()
     }
 
-    /// What this engine promises.
+    /// The properties of this engine.
     pub fn capabilities(&self) -> Capabilities {
         match self {
-            Engine::Embedded(_) => Capabilities {
-                exact_dense: true,
-                consistent_snapshots: true,
-                immediate_removal: true,
-                returns_text: true,
-            },
+            // the scan of 4-bit codes is approximate
+            Engine::Embedded { .. } => Capabilities { exact_dense: false, pinned_snapshots: true },
         }
     }
 
-    /// Bytes that the engine takes on disk.
+    /// Bytes on disk.
     ///
     /// # Errors
-    /// What listing the folder refuses.
+    /// Errors of listing the folder.
     pub async fn disk_bytes(&self) -> Result<u64, IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.disk_bytes()).await,
-        }
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.disk_bytes()).await
     }
 
-    /// Waits for segments that are being merged, merges the small ones that are left, and shows the result. Call it when nothing
-    /// more is to be applied for now: searches are faster then. Batches are applied meanwhile; every one is on disk without it.
+    /// Waits for running merges, merges the remaining small segments, and shows the result: searches are faster then. Call it when
+    /// no changes are waiting. Batches may be applied meanwhile; none needs it to be durable.
     ///
     /// # Errors
-    /// What the background work met.
+    /// Errors of the merges.
     pub async fn flush(&self) -> Result<(), IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.flush()).await,
-        }
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.flush()).await
     }
 
-    /// Ends the work in the background. Searches go on answering; applying gives [`IndexError::Closed`].
+    /// Ends background work and saves the score baseline. Searches are still answered; applying returns [`IndexError::Closed`].
     ///
     /// # Errors
-    /// What the background work met.
+    /// Errors of the background work.
     pub async fn close(&self) -> Result<(), IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.close()).await,
-        }
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.close()).await
     }
 
-    /// Checks everything against everything: files against checksums, each live chunk against its document and its
-    /// one lexical entry, and the counts.
+    /// Checks files against checksums, each live chunk against its document and its one lexical entry, and the counts.
     ///
     /// # Errors
-    /// What reading refuses; what is wrong with the content stands in the report.
+    /// Errors of reading; inconsistencies are listed in the report.
     pub async fn verify(&self) -> Result<ConsistencyReport, IndexError> {
-        match self.clone() {
-            Engine::Embedded(embedded) => blocking(move || embedded.verify()).await,
-        }
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.verify()).await
     }
 }
 
-/// Runs work that computes or waits for disks on a thread for such work.
+/// Runs work that computes or waits for disks on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
 ) -> Result<T, IndexError> {
-    spawn_blocking(work).await.unwrap_or(Err(IndexError::Interrupted))
+    spawn_blocking(|| catch_panic(work)).await.unwrap_or(Err(IndexError::Interrupted))
 }

@@ -122,8 +122,11 @@ pub enum IndexError {
         /// The limit.
         limit: u64,
     },
-    /// The thread that worked on the call panicked or was shut down.
-    #[error("the index call ended early: the runtime is shutting down, or see the log for a panic")]
+    /// The call panicked.
+    #[error("a call to the index panicked: see the log for the message, and report it")]
+    Panicked,
+    /// The threads that run calls were shut down.
+    #[error("a call to the index was interrupted: the process is shutting down")]
     Interrupted,
 }
 
@@ -149,6 +152,7 @@ impl IndexError {
             | IndexError::SnapshotExpired { .. }
             | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
+            | IndexError::Panicked
             | IndexError::Interrupted => false,
         }
     }

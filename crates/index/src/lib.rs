@@ -17,6 +17,7 @@ mod embedded;
 mod engine;
 mod error;
 pub mod fusion;
+mod limiter;
 pub mod query;
 pub mod relevance;
 mod search;
@@ -27,6 +28,7 @@ pub use change::{Change, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
 pub use engine::{Capabilities, Engine, EngineSettings, IndexCounts, Opened};
 pub use error::IndexError;
+pub use limiter::CpuLimiter;
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
     Neighbour, RankedChunk, Recall, RetrievalMode, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey,

@@ -14,7 +14,6 @@ mod pseudo;
 mod rerank;
 mod scheduler;
 mod standing;
-mod turns;
 mod upstream;
 
 pub use input::{Input, Truncation};
@@ -23,6 +22,5 @@ pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, s
 pub use pseudo::Pseudo;
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Scheduler};
-pub use standing::stand_back;
-pub use turns::{Turns, search_threads};
+pub use standing::{stand_back, stand_by};
 pub use upstream::{Upstream, UpstreamError};

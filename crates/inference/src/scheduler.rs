@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::admission::Admission;
@@ -22,7 +23,6 @@ use super::memory::Memory;
 use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{Engine, MicroBatch, Pool, Sequence, Settings};
 use super::standing::Standing;
-use super::turns::{Turns, may_block};
 use super::upstream::UpstreamError;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
@@ -116,7 +116,7 @@ pub enum InferenceError {
     Failed,
 }
 
-/// Owns the threads that embed, and the turns of searches. Cloning gives another handle to the same threads.
+/// Owns the threads that embed. Cloning gives another handle to the same threads.
 #[derive(Clone)]
 pub struct Scheduler(Arc<Parts>);
 
@@ -126,7 +126,6 @@ struct Parts {
     bulk_room: Arc<Semaphore>,
     cache: Cache,
     metrics: Metrics,
-    turns: Turns,
     rescoring: Rescoring,
     memory: Memory,
     queue_tokens_max: usize,
@@ -141,7 +140,6 @@ impl Scheduler {
     pub fn start(
         settings: &Inference,
         models: &Models,
-        turns: Turns,
         memory: Memory,
         metrics: Metrics,
     ) -> std::io::Result<Scheduler> {
@@ -177,7 +175,6 @@ impl Scheduler {
             bulk_room,
             cache,
             metrics,
-            turns,
             rescoring: Rescoring::of(threads.saturating_sub(1).max(1)),
             memory,
             queue_tokens_max,
@@ -339,11 +336,6 @@ impl Scheduler {
         self.0.cache.has(&input.key(&model.own_fingerprint()))
     }
 
-    /// The turns of searches at the cores.
-    pub fn turns(&self) -> &Turns {
-        &self.0.turns
-    }
-
     /// What requests for embeddings may take of the memory.
     pub fn memory(&self) -> &Memory {
         &self.0.memory
@@ -378,6 +370,11 @@ impl Parts {
     fn why_no_reply(&self) -> InferenceError {
         if self.bulk_room.is_closed() { InferenceError::Stopping } else { InferenceError::Failed }
     }
+}
+
+/// Whether the runtime has other threads that take over what this one would do while it computes.
+fn may_block() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// Who takes turns in the interactive lane.

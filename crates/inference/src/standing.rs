@@ -25,7 +25,7 @@ pub fn stand_back() {
 }
 
 /// Makes the calling thread stand a little behind those that answer requests, so that refusing takes no time.
-pub(super) fn stand_by() {
+pub fn stand_by() {
     set_niceness(SOON_NICENESS);
 }
 

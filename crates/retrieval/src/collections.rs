@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice};
 use weir_index::query::{self, Query};
-use weir_index::{Engine, EngineSettings, IndexError, Opened};
+use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Retention, Store};
 use weir_text::Language;
@@ -202,6 +202,7 @@ struct Inner {
     store: Store,
     models: Models,
     scheduler: Scheduler,
+    limiter: CpuLimiter,
     config: Arc<Config>,
     metrics: Metrics,
     /// Where the workers run: on threads that stand back.
@@ -220,6 +221,7 @@ impl Collections {
         store: Store,
         models: Models,
         scheduler: Scheduler,
+        limiter: CpuLimiter,
         config: Arc<Config>,
         metrics: Metrics,
         background: Handle,
@@ -228,6 +230,7 @@ impl Collections {
             store,
             models,
             scheduler,
+            limiter,
             config,
             metrics,
             background,
@@ -247,6 +250,11 @@ impl Collections {
     /// The number of open collections.
     pub fn count(&self) -> usize {
         self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The limit on the CPU work of searches, which all collections share.
+    pub fn search_limiter(&self) -> &CpuLimiter {
+        &self.0.limiter
     }
 
     /// Opens the default collection, which is created when it isn't there.
@@ -464,7 +472,12 @@ impl Collections {
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
         // the threads that an index starts stand back as the one that opens it
-        let opening = Engine::open_embedded(folder.to_owned(), settings.clone(), last_operation);
+        let opening = Engine::open_embedded(
+            folder.to_owned(),
+            settings.clone(),
+            self.0.limiter.clone(),
+            last_operation,
+        );
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 

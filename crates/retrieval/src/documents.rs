@@ -95,18 +95,18 @@ impl Retrieval {
             sort: sort_keys(&wanted.sort),
             offset: usize::try_from(offset).unwrap_or(usize::MAX),
             as_of: page.map(|page| page.applied_seq),
-            pin: true,
+            pin: view.engine.capabilities().pinned_snapshots,
             ..IndexQuery::new(RetrievalMode::Lexical, None, None, wanted.limit)
         };
         let refused = |error| refusal(error, &wanted.filter_text, &wanted.sort);
-        let found = view.search(self, query.clone()).await.map_err(refused)?;
+        let found = view.search(query.clone()).await.map_err(refused)?;
         let mut documents = read_documents(&view, &found).await?;
         let mut end = offset + wanted.limit as u64;
         if documents.len() < found.hits.len() {
             // the page ends early; the search is repeated up to there, because deleted documents have positions too
             let limit = documents.len();
             let again = IndexQuery { limit, as_of: Some(found.applied_seq), ..query };
-            let shown = view.search(self, again).await.map_err(refused)?;
+            let shown = view.search(again).await.map_err(refused)?;
             documents.truncate(shown.hits.len());
             end = offset + limit as u64;
         }
@@ -178,7 +178,7 @@ impl Retrieval {
         let limit = self.config.limits.delete_documents_max;
         let query = IndexQuery { filter, ..IndexQuery::new(RetrievalMode::Lexical, None, None, limit) };
         let filter_text = request.filter.as_ref().map_or("", RawJson::text);
-        let found = view.search(self, query).await.map_err(|error| refusal(error, filter_text, &[]))?;
+        let found = view.search(query).await.map_err(|error| refusal(error, filter_text, &[]))?;
         let matched = count(found.total);
         if request.dry_run == Some(true) {
             return Ok(DocumentsDeleteReply {

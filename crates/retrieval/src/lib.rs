@@ -107,7 +107,7 @@ impl Retrieval {
     /// # Errors
     /// `overloaded`.
     pub fn admit_search(&self) -> Result<SearchPermit, RequestError> {
-        let (wait, limit) = (self.scheduler.turns().wait(), self.config.limits.search_wait_ms_max);
+        let (wait, limit) = (self.collections.search_limiter().wait(), self.config.limits.search_wait_ms_max);
         if wait > Duration::from_millis(limit) {
             let message = format!(
                 "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",

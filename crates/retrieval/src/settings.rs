@@ -66,7 +66,7 @@ impl Retrieval {
 
     /// A collection as the API shows it, with the counts of what the caller may see.
     async fn describe(&self, view: &CollectionView) -> Result<CollectionReply, RequestError> {
-        let (document_count, chunk_count) = view.counts(self).await?;
+        let (document_count, chunk_count) = view.counts().await?;
         Ok(CollectionReply {
             name: view.name.clone(),
             document_count,

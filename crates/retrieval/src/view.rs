@@ -8,9 +8,9 @@ use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall, Retrie
 use weir_policy::Caller;
 use weir_store::{DeletedDocument, Feedback, NewFeedback, QueryCount, QueryReport, StoredDocument};
 
+use crate::Parts;
 use crate::collections::OpenCollection;
 use crate::error::RequestError;
-use crate::{Parts, Retrieval};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
@@ -61,13 +61,13 @@ impl CollectionView {
     ///
     /// # Errors
     /// Index errors.
-    pub(crate) async fn counts(&self, retrieval: &Retrieval) -> Result<(u64, u64), RequestError> {
+    pub(crate) async fn counts(&self) -> Result<(u64, u64), RequestError> {
         let counts = self.collection.engine.counts();
         if self.caller.filter().is_none() {
             return Ok((counts.documents, counts.chunks));
         }
         let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
-        let found = self.search(retrieval, query).await.map_err(|error| RequestError::internal(&error))?;
+        let found = self.search(query).await.map_err(|error| RequestError::internal(&error))?;
         let (MatchCount::Exact(documents) | MatchCount::Window(documents)) = found.total;
         Ok((documents, found.selected.unwrap_or(counts.chunks)))
     }
@@ -76,14 +76,8 @@ impl CollectionView {
     ///
     /// # Errors
     /// [`IndexError`].
-    pub(crate) async fn search(
-        &self,
-        retrieval: &Retrieval,
-        query: IndexQuery,
-    ) -> Result<IndexResult, IndexError> {
-        let (engine, caller) = (self.collection.engine.clone(), self.caller.clone());
-        let found = retrieval.scheduler.turns().run(move || engine.blocking_search(&caller, &query)).await;
-        found.unwrap_or(Err(IndexError::Interrupted))
+    pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
+        self.collection.engine.search(&self.caller, query).await
     }
 
     /// Repeats a dense search exactly and compares.

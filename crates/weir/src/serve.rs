@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
+use weir_index::CpuLimiter;
 use weir_store::Store;
 
 use http::HeaderMap;
 use weir_config::Config;
-use weir_inference::{Memory, Models, Scheduler, Turns, search_threads, stand_back};
+use weir_inference::{Memory, Models, Scheduler, stand_back, stand_by};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
@@ -76,12 +77,11 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let searching = search_threads(cores).map_err(ServeError::Start)?;
-    let turns = Turns::new(cores, searching.handle().clone());
-    runtime.block_on(serve(config, background.handle().clone(), turns))
+    let limiter = CpuLimiter::start(cores, stand_by).map_err(ServeError::Start)?;
+    runtime.block_on(serve(config, background.handle().clone(), limiter))
 }
 
-async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), ServeError> {
+async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Result<(), ServeError> {
     let config = Arc::new(config);
     let started = Instant::now();
     let address = config.server.listen;
@@ -97,12 +97,13 @@ async fn serve(config: Config, background: Handle, turns: Turns) -> Result<(), S
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = Memory::new(&config.inference, &models)?;
-    let scheduler = Scheduler::start(&config.inference, &models, turns, memory, metrics.clone())
-        .map_err(ServeError::Start)?;
+    let scheduler =
+        Scheduler::start(&config.inference, &models, memory, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),
         scheduler.clone(),
+        limiter,
         config.clone(),
         metrics.clone(),
         background.clone(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{Embedded, Engine, IndexQuery, IndexResult, RetrievalMode};
+use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, RetrievalMode};
 use weir_policy::Caller;
 
 use crate::{Outcome, open};
@@ -33,7 +33,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
         search_all(&engine, &queries)?;
         legs_alone(&engine, &queries)?;
     }
-    through_the_async_door(&engine, &queries)?;
+    through_the_engine(&engine, &queries)?;
     println!("recall@10 of the dense leg against exact f32: {:.5}", recall(&engine, &queries)?);
     let warm = Memory::now()?;
     let per_document = |bytes: u64, before: u64| bytes.saturating_sub(before) / documents.max(1);
@@ -97,8 +97,9 @@ fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
 }
 
 /// The same search as the gateway makes it.
-fn through_the_async_door(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
-    let engine = Engine::Embedded(engine.clone());
+fn through_the_engine(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
+    let limiter = CpuLimiter::start(1, || ())?;
+    let engine = Engine::Embedded { index: engine.clone(), limiter };
     let caller = Caller::system();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut times = Vec::new();

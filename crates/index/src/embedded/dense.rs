@@ -149,7 +149,7 @@ fn scan(
     let scan_part = |part: ScanPart, threshold: f32| {
         let mut found = Vec::new();
         codes.scan(kernels, &query, part, threshold, |chunk_id, score| {
-            if visible.holds(chunk_id) {
+            if visible.contains(chunk_id) {
                 found.push(ScoredChunk { chunk_id, score });
             }
         });
@@ -281,7 +281,7 @@ mod tests {
                 ScanPart::Run(0, 1),
                 f32::MIN,
                 |chunk_id, score| {
-                    if visible.holds(chunk_id) {
+                    if visible.contains(chunk_id) {
                         best.push(ScoredChunk { chunk_id, score });
                     }
                 },

@@ -72,6 +72,8 @@ struct Inner {
     calibration: ArcSwap<Calibration>,
     /// Held for moments.
     baseline: Mutex<BaselineFile>,
+    /// Held while the baseline is written to its file.
+    baseline_writer: Mutex<()>,
     /// Held for moments. Taken after `writer` where both are needed.
     live: Mutex<LiveDocuments>,
     /// What earlier searches go on with.
@@ -103,6 +105,7 @@ impl Embedded {
             fitted: ArcSwap::from_pointee(fitted),
             calibration: ArcSwap::from_pointee(Calibration::default()),
             baseline: Mutex::new(BaselineFile::read(folder)),
+            baseline_writer: Mutex::default(),
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(LiveDocuments { table: loaded.table, hidden: HashMap::new() }),
             pins: Mutex::default(),
@@ -170,7 +173,7 @@ impl Embedded {
         let snapshot = self.inner.snapshot.load();
         IndexCounts {
             documents: snapshot.documents.into(),
-            chunks: snapshot.chunks().into(),
+            chunks: snapshot.live_chunks().into(),
             deleted_chunks: snapshot.tombstones.deleted().into(),
             segments: snapshot.lexical.segments(),
         }
@@ -216,7 +219,7 @@ impl Embedded {
             Some(mut writer) => {
                 writer.lexical.finish_merges()?;
                 self.publish_merged(&mut writer)?;
-                lock(&self.inner.baseline).save()
+                self.save_baseline()
             }
             None => Ok(()),
         }

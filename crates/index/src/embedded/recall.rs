@@ -1,4 +1,6 @@
-//! How much of the exact answer the dense leg finds.
+//! Recall of the dense retriever, measured against an exact comparison with every row.
+
+use std::sync::Arc;
 
 use weir_kernels::{AlignedVec, Kernels, view};
 use weir_policy::Caller;
@@ -7,50 +9,101 @@ use super::Embedded;
 use super::dense;
 use super::ranking::ScoredChunk;
 use super::search::Search;
+use super::selection::{Selection, Visible};
+use super::snapshot::Snapshot;
 use super::top_k::TopK;
 use crate::{IndexError, IndexQuery, Recall};
 
-/// Rows that are read from the file at a time.
-const ROWS_PER_READ: usize = 512;
+/// Rows read from the file at a time.
+const ROWS_PER_READ: u32 = 512;
+/// Rows compared by one step, which takes about 16 ms.
+const ROWS_PER_STEP: u32 = 1 << 14;
+
+/// A measurement of recall, done in steps so that searches need not wait for all of it.
+pub(crate) struct RecallProbe {
+    engine: Embedded,
+    snapshot: Arc<Snapshot>,
+    selection: Option<Arc<Selection>>,
+    /// The embedding of the query.
+    query: Vec<f32>,
+    /// The dense retriever's answer.
+    found: Vec<ScoredChunk>,
+    /// The best of the rows before `next_row`.
+    exact: TopK,
+    next_row: u32,
+}
 
 impl Embedded {
     /// See [`crate::Engine::recall`]. Reads every row: a second for a million.
-    pub fn recall(&self, caller: &Caller, request: &IndexQuery) -> Result<Option<Recall>, IndexError> {
-        let request = &*self.for_caller(caller, request)?;
-        let snapshot = self.snapshot();
-        let (Some(query), Some(vectors)) = (&request.embedding, &snapshot.files.vectors) else {
+    pub fn recall(&self, caller: &Caller, query: &IndexQuery) -> Result<Option<Recall>, IndexError> {
+        let Some(mut probe) = self.recall_probe(&self.restrict(caller, query.clone())?)? else {
             return Ok(None);
         };
-        let search = Search::new(&snapshot, &snapshot, request, None, self)?;
-        let visible = search.visible();
-        let damaged = || IndexError::damaged(self.folder(), "file `vectors.f16` lacks a row");
-        let found = dense::search(vectors, &snapshot.codes, query, visible, request.depth.max(1));
-        let found = found.ok_or_else(damaged)?;
+        while probe.step()? {}
+        Ok(Some(probe.finish()))
+    }
 
-        let kernels = Kernels::current();
-        let chunk_count = snapshot.tombstones.len();
-        let mut best = TopK::new(request.limit.max(1));
-        let mut rows: AlignedVec<u8> = AlignedVec::zeroed(ROWS_PER_READ * 2 * query.len());
-        for first in (0..chunk_count).step_by(ROWS_PER_READ) {
-            let count = ROWS_PER_READ.min((chunk_count - first) as usize);
-            let bytes = &mut rows[..count * 2 * query.len()];
-            vectors.f16.read_into(u64::from(first) * 2 * query.len() as u64, bytes).ok_or_else(damaged)?;
-            for (chunk_id, row) in (first..).zip(view::as_u16(bytes).chunks_exact(query.len())) {
-                let score = (kernels.dot_f16)(query, row);
-                if score > best.threshold() && visible.holds(chunk_id) {
-                    best.push(ScoredChunk { chunk_id, score });
+    /// Runs the dense retriever for a checked query. `None` without an embedding.
+    pub(crate) fn recall_probe(&self, query: &IndexQuery) -> Result<Option<RecallProbe>, IndexError> {
+        let snapshot = self.snapshot();
+        let (Some(embedding), Some(vectors)) = (&query.embedding, &snapshot.files.vectors) else {
+            return Ok(None);
+        };
+        let search = Search::new(&snapshot, &snapshot, query, None, self)?;
+        let found = dense::search(vectors, &snapshot.codes, embedding, search.visible(), query.depth.max(1));
+        let limit = query.limit.max(1);
+        let mut found = found.ok_or_else(|| self.missing_row())?;
+        found.truncate(limit);
+        Ok(Some(RecallProbe {
+            engine: self.clone(),
+            selection: search.selection.clone(),
+            query: embedding.clone(),
+            found,
+            exact: TopK::new(limit),
+            next_row: 0,
+            snapshot: Arc::clone(&snapshot),
+        }))
+    }
+
+    pub(super) fn missing_row(&self) -> IndexError {
+        IndexError::damaged(self.folder(), "file `vectors.f16` lacks a row")
+    }
+}
+
+impl RecallProbe {
+    /// Compares the next rows; `false` when all have been compared.
+    pub(crate) fn step(&mut self) -> Result<bool, IndexError> {
+        let snapshot = Arc::clone(&self.snapshot);
+        let Some(vectors) = &snapshot.files.vectors else { return Ok(false) };
+        let visible = Visible { tombstones: &snapshot.tombstones, selection: self.selection.as_deref() };
+        let end = self.next_row.saturating_add(ROWS_PER_STEP).min(snapshot.tombstones.len());
+        let (kernels, row_bytes) = (Kernels::current(), 2 * self.query.len());
+        let mut rows: AlignedVec<u8> = AlignedVec::zeroed(ROWS_PER_READ as usize * row_bytes);
+        for first in (self.next_row..end).step_by(ROWS_PER_READ as usize) {
+            let bytes = &mut rows[..ROWS_PER_READ.min(end - first) as usize * row_bytes];
+            let read = vectors.f16.read_into(u64::from(first) * row_bytes as u64, bytes);
+            read.ok_or_else(|| self.engine.missing_row())?;
+            for (chunk_id, row) in (first..).zip(view::as_u16(bytes).chunks_exact(self.query.len())) {
+                let score = (kernels.dot_f16)(&self.query, row);
+                if score > self.exact.threshold() && visible.contains(chunk_id) {
+                    self.exact.push(ScoredChunk { chunk_id, score });
                 }
             }
         }
-        let exact = best.into_sorted();
-        let is_found =
-            |one: &&ScoredChunk| found.iter().take(request.limit).any(|other| other.chunk_id == one.chunk_id);
-        let live = snapshot.chunks().max(1);
-        let selected = search.selected().unwrap_or(live);
-        Ok(Some(Recall {
+        self.next_row = end;
+        Ok(end < snapshot.tombstones.len())
+    }
+
+    /// The result, after all steps.
+    pub(crate) fn finish(self) -> Recall {
+        let exact = self.exact.into_sorted();
+        let is_found = |one: &&ScoredChunk| self.found.iter().any(|other| other.chunk_id == one.chunk_id);
+        let live = self.snapshot.live_chunks().max(1);
+        let selected = self.selection.map_or(live, |selection| selection.live(&self.snapshot.tombstones));
+        Recall {
             found: exact.iter().filter(is_found).count(),
             wanted: exact.len(),
             selectivity: f64::from(selected) / f64::from(live),
-        }))
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! What the estimate of relevance takes from an index: a background learned from its rows, and the rankings of both legs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
 use super::search::scored;
 use super::snapshot::Snapshot;
-use super::{Inner, lock};
+use super::{Embedded, Inner, lock};
 use crate::relevance::{
     Calibration, CorpusStatistics, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
 };
@@ -59,7 +59,7 @@ pub(crate) struct BaselineFile {
     pub(crate) baseline: ScoreBaseline,
     /// What the file holds.
     saved: ScoreBaseline,
-    folder: PathBuf,
+    is_save_claimed: bool,
 }
 
 impl BaselineFile {
@@ -69,29 +69,37 @@ impl BaselineFile {
         let baseline =
             bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).filter(ScoreBaseline::is_sound);
         let baseline = baseline.unwrap_or_default();
-        BaselineFile { baseline, saved: baseline, folder: folder.to_owned() }
+        BaselineFile { baseline, saved: baseline, is_save_claimed: false }
+    }
+}
+
+impl Embedded {
+    /// Whether the caller is to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and no
+    /// other caller has been told. Often at first, then rarely.
+    pub(crate) fn claim_baseline_save(&self) -> bool {
+        let mut file = lock(&self.inner.baseline);
+        let is_claimed = !file.is_save_claimed && file.baseline.has_changed_from(&file.saved);
+        file.is_save_claimed |= is_claimed;
+        is_claimed
     }
 
-    /// Takes up a search, and keeps what comes of it when that makes a difference: often at first, then rarely.
-    pub(crate) fn observe(&mut self, query_features: &QueryFeatures) {
-        query_features.observe(&mut self.baseline);
-        if self.baseline.has_changed_from(&self.saved) {
-            // a search does not fail over it
-            let _ = self.save();
-        }
-    }
-
-    /// Writes the file, if it holds anything else.
-    pub(crate) fn save(&mut self) -> Result<(), IndexError> {
-        if self.baseline == self.saved {
-            return Ok(());
-        }
-        let temporary = self.folder.join(FILE_NEW);
-        let bytes = serde_json::to_vec(&self.baseline).unwrap_or_default();
+    /// Writes the baseline to its file, if they differ.
+    pub(crate) fn save_baseline(&self) -> Result<(), IndexError> {
+        let _one_writer = lock(&self.inner.baseline_writer);
+        let baseline = {
+            let mut file = lock(&self.inner.baseline);
+            file.is_save_claimed = false;
+            if file.baseline == file.saved {
+                return Ok(());
+            }
+            file.baseline
+        };
+        let temporary = self.folder().join(FILE_NEW);
+        let bytes = serde_json::to_vec(&baseline).unwrap_or_default();
         let written = std::fs::write(&temporary, bytes)
-            .and_then(|()| std::fs::rename(&temporary, self.folder.join(FILE)));
+            .and_then(|()| std::fs::rename(&temporary, self.folder().join(FILE)));
         written.map_err(IndexError::file("write", &temporary))?;
-        self.saved = self.baseline;
+        lock(&self.inner.baseline).saved = baseline;
         Ok(())
     }
 }
@@ -281,10 +289,13 @@ mod tests {
             ask(&first);
         }
         let fitted = baseline(&first);
+        assert!(first.claim_baseline_save() && !first.claim_baseline_save(), "one caller is to save it");
+        first.save_baseline().unwrap();
+        assert!(!first.claim_baseline_save());
         drop(first);
         let again = engine(folder.path(), 0);
-        assert!(!baseline(&again).has_changed_from(&fitted), "{:?} {fitted:?}", baseline(&again));
-        assert!(baseline(&again).has_changed_from(&ScoreBaseline::default()));
+        assert_eq!(baseline(&again), fitted);
+        assert!(fitted.has_changed_from(&ScoreBaseline::default()));
         ask(&again);
         let fitted = baseline(&again);
         again.close().unwrap();
@@ -299,12 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_stops_no_search_and_is_said_at_the_end() {
+    fn failing_to_save_the_baseline_fails_no_search_and_is_reported_by_close() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         std::fs::create_dir(folder.path().join(super::FILE_NEW)).unwrap();
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
         assert_eq!(engine.search(&Caller::system(), &request).unwrap().hits.len(), 5);
+        assert!(engine.claim_baseline_save() && engine.save_baseline().is_err());
+        assert!(engine.claim_baseline_save(), "the next search tries again");
         assert!(engine.close().is_err());
     }
 

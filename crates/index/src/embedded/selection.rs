@@ -80,7 +80,7 @@ pub(crate) struct Visible<'a> {
 impl Visible<'_> {
     /// Whether a search may show the slot.
     #[inline]
-    pub(crate) fn holds(&self, chunk_id: u32) -> bool {
+    pub(crate) fn contains(&self, chunk_id: u32) -> bool {
         self.tombstones.is_live(chunk_id)
             && self.selection.is_none_or(|selection| selection.contains(chunk_id))
     }
@@ -132,7 +132,7 @@ mod tests {
         tombstones.delete(63, 1);
         let selection = of(&[62, 63]);
         let visible = |selection| Visible { tombstones: &tombstones, selection };
-        let pins = |selection| (60..101).filter(|&chunk_id| visible(selection).holds(chunk_id)).count();
+        let pins = |selection| (60..101).filter(|&chunk_id| visible(selection).contains(chunk_id)).count();
         assert_eq!((pins(Some(&selection)), pins(None)), (1, 39));
         assert_eq!((selection.count(), selection.live(&tombstones)), (2, 1));
     }

@@ -69,7 +69,7 @@ impl Snapshot {
     }
 
     /// Live chunks.
-    pub(crate) fn chunks(&self) -> u32 {
+    pub(crate) fn live_chunks(&self) -> u32 {
         self.tombstones.len() - self.tombstones.deleted()
     }
 }

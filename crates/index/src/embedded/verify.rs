@@ -14,7 +14,7 @@ impl Snapshot {
     pub(crate) fn verify(&self) -> ConsistencyReport {
         let mut report = ConsistencyReport {
             documents: 0,
-            chunks: self.chunks(),
+            chunks: self.live_chunks(),
             deleted_chunks: self.tombstones.deleted(),
             stale_entries: 0,
             problems: Vec::new(),

@@ -227,9 +227,12 @@ fn a_search_during_apply_sees_no_half_document() {
 }
 
 #[tokio::test]
-async fn the_async_engine_does_the_same() {
+async fn the_asynchronous_engine_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let opened = Engine::open_embedded(folder.path().join("new/folder"), settings(), 0).await.unwrap();
+    let limiter = weir_index::CpuLimiter::start(1, || ()).unwrap();
+    let opened = Engine::open_embedded(folder.path().join("new/folder"), settings(), limiter.clone(), 0)
+        .await
+        .unwrap();
     assert_eq!(opened.rebuilt, Some(RebuildReason::Missing));
     let engine = opened.engine;
     engine.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "pears", 1)], 2).await.unwrap();
@@ -239,7 +242,11 @@ async fn the_async_engine_does_the_same() {
     assert_eq!((engine.applied_seq(), engine.counts().documents), (2, 1));
     assert!(engine.verify().await.unwrap().is_sound());
     assert!(engine.disk_bytes().await.unwrap() > 100);
-    assert!(engine.capabilities().exact_dense);
+    assert!(engine.capabilities().pinned_snapshots);
+    let features = engine.features(&Caller::system(), lexical("apples pears"), "a").await.unwrap();
+    assert_eq!(features, reply.hits[0].features);
+    let recall = engine.recall(&Caller::system(), dense(axis(0))).await.unwrap().unwrap();
+    assert_eq!((recall.found, recall.wanted), (1, 1));
     engine.flush().await.unwrap();
     engine.close().await.unwrap();
 }

@@ -168,7 +168,9 @@ impl Retrieval {
     /// Repeats one of many dense searches exactly, in the background, unless another is being repeated.
     fn sample_recall(&self, plan: &Plan, ranked: &Ranked) {
         let every = self.config.search.recall_probe_every;
-        if ranked.query.mode == weir_index::RetrievalMode::Lexical || !self.recall_sampling.is_due(every) {
+        let is_exact = ranked.query.mode == weir_index::RetrievalMode::Lexical
+            || plan.view.engine.capabilities().exact_dense;
+        if is_exact || !self.recall_sampling.is_due(every) {
             return;
         }
         let (view, query) = (plan.view.clone(), ranked.query.clone());

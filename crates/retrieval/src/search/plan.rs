@@ -84,7 +84,7 @@ impl Plan {
             // the second stage reorders all of the first hits, whatever page is asked for
             offset: if offset < second_stage_depth { 0 } else { offset },
             as_of: page.as_ref().map(|page| page.applied_seq),
-            pin: true,
+            pin: view.engine.capabilities().pinned_snapshots,
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
                 GroupBy::Document => weir_index::Grouping::Document,

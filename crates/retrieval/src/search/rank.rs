@@ -61,7 +61,7 @@ impl Ranked {
         deadline: Instant,
     ) -> Result<Ranked, RequestError> {
         let query = plan.index_query(embedded.mode, embedded.vector);
-        let found = plan.view.search(retrieval, query.clone()).await;
+        let found = plan.view.search(query.clone()).await;
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
         let hits = std::mem::take(&mut found.hits);
         let mut ranked = Ranked {

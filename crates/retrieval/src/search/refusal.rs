@@ -33,6 +33,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         IndexError::AheadOfStore { .. }
         | IndexError::OutOfOrder { .. }
         | IndexError::Locked { .. }
+        | IndexError::Panicked
         | IndexError::Interrupted
         | IndexError::File { .. }
         | IndexError::Mapped(_)

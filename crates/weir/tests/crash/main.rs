@@ -104,8 +104,11 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations]) {
             fingerprint: collection.generation.fingerprint.clone(),
             writer_memory_bytes: 15_000_000,
         };
+        let limiter = weir_index::CpuLimiter::start(1, || ()).unwrap();
         let opened =
-            weir_index::Engine::open_embedded(generation, settings, collection.last_operation).await.unwrap();
+            weir_index::Engine::open_embedded(generation, settings, limiter, collection.last_operation)
+                .await
+                .unwrap();
         assert!(opened.rebuilt.is_none(), "the index did not survive a graceful stop");
         let report = opened.engine.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);

@@ -7,13 +7,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
-use weir_inference::{
-    Caching, EmbedOptions, InferenceError, Lane, Memory, Models, RerankInput, Scheduler, Turns,
-    search_threads,
-};
+use weir_inference::{Caching, EmbedOptions, InferenceError, Lane, Memory, Models, RerankInput, Scheduler};
 use weir_telemetry::metrics::Metrics;
 
 use crate::in_repository;
@@ -23,7 +20,6 @@ struct Line {
     models: Models,
     scheduler: Scheduler,
     metrics: Metrics,
-    _threads: Runtime,
     _folder: TempDir,
 }
 
@@ -53,10 +49,8 @@ impl Line {
         let metrics = Metrics::new(kernels.isa.name());
         let models = Models::load(&config, kernels, &metrics).unwrap();
         let memory = Memory::new(&config.inference, &models).unwrap();
-        let threads = search_threads(1).unwrap();
-        let turns = Turns::new(1, threads.handle().clone());
-        let scheduler = Scheduler::start(&config.inference, &models, turns, memory, metrics.clone()).unwrap();
-        Line { models, scheduler, metrics, _threads: threads, _folder: folder }
+        let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
+        Line { models, scheduler, metrics, _folder: folder }
     }
 
     fn read(&self, texts: usize) -> RerankInput {

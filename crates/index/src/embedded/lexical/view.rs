@@ -182,7 +182,7 @@ impl LexicalView {
         let mut visit = |entry, score| {
             let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
             let chunk_id = chunk_ids[entry as usize];
-            if !is_deleted && visible.holds(chunk_id) {
+            if !is_deleted && visible.contains(chunk_id) {
                 best.push(ScoredChunk { chunk_id, score });
             }
             share(best.threshold())

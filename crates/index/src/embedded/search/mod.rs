@@ -12,7 +12,6 @@ mod postprocess;
 mod rankings;
 mod trace;
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +40,11 @@ const TITLE: &str = "title";
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocks the thread.
     pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
-        let request = &*self.for_caller(caller, request)?;
+        self.search_checked(&self.restrict(caller, request.clone())?)
+    }
+
+    /// Searches for a query of [`restrict`](Self::restrict).
+    pub(crate) fn search_checked(&self, request: &IndexQuery) -> Result<IndexResult, IndexError> {
         let (current, traced) = self.current_with(request.trace.as_deref());
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
@@ -56,7 +59,15 @@ impl Embedded {
         request: &IndexQuery,
         document_id: &str,
     ) -> Result<Option<HitFeatures>, IndexError> {
-        let request = &*self.for_caller(caller, request)?;
+        self.features_checked(&self.restrict(caller, request.clone())?, document_id)
+    }
+
+    /// The features for a query of [`restrict`](Self::restrict).
+    pub(crate) fn features_checked(
+        &self,
+        request: &IndexQuery,
+        document_id: &str,
+    ) -> Result<Option<HitFeatures>, IndexError> {
         let (snapshot, traced) = self.current_with(Some(document_id));
         let Some(chunk_ids) = traced.filter(|_| !request.is_listing()) else { return Ok(None) };
         let mut search = Search::new(&snapshot, &snapshot, request, None, self)?;
@@ -85,19 +96,15 @@ impl Embedded {
         name == TITLE || self.snapshot().fields.has_field(name)
     }
 
-    /// Checks the request and restricts it to the documents that pass the caller's mandatory filter.
-    pub(super) fn for_caller<'r>(
-        &self,
-        caller: &Caller,
-        request: &'r IndexQuery,
-    ) -> Result<Cow<'r, IndexQuery>, IndexError> {
-        self.check_request(request)?;
-        let Some(mandatory) = caller.filter() else { return Ok(Cow::Borrowed(request)) };
-        let filter = match &request.filter {
-            Some(filter) => Filter::and(mandatory.clone(), filter.clone()),
+    /// Checks the parameters of a query, and restricts it to documents that pass the caller's mandatory filter.
+    pub(crate) fn restrict(&self, caller: &Caller, query: IndexQuery) -> Result<IndexQuery, IndexError> {
+        self.check_parameters(&query)?;
+        let Some(mandatory) = caller.filter() else { return Ok(query) };
+        let filter = match query.filter {
+            Some(filter) => Filter::and(mandatory.clone(), filter),
             None => mandatory.clone(),
         };
-        Ok(Cow::Owned(IndexQuery { filter: Some(filter), ..request.clone() }))
+        Ok(IndexQuery { filter: Some(filter), ..query })
     }
 
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
@@ -122,7 +129,7 @@ impl Embedded {
         Ok(snapshot)
     }
 
-    fn check_request(&self, request: &IndexQuery) -> Result<(), IndexError> {
+    fn check_parameters(&self, request: &IndexQuery) -> Result<(), IndexError> {
         request.fusion.check()?;
         if !(0.0..=1.0).contains(&request.diversity) {
             return Err(IndexError::InvalidParameter { name: "diversity", value: request.diversity });
@@ -169,7 +176,7 @@ pub(super) struct Search<'a> {
     /// `None` when no text is searched for.
     query: Option<LexicalQuery>,
     /// The slots that the filter and the query's conditions let through; `None` when there is neither.
-    selection: Option<Arc<Selection>>,
+    pub(super) selection: Option<Arc<Selection>>,
     /// The slots of the document of [`IndexQuery::trace`], if it is there.
     traced: Option<Range<u32>>,
     relevance_model: RelevanceModel,
@@ -223,11 +230,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Live chunks that the filter and the query's conditions let through; `None` without any.
-    pub(super) fn selected(&self) -> Option<u32> {
-        self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones))
-    }
-
     pub(super) fn visible(&self) -> Visible<'_> {
         Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
     }
@@ -242,11 +244,11 @@ impl<'a> Search<'a> {
     fn observe(&self) {
         let is_first = self.request.offset == 0 && self.request.as_of.is_none();
         let is_of_all = self.selection.is_none() && self.request.group_by == Grouping::Document;
-        let has_enough = self.snapshot.chunks() as usize >= SAMPLE_CHUNKS_MIN;
+        let has_enough = self.snapshot.live_chunks() as usize >= SAMPLE_CHUNKS_MIN;
         if let Some(query_features) =
             self.query_features.filter(|_| is_first && is_of_all && has_enough && self.ranks_by_relevance())
         {
-            super::lock(&self.engine.inner.baseline).observe(&query_features);
+            query_features.observe(&mut super::lock(&self.engine.inner.baseline).baseline);
         }
     }
 
@@ -268,7 +270,8 @@ impl<'a> Search<'a> {
             return Ok(None);
         };
         self.timings.fetch = started.elapsed();
-        let selected = self.selected().map(u64::from);
+        let selected =
+            self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
         let (terms, corrections) =
             self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
         Ok(Some(IndexResult {

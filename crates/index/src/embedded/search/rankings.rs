@@ -19,7 +19,8 @@ impl Search<'_> {
     /// Ranks `depth` of each leg.
     pub(super) fn rankings(&mut self, depth: usize) -> Result<RetrieverRankings, IndexError> {
         let mode = self.request.mode;
-        let is_both = mode == RetrievalMode::Hybrid && threads::use_threads(self.snapshot.chunks() as usize);
+        let is_both =
+            mode == RetrievalMode::Hybrid && threads::use_threads(self.snapshot.live_chunks() as usize);
         let none = || (Ok(Vec::new()), Duration::default());
         let (mut lexical, mut dense) = (none(), none());
         if is_both {
@@ -64,7 +65,7 @@ impl Search<'_> {
         let search = |chunks: usize| {
             let codes = &self.snapshot.codes;
             let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
-            found.ok_or_else(|| IndexError::damaged(self.engine.folder(), "file `vectors.f16` lacks a row"))
+            found.ok_or_else(|| self.engine.missing_row())
         };
         self.units_from(depth, search)
     }

@@ -15,7 +15,7 @@ impl Search<'_> {
         let nowhere = |stage| DocumentTrace { stage, lexical: None, dense: None, rank: None };
         let Some(chunk_ids) = self.traced.clone() else { return Ok(nowhere(TraceStage::Missing)) };
         let visible = self.visible();
-        if !chunk_ids.clone().any(|chunk_id| visible.holds(chunk_id)) {
+        if !chunk_ids.clone().any(|chunk_id| visible.contains(chunk_id)) {
             return Ok(nowhere(TraceStage::Filter));
         }
         let is_it = |candidate: &Candidate| chunk_ids.contains(&candidate.chunk_id);
