@@ -1,35 +1,36 @@
-//! Whether to call an upstream, and whether to call it again.
+//! Whether to call an upstream, and whether to retry a failed call.
 //!
-//! A [`Breaker`] keeps callers from an upstream that fails anyway; a [`RetryBudget`] keeps retries to a share of the requests, so that an
-//! outage is not made worse by those who wait for its end; [`wait_before_retry`] says how long a failed attempt waits.
-//! None of them has a clock: every decision takes `now`.
+//! A [`CircuitBreaker`] stops calls to an upstream that keeps failing. A [`RetryBudget`] limits retries to a share of the requests, so that
+//! retries do not make an outage worse. [`wait_before_retry`] computes the delay before the next attempt.
+//! None of them reads a clock: every decision takes `now`.
 
 use std::time::{Duration, Instant};
 
-/// Failures in a row that open a breaker.
+/// Consecutive failures that open a circuit breaker.
 pub const FAILURES_MAX: u32 = 5;
-/// How long a breaker stays open at first, and at most; it doubles with each failed probe.
+/// How long a circuit breaker stays open the first time. Each failed probe doubles it, up to [`OPEN_MAX`].
 pub const OPEN_FIRST: Duration = Duration::from_secs(1);
-/// See [`OPEN_FIRST`].
+/// Upper bound of the time that a circuit breaker stays open.
 pub const OPEN_MAX: Duration = Duration::from_secs(30);
 
-/// The share of requests that may be retries.
+/// Retries that each request adds to the budget: at most one retry per ten requests in the long run.
 pub const RETRY_SHARE: f64 = 0.1;
-/// Retries that may be saved up; a new budget has as many.
-pub const RETRIES_SAVED_MAX: f64 = 10.0;
+/// Capacity of a retry budget in retries; a new budget is full.
+pub const RETRIES_MAX: f64 = 10.0;
 
-/// The longest wait before the first retry; it doubles with each.
+/// Upper bound of the delay before the first retry. It doubles with each retry, up to [`WAIT_MAX`].
 pub const WAIT_FIRST: Duration = Duration::from_millis(100);
-/// The longest wait before any retry that the upstream did not ask for.
+/// Upper bound of the computed delay before any retry. An upstream can ask for a longer one.
 pub const WAIT_MAX: Duration = Duration::from_secs(5);
-/// The longest wait that an upstream can ask for; who asks for more is not called again.
+/// The longest delay that an upstream can ask for. A request whose upstream asks for more is not retried.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(20);
 
-/// Decides whether an upstream is called: closed it lets everything pass, open nothing, half open one probe at a time.
+/// Decides whether an upstream is called. Closed: every call is allowed. Open: every call is rejected. Half open: one probe at a time is
+/// allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     state: State,
-    /// How long it stays open the next time.
+    /// How long the breaker stays open the next time it opens.
     open_for: Duration,
 }
 
@@ -41,59 +42,65 @@ enum State {
     Open {
         until: Instant,
     },
-    /// A probe is on its way, and counts as lost after `until`.
+    /// A probe is in flight. Another one is allowed after `until`, in case the outcome of the first is never recorded.
     HalfOpen {
         until: Instant,
     },
 }
 
-/// Whether a call may be made.
+/// Whether a [`CircuitBreaker`] allows a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// It may.
-    Pass,
-    /// It may not; try again after this time.
-    Refused(Duration),
+pub enum BreakerDecision {
+    /// Make the call.
+    Allow,
+    /// Do not make the call.
+    Reject {
+        /// How long until the next call can be allowed.
+        retry_after: Duration,
+    },
 }
 
-/// What an attempt told about the upstream's health.
+/// What a call showed about the health of its upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It answered, if only to refuse.
+    /// The upstream answered, successfully or by refusing the request.
     Answered,
-    /// It could not be reached, was silent, or failed by its own fault.
+    /// The upstream was unreachable, timed out or failed internally.
     Failed,
 }
 
-impl Default for Breaker {
-    fn default() -> Breaker {
-        Breaker { state: State::Closed { failures: 0 }, open_for: OPEN_FIRST }
+impl Default for CircuitBreaker {
+    fn default() -> CircuitBreaker {
+        CircuitBreaker { state: State::Closed { failures: 0 }, open_for: OPEN_FIRST }
     }
 }
 
-impl Breaker {
-    /// Whether a call would be let through at `now`; nothing is changed.
-    pub fn would_admit(&self, now: Instant) -> Admission {
+impl CircuitBreaker {
+    /// Whether a call would be allowed at `now`. Changes nothing.
+    pub fn would_allow(&self, now: Instant) -> BreakerDecision {
         match self.state {
-            State::Closed { .. } => Admission::Pass,
-            State::Open { until } | State::HalfOpen { until } if now >= until => Admission::Pass,
-            State::Open { until } | State::HalfOpen { until } => Admission::Refused(until - now),
+            State::Closed { .. } => BreakerDecision::Allow,
+            State::Open { until } | State::HalfOpen { until } if now >= until => BreakerDecision::Allow,
+            State::Open { until } | State::HalfOpen { until } => {
+                BreakerDecision::Reject { retry_after: until - now }
+            }
         }
     }
 
-    /// Whether a call may be made at `now`. When it is a probe, no other passes until its outcome is known or `probe_max` is over.
-    pub fn admit(&mut self, now: Instant, probe_max: Duration) -> Admission {
-        let admission = self.would_admit(now);
-        if admission == Admission::Pass && !matches!(self.state, State::Closed { .. }) {
+    /// Whether a call is allowed at `now`. If the call is a probe, further calls are rejected until its outcome is recorded, or for
+    /// `probe_max` at most.
+    pub fn allow(&mut self, now: Instant, probe_max: Duration) -> BreakerDecision {
+        let decision = self.would_allow(now);
+        if decision == BreakerDecision::Allow && !matches!(self.state, State::Closed { .. }) {
             self.state = State::HalfOpen { until: now + probe_max };
         }
-        admission
+        decision
     }
 
-    /// Takes note of how a call ended. Calls that began before the breaker opened, and fail after, change nothing.
+    /// Records the outcome of a call. A failure while the breaker is open (a call that began before it opened) changes nothing.
     pub fn record(&mut self, now: Instant, outcome: Outcome) {
         match (outcome, self.state) {
-            (Outcome::Answered, _) => *self = Breaker::default(),
+            (Outcome::Answered, _) => *self = CircuitBreaker::default(),
             (Outcome::Failed, State::Closed { failures }) if failures + 1 < FAILURES_MAX => {
                 self.state = State::Closed { failures: failures + 1 };
             }
@@ -106,64 +113,64 @@ impl Breaker {
     }
 }
 
-/// How many retries are left: each request earns a share of one.
+/// A token bucket of retries. Each request deposits [`RETRY_SHARE`] of a retry, each retry withdraws one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryBudget {
-    saved: f64,
+    retries: f64,
 }
 
 impl Default for RetryBudget {
     fn default() -> RetryBudget {
-        RetryBudget { saved: RETRIES_SAVED_MAX }
+        RetryBudget { retries: RETRIES_MAX }
     }
 }
 
 impl RetryBudget {
-    /// A request was made that is no retry.
-    pub fn earn(&mut self) {
-        self.saved = (self.saved + RETRY_SHARE).min(RETRIES_SAVED_MAX);
+    /// Call this for each request, once: not for its retries.
+    pub fn deposit(&mut self) {
+        self.retries = (self.retries + RETRY_SHARE).min(RETRIES_MAX);
     }
 
-    /// Takes one retry; `false` when there is none.
-    pub fn take(&mut self) -> bool {
-        let is_left = self.saved >= 1.0;
-        if is_left {
-            self.saved -= 1.0;
+    /// Takes one retry out of the budget. `false` when there is none.
+    pub fn withdraw(&mut self) -> bool {
+        let has_retry = self.retries >= 1.0;
+        if has_retry {
+            self.retries -= 1.0;
         }
-        is_left
+        has_retry
     }
 }
 
-/// An attempt that failed in a way that may pass.
+/// A failed attempt that may succeed when it is retried.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailedAttempt {
-    /// Retries before it.
+    /// Retries of this request before the attempt.
     pub retries: u32,
-    /// Retries that a request may have.
+    /// Upper bound of the retries of one request.
     pub retries_max: u32,
-    /// How long the upstream asked to wait.
+    /// The delay that the upstream asked for.
     pub retry_after: Option<Duration>,
-    /// How much time the request has left; `None` when nobody counts it.
-    pub left: Option<Duration>,
-    /// A random number from 0 up to 1, which spreads callers who failed together.
+    /// Time until the request's deadline; `None` without a deadline.
+    pub time_left: Option<Duration>,
+    /// A random number in 0..1 for the jitter, so that requests that failed together are not retried together.
     pub random: f64,
 }
 
-/// How long to wait before the next attempt; `None` when there shall be none: too many were made, the upstream asks for too long, or the
-/// request would be over. The budget is asked after this.
+/// The delay before the next attempt: exponential backoff with jitter, half to all of a step that doubles with each retry, and at least
+/// the delay that the upstream asked for.
 ///
-/// The wait is random between half and the whole of a step that doubles with each retry, and never shorter than what the upstream
-/// asks for.
+/// `None`: do not retry, because the retries are used up, the upstream asks for more than [`RETRY_AFTER_MAX`], or the deadline would pass.
+/// Withdraw from the [`RetryBudget`] afterwards, when there is a delay.
 pub fn wait_before_retry(failed: &FailedAttempt) -> Option<Duration> {
     if failed.retries >= failed.retries_max {
         return None;
     }
     let step = WAIT_FIRST.saturating_mul(1 << failed.retries.min(16)).min(WAIT_MAX);
     let backoff = step.mul_f64(0.5 + failed.random.clamp(0.0, 1.0) / 2.0);
-    let asked = failed.retry_after.unwrap_or_default();
-    let wait = backoff.max(asked);
-    let fits = failed.left.is_none_or(|left| wait < left);
-    (asked <= RETRY_AFTER_MAX && fits).then_some(wait)
+    let requested = failed.retry_after.unwrap_or_default();
+    let wait = backoff.max(requested);
+    let fits = failed.time_left.is_none_or(|left| wait < left);
+    (requested <= RETRY_AFTER_MAX && fits).then_some(wait)
 }
 
 #[cfg(test)]
@@ -176,70 +183,75 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Plays `events` at the times (in ms) that they name and compares what a call at the end hears.
-    fn check(events: &[(u64, Outcome)], at: u64, expected: Admission) {
+    fn reject(retry_after: Duration) -> BreakerDecision {
+        BreakerDecision::Reject { retry_after }
+    }
+
+    /// Records `events` at their times (in ms) and compares the decision about a call at `at`.
+    fn check(events: &[(u64, Outcome)], at: u64, expected: BreakerDecision) {
         let start = Instant::now();
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         for (time, outcome) in events {
             let now = start + ms(*time);
-            breaker.admit(now, PROBE_MAX);
+            breaker.allow(now, PROBE_MAX);
             breaker.record(now, *outcome);
         }
-        assert_eq!(breaker.would_admit(start + ms(at)), expected, "{events:?} at {at}");
+        assert_eq!(breaker.would_allow(start + ms(at)), expected, "{events:?} at {at}");
     }
 
     #[test]
     fn failures_in_a_row_open_a_breaker_and_time_half_opens_it() {
         let failed = |times: &[u64]| times.iter().map(|at| (*at, Outcome::Failed)).collect::<Vec<_>>();
-        check(&failed(&[0, 0, 0, 0]), 0, Admission::Pass);
-        check(&failed(&[0, 0, 0, 0, 10]), 10, Admission::Refused(ms(1000)));
-        check(&failed(&[0, 0, 0, 0, 10]), 910, Admission::Refused(ms(100)));
-        check(&failed(&[0, 0, 0, 0, 10]), 1010, Admission::Pass);
-        check(&failed(&[0, 0, 0, 0, 10, 500]), 1010, Admission::Pass); // began earlier: nothing new
+        check(&failed(&[0, 0, 0, 0]), 0, BreakerDecision::Allow);
+        check(&failed(&[0, 0, 0, 0, 10]), 10, reject(ms(1000)));
+        check(&failed(&[0, 0, 0, 0, 10]), 910, reject(ms(100)));
+        check(&failed(&[0, 0, 0, 0, 10]), 1010, BreakerDecision::Allow);
+        check(&failed(&[0, 0, 0, 0, 10, 500]), 1010, BreakerDecision::Allow); // the call began before the breaker opened
     }
 
     #[test]
-    fn an_answer_closes_a_breaker_and_a_failed_probe_opens_it_for_longer() {
+    fn an_answer_closes_a_breaker_and_a_failed_probe_doubles_its_open_time() {
         use Outcome::{Answered, Failed};
         let five = [(0, Failed); 5];
-        check(&[&five[..4], &[(0, Answered), (0, Failed)]].concat(), 0, Admission::Pass);
-        check(&[&five[..], &[(1000, Failed)]].concat(), 1000, Admission::Refused(ms(2000)));
-        check(&[&five[..], &[(1000, Failed), (3000, Failed)]].concat(), 3000, Admission::Refused(ms(4000)));
+        check(&[&five[..4], &[(0, Answered), (0, Failed)]].concat(), 0, BreakerDecision::Allow);
+        check(&[&five[..], &[(1000, Failed)]].concat(), 1000, reject(ms(2000)));
+        check(&[&five[..], &[(1000, Failed), (3000, Failed)]].concat(), 3000, reject(ms(4000)));
         check(
             &[&five[..], &[(1000, Failed), (3000, Answered), (3000, Failed)]].concat(),
             3000,
-            Admission::Pass,
+            BreakerDecision::Allow,
         );
         let long: Vec<_> = (0..9).map(|n| (n * 100_000, Failed)).collect();
-        check(&[&five[..], &long].concat(), 800_000, Admission::Refused(OPEN_MAX));
+        check(&[&five[..], &long].concat(), 800_000, reject(OPEN_MAX));
     }
 
     #[test]
-    fn one_probe_passes_at_a_time_and_a_lost_one_does_not_block_for_ever() {
+    fn one_probe_is_allowed_at_a_time_and_another_after_it_times_out() {
         let start = Instant::now();
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         (0..5).for_each(|_| breaker.record(start, Outcome::Failed));
-        assert_eq!(breaker.admit(start + ms(1000), PROBE_MAX), Admission::Pass);
-        assert_eq!(breaker.admit(start + ms(1001), PROBE_MAX), Admission::Refused(ms(8999)));
-        assert_eq!(breaker.admit(start + ms(10_000), PROBE_MAX), Admission::Pass);
+        assert_eq!(breaker.allow(start + ms(1000), PROBE_MAX), BreakerDecision::Allow);
+        assert_eq!(breaker.allow(start + ms(1001), PROBE_MAX), reject(ms(8999)));
+        assert_eq!(breaker.allow(start + ms(10_000), PROBE_MAX), BreakerDecision::Allow);
     }
 
     #[test]
-    fn retries_are_a_tenth_of_the_requests_once_the_savings_are_gone() {
+    fn retries_are_a_tenth_of_the_requests_once_the_budget_is_empty() {
         let mut budget = RetryBudget::default();
-        assert_eq!((0..100).filter(|_| budget.take()).count(), 10);
+        assert_eq!((0..100).filter(|_| budget.withdraw()).count(), 10);
         let retries = (0..1000).filter(|_| {
-            budget.earn();
-            budget.take()
+            budget.deposit();
+            budget.withdraw()
         });
         assert!((99..=100).contains(&retries.count()));
-        (0..1000).for_each(|_| budget.earn());
-        assert_eq!((0..100).filter(|_| budget.take()).count(), 10, "no more is saved");
+        (0..1000).for_each(|_| budget.deposit());
+        assert_eq!((0..100).filter(|_| budget.withdraw()).count(), 10, "the budget has a capacity");
     }
 
     #[test]
-    fn waits_double_are_spread_and_keep_to_what_the_upstream_asks() {
-        let first = FailedAttempt { retries: 0, retries_max: 9, retry_after: None, left: None, random: 0.0 };
+    fn delays_double_have_jitter_and_respect_retry_after() {
+        let first =
+            FailedAttempt { retries: 0, retries_max: 9, retry_after: None, time_left: None, random: 0.0 };
         let wait = |change: &dyn Fn(&mut FailedAttempt)| {
             let mut failed = first;
             change(&mut failed);
@@ -252,7 +264,7 @@ mod tests {
         assert_eq!(wait(&|failed| failed.retries = 9), None);
         assert_eq!(wait(&|failed| failed.retry_after = Some(ms(700))), Some(ms(700)));
         assert_eq!(wait(&|failed| failed.retry_after = Some(ms(20_001))), None);
-        assert_eq!(wait(&|failed| failed.left = Some(ms(50))), None);
-        assert_eq!(wait(&|failed| failed.left = Some(ms(51))), Some(ms(50)));
+        assert_eq!(wait(&|failed| failed.time_left = Some(ms(50))), None);
+        assert_eq!(wait(&|failed| failed.time_left = Some(ms(51))), Some(ms(50)));
     }
 }

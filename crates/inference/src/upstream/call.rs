@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ureq::http::{HeaderMap, Response};
 use ureq::{Agent, Body};
-use weir_policy::upstream::{Admission, Breaker, Outcome};
+use weir_policy::upstream::{BreakerDecision, CircuitBreaker, Outcome};
 
 use super::{Ask, UpstreamError, wire};
 use crate::models::scale_to_length_one;
@@ -30,7 +30,7 @@ pub(super) struct Caller {
     shown: String,
     key: Option<Secret>,
     agent: Agent,
-    breaker: Mutex<Breaker>,
+    breaker: Mutex<CircuitBreaker>,
     metrics: Metrics,
 }
 
@@ -59,11 +59,11 @@ impl Caller {
     }
 
     /// Whether the breaker would let a request through now.
-    pub(super) fn would_admit(&self) -> Admission {
-        self.breaker().would_admit(Instant::now())
+    pub(super) fn would_admit(&self) -> BreakerDecision {
+        self.breaker().would_allow(Instant::now())
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +89,7 @@ impl Caller {
         if timeout.is_zero() {
             return Err(self.timeout(timeout));
         }
-        if let Admission::Refused(retry_after) = self.breaker().admit(now, timeout + PROBE_GRACE) {
+        if let BreakerDecision::Reject { retry_after } = self.breaker().allow(now, timeout + PROBE_GRACE) {
             return Err(self.open(retry_after));
         }
         let made = self.request(ask, timeout);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use weir_policy::upstream::{Admission, FailedAttempt, RetryBudget, wait_before_retry};
+use weir_policy::upstream::{BreakerDecision, FailedAttempt, RetryBudget, wait_before_retry};
 
 use super::call::Caller;
 use super::{UpstreamError, fingerprint};
@@ -115,7 +115,7 @@ impl Line {
         until: Option<Instant>,
     ) -> Result<(Vec<Vec<f32>>, Duration), InferenceError> {
         let ask = Arc::new(ask);
-        self.with_budget(RetryBudget::earn);
+        self.with_budget(RetryBudget::deposit);
         let mut retries = 0;
         let mut waited = Duration::ZERO;
         loop {
@@ -129,11 +129,11 @@ impl Line {
                 retries,
                 retries_max: self.settings().retries_max,
                 retry_after: error.retry_after(),
-                left: until.map(|until| until.saturating_duration_since(Instant::now())),
+                time_left: until.map(|until| until.saturating_duration_since(Instant::now())),
                 random: random(),
             };
             let wait = if error.is_transient() { wait_before_retry(&failed) } else { None };
-            match wait.filter(|_| self.with_budget(RetryBudget::take)) {
+            match wait.filter(|_| self.with_budget(RetryBudget::withdraw)) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(error.into()),
             }
@@ -152,7 +152,7 @@ impl Line {
         lane: Lane,
         until: Option<Instant>,
     ) -> Result<(Places, Duration), InferenceError> {
-        if let Admission::Refused(retry_after) = self.caller.would_admit() {
+        if let BreakerDecision::Reject { retry_after } = self.caller.would_admit() {
             return Err(self.caller.open(retry_after).into());
         }
         let queued = self.metrics.queued(lane.name(), texts.len());
