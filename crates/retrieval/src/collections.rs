@@ -13,7 +13,7 @@ use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, 
 use weir_index::query::{self, Query};
 use weir_index::{Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, Kept, OperationKind, Store};
+use weir_store::{Collection, CollectionId, OperationKind, Retention, Store};
 use weir_text::Language;
 
 use crate::clock::now;
@@ -163,8 +163,11 @@ impl OpenCollection {
     }
 
     /// What the store keeps of what is done.
-    pub fn kept(&self) -> Kept {
-        Kept { operations: self.ingest.operations_kept_max, jobs: self.ingest.jobs_kept_max }
+    pub fn retention(&self) -> Retention {
+        Retention {
+            operations_max: self.ingest.operations_kept_max,
+            jobs_max: self.ingest.jobs_kept_max,
+        }
     }
 
     /// Why the last batch could not be applied, while that is so.
@@ -414,7 +417,7 @@ impl Collections {
                 .map_err(index_error)?;
         }
         if let Some(reason) = &opened.rebuilt
-            && stored.generation.indexed > 0
+            && stored.generation.applied_seq > 0
         {
             tracing::warn!(collection = name, %reason, "the index is rebuilt from the store");
         }
@@ -447,7 +450,7 @@ impl Collections {
             feedback_came: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
-            rebuild_until: stored.generation.indexed.max(stored.generation.complete_from),
+            rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
             reached: watch::Sender::new(engine.reached()),
             failure: Mutex::default(),
             workers: Mutex::default(),

@@ -44,15 +44,15 @@ pub enum FeedbackError {
 pub async fn refine(collection: &OpenCollection) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
     let fingerprint = &collection.preparer.fingerprint;
     let store = &collection.preparer.store;
-    let voices = store.voices(collection.id, fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
-    let known = voices.weighed.iter().filter_map(|(is_relevant, features)| {
+    let batch = store.feedback_batch(collection.id, fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
+    let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
         // features of a version that wrote them in another way don't count
         let features: Features = serde_json::from_str(features).ok()?;
         Some(Feedback { features, is_relevant: *is_relevant })
     });
     let known: Vec<Feedback> = known.collect();
     collection.engine.refine_relevance(&known);
-    Ok(voices.waiting)
+    Ok(batch.pending)
 }
 
 /// Takes up judgments as they come until the collection is closed. `depth` is the setting `search.depth`.

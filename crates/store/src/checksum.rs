@@ -1,7 +1,7 @@
-//! One checksum per row, so that a row that changed behind our back is found when it is read.
+//! One checksum per row, so that a row that was changed from outside, or by a faulty disk, is detected when it is read.
 
-/// Gathers the fields of a row into a CRC-32 (IEEE). Every field is framed by its length, so that moving a byte
-/// from one field to the next changes the sum; the table's name comes first, so that rows of two tables differ.
+/// Computes a CRC-32 (IEEE) over the fields of a row. Each text or blob is preceded by its length, so that moving a byte from one field
+/// to the next changes the checksum. The table's name is the first field, so that equal rows of two tables have different checksums.
 pub(crate) struct Checksum(crc32fast::Hasher);
 
 impl Checksum {
@@ -18,18 +18,18 @@ impl Checksum {
         self
     }
 
-    /// Adds a whole number.
+    /// Adds an integer.
     pub(crate) fn number(mut self, field: u64) -> Checksum {
         self.0.update(&field.to_le_bytes());
         self
     }
 
-    /// Adds a time.
+    /// Adds a timestamp.
     pub(crate) fn time(self, field: f64) -> Checksum {
         self.number(field.to_bits())
     }
 
-    /// Adds a text that may be absent; absent and empty differ.
+    /// Adds a text that may be absent. Absent and empty give different checksums.
     pub(crate) fn optional(self, field: Option<&str>) -> Checksum {
         match field {
             Some(text) => self.number(1).bytes(text),
@@ -37,7 +37,7 @@ impl Checksum {
         }
     }
 
-    /// The sum.
+    /// The checksum of all fields added.
     pub(crate) fn finish(self) -> u32 {
         self.0.finalize()
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_and_its_border_counts() {
+    fn field_content_boundaries_and_table_change_the_checksum() {
         let sum = |a: &str, b: &str| Checksum::of("t").bytes(a).bytes(b).finish();
         assert_eq!(sum("ab", "c"), sum("ab", "c"));
         assert_ne!(sum("ab", "c"), sum("a", "bc"));

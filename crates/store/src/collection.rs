@@ -2,67 +2,67 @@
 
 use std::fmt;
 
-use crate::Now;
+use crate::Timestamp;
 
-/// Names a collection for as long as it exists; never given out twice by one store.
+/// Identifies a collection. A store never reuses the id of a deleted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionId(pub i64);
 
-/// Names a generation; never given out twice by one store, so it can name an index folder.
+/// Identifies a generation. A store never reuses one, so it can name an index folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GenerationId(pub i64);
 
 /// A named set of documents with one embedding model and settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
-    /// Names the collection inside the store.
+    /// The id inside the store.
     pub id: CollectionId,
-    /// The name that callers use, unique.
+    /// The unique name that callers use.
     pub name: String,
-    /// The settings, as the string that was given.
+    /// The settings, the string that was given.
     pub settings: String,
     /// When it was created.
-    pub created_at: Now,
-    /// The generation that is searched.
+    pub created_at: Timestamp,
+    /// The current generation, which searches use.
     pub generation: Generation,
     /// The number of the newest operation; 0 before the first.
     pub last_operation: u64,
-    /// Up to this operation only those are left that a document stands for: an index that has come less far has missed
-    /// deletions.
+    /// Operations up to this number have been pruned, except each stored document's last one. An index whose applied sequence is lower
+    /// has missed deletions and must be rebuilt.
     pub pruned_to: u64,
 }
 
-/// What is kept of what is done: the newest.
+/// How many finished jobs and applied operations the store keeps, the newest ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
-    /// Applied operations of a collection, beside those that its documents stand for; at least one.
-    pub operations: u64,
-    /// Finished jobs of all collections.
-    pub jobs: u64,
+pub struct Retention {
+    /// Applied operations of a collection, beside the last operation of each stored document, which is always kept. At least one.
+    pub operations_max: u64,
+    /// Finished jobs of all collections together.
+    pub jobs_max: u64,
 }
 
-/// One way of preparing a collection: a model fingerprint and everything derived with it.
+/// A collection's chunks and embeddings by one embedding model. A change of the model starts a new generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
-    /// Names the generation.
+    /// The id inside the store.
     pub id: GenerationId,
     /// The fingerprint of the embedding model; empty for a text-only collection.
     pub fingerprint: String,
-    /// The highest operation number that the index is known to hold. Advisory: the index itself knows better.
-    pub indexed: u64,
-    /// The collection's last operation when this generation was started: before the index has reached it, searches would
-    /// miss what the generation before found.
+    /// The highest applied sequence that was recorded. Advisory: the index may be ahead of it, or behind it after its folder was lost.
+    pub applied_seq: u64,
+    /// The collection's last operation when this generation was started. While the applied sequence is lower, searches miss documents
+    /// that the previous generation found.
     pub complete_from: u64,
     /// When it was started.
-    pub created_at: Now,
+    pub created_at: Timestamp,
 }
 
 /// How much a collection holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Stored documents.
+    /// Number of stored documents.
     pub documents: u64,
-    /// Prepared chunks in the current generation. A replaced document counts its old chunks until it is prepared anew.
+    /// Number of prepared chunks in the current generation. A replaced document counts its old chunks until it is prepared again.
     pub chunks: u64,
 }
 

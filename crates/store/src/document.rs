@@ -1,22 +1,22 @@
 //! Documents, and the chunks prepared from them.
 
-/// The hash of a chunk's text as it was embedded, 32 bytes; with a model fingerprint it names an embedding.
+/// The hash of the text that was embedded for a chunk, 32 bytes. Together with a model fingerprint it identifies an embedding.
 pub type TextHash = [u8; 32];
 
-/// A document as it is handed in.
+/// A document to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDocument {
     /// The document's id, unique in its collection.
     pub id: String,
-    /// The title; absent and empty differ.
+    /// The title. Absent and empty are different content.
     pub title: Option<String>,
     /// The text.
     pub text: String,
-    /// The metadata, a JSON object as the string that was given.
+    /// The metadata: a JSON object, as a string.
     pub metadata: String,
 }
 
-/// A document as it is stored, with the chunks prepared from this version of it.
+/// A stored document, with the chunks that were prepared from this version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDocument {
     /// The document's id.
@@ -25,29 +25,29 @@ pub struct StoredDocument {
     pub title: Option<String>,
     /// The text.
     pub text: String,
-    /// The metadata, as the string that was given.
+    /// The metadata: a JSON object, the string that was given.
     pub metadata: String,
-    /// The number of the operation that made this version.
+    /// The number of the operation that stored this version.
     pub version: u64,
-    /// The chunks in the current generation, in order; empty when this version has not been prepared.
+    /// The chunks in the current generation, in order; empty while this version is not prepared.
     pub chunks: Vec<ChunkSpan>,
 }
 
-/// Where a chunk stands in its document's text, and which text was embedded for it.
+/// The position of a chunk in its document's text, and the hash of the text that was embedded for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkSpan {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// The byte after the last.
+    /// Offset after the last byte.
     pub end: u64,
-    /// Names the embedding, together with the generation's fingerprint.
+    /// Identifies the embedding, together with the generation's fingerprint.
     pub text_hash: TextHash,
 }
 
-/// What the worker made of one version of a document.
+/// The chunks that the ingest worker cut from one version of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
-    /// The document.
+pub struct PreparedDocument {
+    /// The document's id.
     pub document_id: String,
     /// The version that was prepared.
     pub version: u64,
@@ -55,17 +55,17 @@ pub struct Prepared {
     pub chunks: Vec<ChunkSpan>,
 }
 
-/// What deleting a document did.
+/// The result of deleting a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deleted {
-    /// The number of the operation that notes it.
+pub struct DeletedDocument {
+    /// The number of the operation that records the deletion.
     pub operation: u64,
-    /// How many prepared chunks went with it.
+    /// Number of prepared chunks deleted with the document.
     pub chunks: u64,
 }
 
 impl NewDocument {
-    /// A BLAKE3 hash over title, text and metadata: equal content, equal hash. The id is no part of it.
+    /// BLAKE3 over title, text and metadata, without the id.
     pub(crate) fn content_hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let title = self.title.as_deref();

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, each with its remedy.
+//! The errors of the store. Each message says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 /// The result of a store call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the store could not do what was asked. What it was asked for has not happened, and nothing of it is visible.
+/// Why a call failed. None of its changes is visible.
 ///
-/// Cloneable, because calls that shared one commit share its failure.
+/// Cloneable, because all calls of one group commit get the same error when the commit fails.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Another process (or another store in this one) holds the data directory.
+    /// Another process, or another store in this process, has locked the data directory.
     #[error(
         "the data directory `{}` is in use by another weir; stop that one or choose another --data-dir",
         path.display()
@@ -21,51 +21,51 @@ pub enum Error {
         /// The data directory.
         path: PathBuf,
     },
-    /// The data directory, or what is in it, cannot be written.
+    /// The data directory, or a file in it, cannot be written.
     #[error("the data directory `{}` is read-only; make it writable or choose another --data-dir", path.display())]
     ReadOnly {
         /// The data directory.
         path: PathBuf,
     },
-    /// The disk, or the quota on it, is full.
+    /// The disk is full, or the user's quota is used up.
     #[error("the disk is full, nothing of this request was stored; free space and try again")]
     Full,
-    /// What was read is not what was written.
+    /// A row, or the database file, is not what was written.
     #[error("{what} {row} is damaged; restore the data directory from a backup")]
     Damaged {
-        /// What kind of thing: a table's row, or the store's file.
+        /// The kind of row, or the database file.
         what: &'static str,
-        /// Which one, in words that lead a person to it.
+        /// Identifies the row for a reader of the message.
         row: String,
     },
-    /// A newer Weir has written this store.
+    /// A newer version of Weir has written this store.
     #[error(
         "the store has format {found}, this weir knows formats up to {known}; start the newer weir that wrote it"
     )]
     NewerFormat {
-        /// The format found.
+        /// The format of the store.
         found: u32,
-        /// The newest format that this build knows.
+        /// The newest format that this build reads.
         known: u32,
     },
-    /// A list was asked to go on from a place that it never named.
+    /// A cursor that this list did not return.
     #[error("the cursor `{cursor}` is not one that this list returned; start again without a cursor")]
     UnknownCursor {
-        /// The cursor given.
+        /// The cursor that was sent.
         cursor: String,
     },
-    /// The file system refused.
+    /// A file system call failed for another reason.
     #[error("could not use `{}` for the store; check that the path is a folder that weir may use", path.display())]
     Io {
         /// The path in question.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// SQLite refused; the message is its own.
+    /// SQLite failed for a reason without a variant of its own.
     #[error("the store's database failed; if it happens again, check the disk")]
     Sqlite {
-        /// What SQLite said.
+        /// SQLite's error.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The store has been closed, or its thread has ended.
@@ -74,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Sorts what the operating system said about `path` into full, read-only and the rest.
+    /// Maps an IO error about `path` to `Full`, `ReadOnly` or `Io`.
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Error {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let kind = source.kind();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_system_says_becomes_a_remedy() {
+    fn io_errors_map_to_variants_with_a_remedy() {
         let full = "the disk is full, nothing of this request was stored; free space and try again";
         let read_only =
             "the data directory `/data` is read-only; make it writable or choose another --data-dir";

@@ -1,42 +1,42 @@
-//! Feedback: what people said about a document as an answer to a query.
+//! Feedback: relevance judgments. Each says how relevant a document is to a query.
 
-use crate::Now;
+use crate::Timestamp;
 
-/// A judgment as it is handed in.
+/// A judgment to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFeedback {
-    /// What was searched.
+    /// The query text.
     pub query: String,
-    /// The document that was judged.
+    /// The id of the judged document.
     pub document_id: String,
-    /// The chunk, when the judgment is about one.
+    /// The number of the judged chunk; `None` for the whole document.
     pub chunk: Option<u64>,
     /// 0 is not relevant; larger is more relevant.
     pub grade: u32,
 }
 
-/// What people have last said of each document as an answer to each query.
+/// The judgments that relevance is learned from: the last one of each query and document.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Voices {
-    /// Whether the document was relevant, and the features that it had in a search; the oldest first.
-    pub weighed: Vec<(bool, String)>,
-    /// Those whose features are not known yet; the newest first.
-    pub waiting: Vec<Feedback>,
+pub struct FeedbackBatch {
+    /// Judgments whose features are stored, oldest first: whether the document is relevant, and the features.
+    pub processed: Vec<(bool, String)>,
+    /// Judgments whose features have not been computed yet, newest first.
+    pub pending: Vec<Feedback>,
 }
 
-/// A judgment as it is stored.
+/// A stored judgment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feedback {
-    /// Its number: 1, 2, 3, … in each collection, in the order of arrival.
+    /// 1, 2, 3, … in each collection, in the order of arrival.
     pub number: u64,
-    /// What was searched.
+    /// The query text.
     pub query: String,
-    /// The document that was judged; it may have changed or gone since.
+    /// The id of the judged document, which may have been changed or deleted since.
     pub document_id: String,
-    /// The chunk, when the judgment is about one.
+    /// The number of the judged chunk; `None` for the whole document.
     pub chunk: Option<u64>,
     /// 0 is not relevant; larger is more relevant.
     pub grade: u32,
-    /// When it came.
-    pub created_at: Now,
+    /// When the judgment was stored.
+    pub created_at: Timestamp,
 }

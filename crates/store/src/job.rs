@@ -1,74 +1,74 @@
-//! Jobs: what was submitted together, and how far it has come.
+//! Jobs: the progress of documents that were submitted together.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NewDocument, Now};
+use crate::{NewDocument, Timestamp};
 
-/// Documents handed in together.
+/// Documents that are stored in one transaction, with one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// The new job's id, unique in the store.
+    /// The id of the new job, unique in the store.
     pub job_id: String,
-    /// The documents to store. When an id comes twice, the last one wins.
+    /// The documents to store. If an id occurs more than once, the last document is stored.
     pub documents: Vec<NewDocument>,
-    /// The documents that were refused before they came here; the job names them.
+    /// Documents that were refused before this call. The job lists them in its `errors`.
     pub rejected: Vec<DocumentError>,
 }
 
 /// Why one document of a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentError {
-    /// The document.
+    /// The document's id.
     pub document_id: String,
-    /// A stable code.
+    /// A stable error code.
     pub code: String,
-    /// What is wrong with it and what to do.
+    /// What is wrong with the document and what to do.
     pub message: String,
 }
 
-/// The state of a submission.
+/// The progress of a [`Submission`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The id that the submission came with.
+    /// The id, chosen by the submission.
     pub id: String,
-    /// The name of the collection, which may be gone.
+    /// The name of the collection, which may have been deleted since.
     pub collection: String,
-    /// Where it stands.
+    /// The status.
     pub status: JobStatus,
-    /// Documents handed in, refused ones included.
+    /// Number of submitted documents, including the refused ones.
     pub total: u64,
-    /// Documents that are done: searchable, found unchanged, or failed.
+    /// Number of documents that are searchable, unchanged or failed.
     pub processed: u64,
-    /// Documents that were already stored with the same content.
+    /// Number of documents that were already stored with the same content.
     pub unchanged: u64,
-    /// Documents that failed; `errors` names them.
+    /// Number of documents that failed; `errors` lists them.
     pub failed: u64,
     /// Why the whole job failed.
     pub error: Option<String>,
     /// Why single documents failed.
     pub errors: Vec<DocumentError>,
-    /// When it was handed in.
-    pub created_at: Now,
-    /// When the index took up its first document.
-    pub started_at: Option<Now>,
-    /// When nothing was left to do.
-    pub finished_at: Option<Now>,
-    /// When the index has reached this operation, every document of the job is searchable, the unchanged ones too.
+    /// When the documents were submitted.
+    pub created_at: Timestamp,
+    /// When the first document became searchable.
+    pub started_at: Option<Timestamp>,
+    /// When the job was completed, failed or cancelled.
+    pub finished_at: Option<Timestamp>,
+    /// Once the applied sequence has reached this number, every document of the job is searchable, including the unchanged ones.
     pub last_operation: u64,
 }
 
-/// Where a job stands.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
-    /// Durable, not taken up yet.
+    /// The documents are durable; none of them is searchable yet.
     Pending,
     /// Some documents are searchable.
     Running,
-    /// Every document is searchable or named in `errors`.
+    /// Every document is searchable or listed in `errors`.
     Completed,
     /// The job as a whole failed.
     Failed,
-    /// The collection was deleted first.
+    /// The collection was deleted before the job was completed.
     Cancelled,
 }
 
@@ -81,7 +81,7 @@ impl JobStatus {
         JobStatus::Cancelled,
     ];
 
-    /// The word for it in the API and in the store.
+    /// The name in the API and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             JobStatus::Pending => "pending",
@@ -92,8 +92,8 @@ impl JobStatus {
         }
     }
 
-    /// The status that `word` names.
-    pub(crate) fn parse(word: &str) -> Option<JobStatus> {
-        JobStatus::ALL.into_iter().find(|status| status.as_str() == word)
+    /// The status with this name.
+    pub(crate) fn parse(name: &str) -> Option<JobStatus> {
+        JobStatus::ALL.into_iter().find(|status| status.as_str() == name)
     }
 }

@@ -1,16 +1,16 @@
-//! The truth: collections, documents, numbered operations, jobs, embeddings, feedback, the query log.
+//! The store: collections, documents, numbered operations, jobs, embeddings, feedback and the query log.
 //!
-//! Everything else that Weir keeps (the index folders) can be rebuilt from here. Three ideas carry the crate:
+//! Everything else that Weir writes to disk (the index folders) can be rebuilt from the store. Three rules hold for every part of it:
 //!
-//! - **A change is durable before it is answered.** Every writing call returns after the commit that holds it has
-//!   reached the disk. A call that returned an error was not acknowledged; nothing of it is visible.
-//! - **An operation is a numbered note that a document of a collection changed.** It carries no content. To apply it
-//!   is to bring the index to the document's *current* state in the store: present at some version, or absent. So
-//!   replaying twice, or replaying an old note about a document that has changed since, is harmless.
-//! - **Every row that feeds a replay has a checksum**, verified when it is read. A row that lies is
-//!   [`Error::Damaged`], never content.
+//! - **A change is durable before it is acknowledged.** Every writing call returns after its commit has reached the disk. A call that
+//!   returned an error was not acknowledged, and none of its changes is visible.
+//! - **An operation is a numbered note that a document of a collection changed.** It has no content. Applying it brings the index to
+//!   the document's *current* state in the store: present at some version, or absent. Replaying an operation twice, or replaying one
+//!   whose document has changed since, is therefore harmless.
+//! - **Every row that a replay reads has a checksum**, verified on each read. A row whose checksum does not match is
+//!   [`Error::Damaged`] and never returned as content.
 //!
-//! The store has no clock: callers pass the time ([`Now`]). It keeps `settings` and `metadata` as the strings it got.
+//! The store has no clock: callers pass the time ([`Timestamp`]). `settings` and `metadata` are stored as the strings that were given.
 //! Ids and texts are any Unicode, NUL included, and are compared byte by byte.
 
 mod checksum;
@@ -25,10 +25,10 @@ mod sqlite;
 mod store;
 mod verify;
 
-pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Kept};
-pub use document::{ChunkSpan, Deleted, NewDocument, Prepared, StoredDocument, TextHash};
+pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Retention};
+pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, StoredDocument, TextHash};
 pub use error::{Error, Result};
-pub use feedback::{Feedback, NewFeedback, Voices};
+pub use feedback::{Feedback, FeedbackBatch, NewFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};
 pub use operation::{Operation, OperationKind};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
@@ -36,5 +36,5 @@ pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;
 
-/// A moment in unix seconds, fractions allowed; always handed in by the caller.
-pub type Now = f64;
+/// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
+pub type Timestamp = f64;

@@ -1,14 +1,14 @@
-//! Operations: numbered notes that a document changed.
+//! Operations: the numbered changes of a collection.
 
-/// A note that a document of a collection changed. Applying it brings the index to the document's *current* state in
-/// the store, which may be newer than the note.
+/// Records that a document of a collection changed. Applying it brings the index to the document's *current* state in the store, which
+/// may be newer than the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Its number: 1, 2, 3, … in each collection, without gaps but for those that were pruned.
+    /// 1, 2, 3, … in each collection, without gaps except for pruned operations.
     pub number: u64,
-    /// What was done. For people and statistics: applying looks at the document, not at this.
+    /// What was done. Informative: applying reads the document's current state instead.
     pub kind: OperationKind,
-    /// The document that changed.
+    /// The id of the changed document.
     pub document_id: String,
 }
 
@@ -22,7 +22,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// The word for it in the store.
+    /// The name in the database.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             OperationKind::Put => "put",
@@ -30,8 +30,8 @@ impl OperationKind {
         }
     }
 
-    /// The kind that `word` names.
-    pub(crate) fn parse(word: &str) -> Option<OperationKind> {
-        [OperationKind::Put, OperationKind::Delete].into_iter().find(|kind| kind.as_str() == word)
+    /// The kind with this name.
+    pub(crate) fn parse(name: &str) -> Option<OperationKind> {
+        [OperationKind::Put, OperationKind::Delete].into_iter().find(|kind| kind.as_str() == name)
     }
 }

@@ -1,47 +1,47 @@
-//! The query log: what was searched and how much it found.
+//! The query log: the queries of answered searches, with the number of results.
 
-use crate::{CollectionId, Now};
+use crate::{CollectionId, Timestamp};
 
-/// A search that was answered.
+/// The log entry of an answered search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedQuery {
-    /// The collection.
+    /// The collection that was searched.
     pub collection: CollectionId,
-    /// What was searched.
+    /// The query text.
     pub query: String,
-    /// How many results it had.
+    /// Number of results.
     pub results: u64,
-    /// How relevant the first result was, 0 to 1; `None` when nobody knows.
+    /// Relevance of the first result, 0 to 1; `None` when unknown.
     pub relevance: Option<f64>,
-    /// When it was answered.
-    pub asked_at: Now,
+    /// When the search was answered.
+    pub asked_at: Timestamp,
 }
 
-/// Which logged queries are asked for, and in which order.
+/// Which logged queries a report lists, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum QueryReport {
-    /// All of them, those that were asked most first.
+    /// All queries, the most frequent first.
     Popular,
-    /// Those that found nothing, those that did so most often first.
+    /// Queries that found nothing, the most frequent of these first.
     ZeroResults,
-    /// Those whose first result had a mean relevance below this, the lowest first.
+    /// Queries whose first result had a mean relevance below `below`, the lowest first.
     LowRelevance {
         /// 0 to 1.
         below: f64,
     },
 }
 
-/// A query of the log with everything that was logged of it.
+/// All log entries of one query, summed up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryCount {
-    /// What was searched.
+    /// The query text.
     pub query: String,
-    /// How often.
+    /// Number of searches.
     pub count: u64,
-    /// How often it found nothing.
+    /// Number of searches without results.
     pub zero_results: u64,
-    /// The mean relevance of the first result, where it is known.
+    /// Mean relevance of the first result, over the searches where it is known.
     pub relevance: Option<f64>,
-    /// When it was asked last.
-    pub last_asked_at: Now,
+    /// When the query was searched last.
+    pub last_asked_at: Timestamp,
 }

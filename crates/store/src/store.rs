@@ -9,9 +9,9 @@ use crate::sqlite::{
     verify,
 };
 use crate::{
-    Collection, CollectionId, Counts, Deleted, DocumentError, Feedback, GenerationId, Job, Kept, LoggedQuery,
-    NewFeedback, Now, Operation, Prepared, QueryCount, QueryReport, Result, Sqlite, StoredDocument,
-    Submission, TextHash, VerifyReport, Voices,
+    Collection, CollectionId, Counts, DeletedDocument, DocumentError, Feedback, FeedbackBatch, GenerationId,
+    Job, LoggedQuery, NewFeedback, Operation, PreparedDocument, QueryCount, QueryReport, Result, Retention,
+    Sqlite, StoredDocument, Submission, TextHash, Timestamp, VerifyReport,
 };
 
 /// The truth, behind one of the databases that Weir can keep it in. Cheap to clone; all clones are one store.
@@ -70,7 +70,7 @@ impl Store {
         name: &str,
         settings: &str,
         fingerprint: &str,
-        now: Now,
+        now: Timestamp,
     ) -> Result<(Collection, bool)> {
         let (name, settings, fingerprint) = (name.to_owned(), settings.to_owned(), fingerprint.to_owned());
         match self {
@@ -80,19 +80,9 @@ impl Store {
         }
     }
 
-    /// Replaces the settings. `None` when the collection is gone.
-    pub async fn update_settings(&self, id: CollectionId, settings: &str) -> Result<Option<Collection>> {
-        let settings = settings.to_owned();
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| collections::update_settings(c, id, &settings)).await
-            }
-        }
-    }
-
     /// Deletes a collection with everything in it; `false` when it was gone already. Its unfinished jobs become
     /// cancelled, and all its jobs stay readable.
-    pub async fn delete_collection(&self, id: CollectionId, now: Now) -> Result<bool> {
+    pub async fn delete_collection(&self, id: CollectionId, now: Timestamp) -> Result<bool> {
         match self {
             Store::Sqlite(sqlite) => sqlite.write(move |c| collections::delete(c, id, now)).await,
         }
@@ -104,7 +94,7 @@ impl Store {
         &self,
         id: CollectionId,
         fingerprint: &str,
-        now: Now,
+        now: Timestamp,
     ) -> Result<Option<Collection>> {
         let fingerprint = fingerprint.to_owned();
         match self {
@@ -121,31 +111,32 @@ impl Store {
         }
     }
 
-    /// The number of documents in all collections that `caller` sees.
-    pub async fn document_count(&self, caller: &Caller) -> Result<u64> {
-        let counts = match self {
-            Store::Sqlite(sqlite) => sqlite.read(collections::document_counts).await,
-        }?;
-        Ok(counts.iter().filter(|(name, _)| caller.sees(name)).map(|(_, count)| count).sum())
-    }
-
     /// Takes documents in, all in one commit with their operations and the job.
     ///
     /// A document that is stored with equal title, text and metadata makes no operation and counts as unchanged. Of
     /// an id that comes twice the last document wins, and both count as processed. The operations of one job are one
     /// range without gaps. A job without operations is completed at once. `None` when the collection is gone.
-    pub async fn accept(&self, id: CollectionId, submission: Submission, now: Now) -> Result<Option<Job>> {
+    pub async fn accept(
+        &self,
+        id: CollectionId,
+        submission: Submission,
+        now: Timestamp,
+    ) -> Result<Option<Job>> {
         match self {
             Store::Sqlite(sqlite) => {
-                let incoming = accept::Incoming::new(submission);
-                sqlite.write(move |c| accept::accept(c, id, &incoming, now)).await
+                let submission = accept::HashedSubmission::new(submission);
+                sqlite.write(move |c| accept::accept(c, id, &submission, now)).await
             }
         }
     }
 
     /// Deletes a document and the chunks prepared from it, in one commit with the operation that notes it. `None`
     /// when there is no such document.
-    pub async fn delete_document(&self, id: CollectionId, document_id: &str) -> Result<Option<Deleted>> {
+    pub async fn delete_document(
+        &self,
+        id: CollectionId,
+        document_id: &str,
+    ) -> Result<Option<DeletedDocument>> {
         let document_id = document_id.to_owned();
         match self {
             Store::Sqlite(sqlite) => sqlite.write(move |c| documents::delete(c, id, &document_id)).await,
@@ -220,7 +211,7 @@ impl Store {
     pub async fn save_prepared(
         &self,
         generation: GenerationId,
-        prepared: Vec<Prepared>,
+        prepared: Vec<PreparedDocument>,
         new_embeddings: Vec<(TextHash, Vec<f32>)>,
     ) -> Result<()> {
         match self {
@@ -232,17 +223,17 @@ impl Store {
 
     /// Notes that the index holds everything up to operation `number`, never lower than noted before. Jobs whose first
     /// operation is reached become running, jobs whose last one is reached become completed.
-    pub async fn mark_indexed(&self, generation: GenerationId, number: u64, now: Now) -> Result<()> {
+    pub async fn record_applied(&self, generation: GenerationId, number: u64, now: Timestamp) -> Result<()> {
         match self {
             Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| generations::mark_indexed(c, generation, number, now)).await
+                sqlite.write(move |c| generations::record_applied(c, generation, number, now)).await
             }
         }
     }
 
     /// Notes that documents could not be prepared: each with the operation that stored it and the reason, which the job of
     /// that operation names while it is unfinished. The documents stay, and sending one again is a change even when its
-    /// content is the same. Call it before [`Store::mark_indexed`] passes the operations.
+    /// content is the same. Call it before [`Store::record_applied`] passes the operations.
     pub async fn fail_documents(&self, id: CollectionId, failed: Vec<(u64, DocumentError)>) -> Result<()> {
         match self {
             Store::Sqlite(sqlite) => sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await,
@@ -251,9 +242,9 @@ impl Store {
 
     /// Removes a part of what is no longer kept: finished jobs, and operations of the collection that its index has applied.
     /// `false` when there is more to remove.
-    pub async fn prune(&self, id: CollectionId, kept: Kept) -> Result<bool> {
+    pub async fn prune(&self, id: CollectionId, retention: Retention) -> Result<bool> {
         match self {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::prune(c, id, kept)).await,
+            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::prune(c, id, retention)).await,
         }
     }
 
@@ -291,7 +282,7 @@ impl Store {
         id: CollectionId,
         feedback: NewFeedback,
         entries_max: u64,
-        now: Now,
+        now: Timestamp,
     ) -> Result<Option<Feedback>> {
         match self {
             Store::Sqlite(sqlite) => {
@@ -319,18 +310,20 @@ impl Store {
     }
 
     /// What the newest `entries_max` judgments of a collection say, the last on each query and document alone; of those that
-    /// wait for their features at most `waiting_max`. Features that another model's embeddings gave count as not known.
-    pub async fn voices(
+    /// wait for their features at most `pending_max`. Features that another model's embeddings gave count as not known.
+    pub async fn feedback_batch(
         &self,
         id: CollectionId,
         fingerprint: &str,
         entries_max: usize,
-        waiting_max: usize,
-    ) -> Result<Voices> {
+        pending_max: usize,
+    ) -> Result<FeedbackBatch> {
         let fingerprint = fingerprint.to_owned();
         match self {
             Store::Sqlite(sqlite) => {
-                sqlite.read(move |c| feedback::voices(c, id, &fingerprint, entries_max, waiting_max)).await
+                sqlite
+                    .read(move |c| feedback::feedback_batch(c, id, &fingerprint, entries_max, pending_max))
+                    .await
             }
         }
     }

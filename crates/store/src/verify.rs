@@ -1,26 +1,26 @@
-//! What a full check of the store found.
+//! The report of a full check of the store.
 
 use crate::Error;
 
-/// The outcome of reading and checking every row.
+/// The result of reading and checking every row.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
-    /// Collections read.
+    /// Number of collections read.
     pub collections: u64,
-    /// Documents read.
+    /// Number of documents read.
     pub documents: u64,
-    /// Operations read.
+    /// Number of operations read.
     pub operations: u64,
-    /// Chunks read.
+    /// Number of chunks read.
     pub chunks: u64,
-    /// Embeddings read.
+    /// Number of embeddings read.
     pub embeddings: u64,
-    /// Everything that is wrong: each an [`Error::Damaged`] that names the row.
+    /// The problems found: each is an [`Error::Damaged`] that names the row.
     pub problems: Vec<Error>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }

@@ -1,6 +1,6 @@
-//! The contract over SQLite, and what is particular to a file in a folder.
+//! The contract with SQLite, and tests of the folder and of damaged files.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+#![allow(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 mod contract;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use contract::{accept, close_sound, collection, document, everyone, hash, span};
 use rusqlite::Connection;
-use weir_store::{Collection, Error, NewFeedback, Prepared, Store};
+use weir_store::{Collection, Error, NewFeedback, PreparedDocument, Store};
 
 contract!(Store::open_sqlite);
 
@@ -17,12 +17,12 @@ async fn filled(folder: &Path) -> (Store, Collection) {
     let store = Store::open_sqlite(folder).unwrap();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "the first text"), document("b", "the second text")]).await;
-    let prepared = Prepared { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
+    let prepared = PreparedDocument { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
     store.save_prepared(made.generation.id, vec![prepared], vec![(hash(1), vec![0.25, 0.5])]).await.unwrap();
     (store, made)
 }
 
-/// Fills a store, changes its file by `sql`, opens it again.
+/// A filled store whose file was changed by `sql` while it was closed.
 async fn altered(folder: &Path, sql: &str) -> (Store, Collection) {
     let (store, made) = filled(folder).await;
     close_sound(store).await;
@@ -51,11 +51,11 @@ async fn a_folder_has_one_store_at_a_time() {
     assert!(matches!(clone.collections(&everyone()).await, Err(Error::Closed)));
     drop(Store::open_sqlite(&path).unwrap());
     Store::open_sqlite(&path).unwrap().close().await;
-    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "the log was not written back");
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "the write-ahead log was not written back");
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_folder_is_refused() {
+async fn a_file_in_place_of_the_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, "").unwrap();
@@ -74,7 +74,7 @@ async fn a_newer_format_is_refused() {
 }
 
 #[tokio::test]
-async fn a_store_of_the_first_format_is_brought_to_the_newest() {
+async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
         PRAGMA user_version = 1;";
@@ -86,25 +86,25 @@ async fn a_store_of_the_first_format_is_brought_to_the_newest() {
 }
 
 #[tokio::test]
-async fn feedback_of_the_second_format_waits_for_its_features() {
+async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
     let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to;
         INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;
-    let voices = store.voices(made.id, &made.generation.fingerprint, 9, 9).await.unwrap();
-    assert_eq!((voices.weighed.len(), voices.waiting[0].query.as_str()), (0, "q"));
+    let batch = store.feedback_batch(made.id, &made.generation.fingerprint, 9, 9).await.unwrap();
+    assert_eq!((batch.processed.len(), batch.pending[0].query.as_str()), (0, "q"));
     close_sound(store).await;
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_damaged() {
+async fn a_file_that_is_not_a_database_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("store.sqlite3"), "no database ".repeat(100)).unwrap();
     assert!(matches!(Store::open_sqlite(folder.path()), Err(Error::Damaged { .. })));
 }
 
-/// Alters the file by `sql`; both the read in question and the full check must name the row.
+/// Changes the file by `sql`; both `read` and the full check must report the row.
 async fn check_damage<T: std::fmt::Debug>(
     sql: &str,
     read: impl AsyncFn(&Store, &Collection) -> weir_store::Result<T>,
@@ -123,7 +123,7 @@ async fn check_damage<T: std::fmt::Debug>(
 }
 
 #[tokio::test]
-async fn a_damaged_document_is_named() {
+async fn a_damaged_document_is_reported() {
     let changes = [
         "text = 'the first tent'",
         "title = ''",
@@ -146,7 +146,7 @@ async fn a_damaged_document_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_operation_is_named() {
+async fn a_damaged_operation_is_reported() {
     let changes = ["kind = 'delete'", "kind = 'what'", "document_id = 'c'", "job_id = NULL", "checksum = 0"];
     for change in changes {
         check_damage(
@@ -165,7 +165,7 @@ async fn a_damaged_operation_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_chunk_is_named() {
+async fn a_damaged_chunk_is_reported() {
     for change in ["start = 1", "end = 13", "text_hash = zeroblob(32)", "text_hash = x'01'", "checksum = 0"] {
         check_damage(
             &format!("UPDATE chunks SET {change}"),
@@ -177,7 +177,7 @@ async fn a_damaged_chunk_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_embedding_is_named() {
+async fn a_damaged_embedding_is_reported() {
     let name = format!("embedding of text hash {} for model 1", "01".repeat(32));
     for change in ["vector = zeroblob(8)", "vector = x'0102'", "checksum = 0"] {
         check_damage(
@@ -190,7 +190,7 @@ async fn a_damaged_embedding_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_collection_is_named() {
+async fn a_damaged_collection_is_reported() {
     for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
         check_damage(
             &format!("UPDATE collections SET {change}"),
@@ -208,11 +208,11 @@ async fn a_damaged_collection_is_named() {
 }
 
 #[tokio::test]
-async fn the_full_check_finds_rows_that_disagree() {
+async fn the_full_check_finds_rows_that_contradict_each_other() {
     let cases = [
-        ("DELETE FROM documents WHERE id = 'b'", "document (its last operation says otherwise)"),
+        ("DELETE FROM documents WHERE id = 'b'", "document (its last operation contradicts it)"),
         ("DELETE FROM operations WHERE number = 2", "operation"),
-        ("DELETE FROM documents WHERE id = 'a'", "chunk (its document or its generation is gone)"),
+        ("DELETE FROM documents WHERE id = 'a'", "chunk (its document or its generation is missing)"),
         ("DELETE FROM chunks", "embedding (no chunk refers to it)"),
     ];
     for (sql, expected) in cases {
@@ -225,10 +225,10 @@ async fn the_full_check_finds_rows_that_disagree() {
     }
 }
 
-/// One byte of the closed file is changed, at places spread over all pages. What is then read is what was written, or
-/// an error; never other content. A byte of an index can hide a row, which the full check finds.
+/// Changes one byte of the closed file, at offsets spread over all pages. Reads then return the written content or an error, never other
+/// content. A changed byte of an index can hide a row, which the full check finds.
 #[tokio::test]
-async fn a_flipped_byte_never_becomes_content() {
+async fn a_flipped_byte_is_never_returned_as_content() {
     let folder = tempfile::tempdir().unwrap();
     let (store, made) = filled(folder.path()).await;
     let expected = read_everything(&store, &made).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_flipped_byte_never_becomes_content() {
     let sound = std::fs::read(&file).unwrap();
 
     let (mut harmless, mut errors, mut hidden) = (0, 0, 0);
-    // A prime step, so that all offsets within a page have their turn.
+    // A prime step, so that the offsets vary within a page.
     for place in (0..sound.len()).step_by(97) {
         let mut bytes = sound.clone();
         bytes[place] ^= 1 << (place % 8);
@@ -262,11 +262,11 @@ async fn a_flipped_byte_never_becomes_content() {
             }
         }
     }
-    println!("{harmless} harmless, {errors} noticed when read, {hidden} noticed by the full check");
+    println!("{harmless} harmless, {errors} detected by a read, {hidden} detected by the full check");
     assert!(harmless > 0 && errors > 0);
 }
 
-/// What a replay reads, item by item, as text.
+/// Everything that a replay reads, as text.
 async fn read_everything(store: &Store, made: &Collection) -> weir_store::Result<[Option<String>; 5]> {
     let operations = store.operations_after(made.id, 0, 10).await?;
     let documents = store.documents(made.id, vec!["a".to_owned(), "b".to_owned()]).await?;

@@ -1,10 +1,10 @@
-//! How fast documents are taken in, durably. Tiny as a test, so that it cannot rot; at real size by
+//! Throughput of durable submissions. Runs at tiny size as a test, so that it stays correct; at real size by
 //! `cargo test --release -p weir-store --test throughput -- --ignored --nocapture`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "helpers of tests fail the test; the figures are its output"
+    reason = "a failing helper fails the test; the figures are its output"
 )]
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn submission(job: &str, documents: usize) -> Submission {
     }
 }
 
-/// `callers` at once, each with `rounds` submissions one after another; returns the time of each submission.
+/// Runs `callers` concurrent tasks with `rounds` submissions each; returns the duration of each submission.
 async fn ingest(
     store: &Store,
     id: CollectionId,
@@ -56,7 +56,7 @@ async fn ingest(
     times
 }
 
-/// Prints one line per way of handing in; returns how many documents the store then has.
+/// Prints one line per combination of callers and batch size; returns the number of stored documents.
 async fn measure(folder: &Path, submissions: usize) -> u64 {
     let store = Store::open_sqlite(folder).unwrap();
     let (collection, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
@@ -76,7 +76,7 @@ async fn measure(folder: &Path, submissions: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_are_taken_in_by_one_and_by_many() {
+async fn concurrent_submissions_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(measure(folder.path(), 4).await, 4 + 16 + 64 + 400 + 800);
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_index::{IndexedChunk, IndexedDocument};
-use weir_store::{ChunkSpan, GenerationId, Prepared, Store, StoredDocument, TextHash};
+use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoredDocument, TextHash};
 use weir_text::Chunking;
 
 use weir_inference::{Caching, InferenceError, Input, Lane, LoadedModel, Scheduler, Terms, Truncation};
@@ -152,8 +152,8 @@ impl Preparer {
 type Embeddings = HashMap<TextHash, Vec<f32>>;
 
 impl Cut {
-    fn prepared(&self) -> Prepared {
-        Prepared {
+    fn prepared(&self) -> PreparedDocument {
+        PreparedDocument {
             document_id: self.document.id.clone(),
             version: self.document.version,
             chunks: self.spans.clone(),

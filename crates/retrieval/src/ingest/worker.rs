@@ -82,7 +82,7 @@ async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) 
     if Instant::now() < *prune_at {
         return Ok(has_applied);
     }
-    let is_done = collection.preparer.store.prune(collection.id, collection.kept()).await?;
+    let is_done = collection.preparer.store.prune(collection.id, collection.retention()).await?;
     if is_done {
         *prune_at = Instant::now() + PRUNE_EVERY;
     }
@@ -112,7 +112,7 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
         store.fail_documents(collection.id, failed).await?;
     }
     collection.engine.apply(changes, batch.reached).await?;
-    store.mark_indexed(collection.preparer.generation, batch.reached, now()).await?;
+    store.record_applied(collection.preparer.generation, batch.reached, now()).await?;
 
     collection.metrics.documents_indexed(indexed);
     collection.metrics.documents_failed(refused);

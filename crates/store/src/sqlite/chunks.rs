@@ -1,23 +1,23 @@
-//! Chunks: what the worker prepared from each version of a document.
+//! Chunks: the pieces of a document's version that the ingest worker prepared.
 
 use std::collections::HashSet;
 
 use rusqlite::{Connection, Row, params};
 
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::{documents, embeddings, generations};
 use crate::checksum::Checksum;
-use crate::{ChunkSpan, GenerationId, Prepared, Result, TextHash};
+use crate::{ChunkSpan, GenerationId, PreparedDocument, Result, TextHash};
 
-/// Which document's chunks: the primary key without the ordinal.
+/// Identifies the chunks of a document in a generation: the primary key without the ordinal.
 #[derive(Clone, Copy)]
-pub(super) struct Owner {
+pub(super) struct ChunksKey {
     pub(super) generation: GenerationId,
-    /// The document's row key.
+    /// The key of the document's row.
     pub(super) document: i64,
 }
 
-/// The chunks of one version of a document; those of an older version are not seen.
+/// The chunks of a document at `version`; empty when the stored chunks are of another version.
 pub(super) fn of_document(
     connection: &Connection,
     generation: GenerationId,
@@ -29,31 +29,31 @@ pub(super) fn of_document(
          WHERE generation_id = ?1 AND document = ?2 AND version = ?3 ORDER BY ordinal",
     )?;
     let mut rows = statement.query(params![generation.0, document, version])?;
-    let owner = Owner { generation, document };
+    let key = ChunksKey { generation, document };
     let mut found = Vec::new();
     for expected in 0.. {
         let Some(row) = rows.next()? else { break };
-        let (ordinal, span) = read(owner, row)?;
+        let (ordinal, span) = read(key, row)?;
         if ordinal != expected {
-            return Err(damaged("chunk", name(owner, expected)));
+            return Err(damaged("chunk", name(key, expected)));
         }
         found.push(span);
     }
     Ok(found)
 }
 
-/// Reads the columns ordinal, version, start, end, text hash, checksum.
-pub(super) fn read(owner: Owner, row: &Row<'_>) -> Result<(u64, ChunkSpan)> {
-    let name = || name(owner, row.get(0).unwrap_or_default());
-    let (ordinal, version, span, checksum) = decode(row).naming("chunk", name)?;
-    if checksum_of(owner, ordinal, version, &span) != checksum {
+/// Reads and checks the columns `ordinal`, `version`, `start`, `end`, `text_hash`, `checksum`.
+pub(super) fn read(key: ChunksKey, row: &Row<'_>) -> Result<(u64, ChunkSpan)> {
+    let name = || name(key, row.get(0).unwrap_or_default());
+    let (ordinal, version, span, checksum) = decode(row).or_damaged("chunk", name)?;
+    if checksum_of(key, ordinal, version, &span) != checksum {
         return Err(damaged("chunk", name()));
     }
     Ok((ordinal, span))
 }
 
-fn name(owner: Owner, ordinal: u64) -> String {
-    format!("{ordinal} of document row {} in generation {}", owner.document, owner.generation)
+fn name(key: ChunksKey, ordinal: u64) -> String {
+    format!("{ordinal} of document row {} in generation {}", key.document, key.generation)
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<(u64, u64, ChunkSpan, u32)> {
@@ -61,10 +61,10 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<(u64, u64, ChunkSpan, u32)> {
     Ok((row.get(0)?, row.get(1)?, span, row.get(5)?))
 }
 
-fn checksum_of(owner: Owner, ordinal: u64, version: u64, span: &ChunkSpan) -> u32 {
+fn checksum_of(key: ChunksKey, ordinal: u64, version: u64, span: &ChunkSpan) -> u32 {
     Checksum::of("chunks")
-        .number(owner.generation.0.cast_unsigned())
-        .number(owner.document.cast_unsigned())
+        .number(key.generation.0.cast_unsigned())
+        .number(key.document.cast_unsigned())
         .number(ordinal)
         .number(version)
         .number(span.start)
@@ -76,69 +76,69 @@ fn checksum_of(owner: Owner, ordinal: u64, version: u64, span: &ChunkSpan) -> u3
 pub(crate) fn save_prepared(
     connection: &Connection,
     generation: GenerationId,
-    prepared: &[Prepared],
+    prepared: &[PreparedDocument],
     new_embeddings: &[(TextHash, Vec<f32>)],
 ) -> Result<()> {
     let Some(current) = generations::by_id_if_current(connection, generation)? else {
         return Ok(());
     };
-    let (mut released, mut kept) = (HashSet::new(), HashSet::new());
+    let (mut candidates, mut referenced) = (HashSet::new(), HashSet::new());
     for document in prepared {
         let stored = documents::key_and_version(connection, current.collection, &document.document_id)?;
         if let Some((key, version)) = stored
             && version == document.version
         {
-            let owner = Owner { generation, document: key };
-            released.extend(delete(connection, owner)?);
-            insert(connection, owner, version, &document.chunks)?;
-            kept.extend(document.chunks.iter().map(|span| span.text_hash));
+            let key = ChunksKey { generation, document: key };
+            candidates.extend(delete(connection, key)?);
+            insert(connection, key, version, &document.chunks)?;
+            referenced.extend(document.chunks.iter().map(|span| span.text_hash));
         }
     }
     embeddings::save(connection, current.fingerprint_id, new_embeddings)?;
-    released.extend(new_embeddings.iter().map(|(hash, _)| *hash));
-    released.retain(|hash| !kept.contains(hash));
-    embeddings::release(connection, current.fingerprint_id, &released)
+    candidates.extend(new_embeddings.iter().map(|(hash, _)| *hash));
+    candidates.retain(|hash| !referenced.contains(hash));
+    embeddings::delete_unreferenced(connection, current.fingerprint_id, &candidates)
 }
 
-fn insert(connection: &Connection, owner: Owner, version: u64, spans: &[ChunkSpan]) -> Result<()> {
+fn insert(connection: &Connection, key: ChunksKey, version: u64, spans: &[ChunkSpan]) -> Result<()> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO chunks (generation_id, document, ordinal, version, start, end, text_hash, checksum)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     for (ordinal, span) in (0_u64..).zip(spans) {
         statement.execute(params![
-            owner.generation.0,
-            owner.document,
+            key.generation.0,
+            key.document,
             ordinal,
             version,
             span.start,
             span.end,
             span.text_hash,
-            checksum_of(owner, ordinal, version, span)
+            checksum_of(key, ordinal, version, span)
         ])?;
     }
     Ok(())
 }
 
-/// Deletes a document's chunks, of whatever version, and the embeddings that go with them; returns how many chunks.
+/// Deletes a document's chunks of any version, and the embeddings that only they refer to; returns the number of chunks.
 pub(super) fn delete_of_document(
     connection: &Connection,
     generation: GenerationId,
     fingerprint_id: i64,
     document: i64,
 ) -> Result<u64> {
-    let released = delete(connection, Owner { generation, document })?;
-    embeddings::release(connection, fingerprint_id, &released.iter().copied().collect())?;
-    Ok(released.len() as u64)
+    let candidates = delete(connection, ChunksKey { generation, document })?;
+    embeddings::delete_unreferenced(connection, fingerprint_id, &candidates.iter().copied().collect())?;
+    Ok(candidates.len() as u64)
 }
 
-/// Deletes a document's chunks; returns the text hash of each.
-fn delete(connection: &Connection, owner: Owner) -> Result<Vec<TextHash>> {
+/// Deletes a document's chunks; returns their text hashes.
+fn delete(connection: &Connection, key: ChunksKey) -> Result<Vec<TextHash>> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM chunks WHERE generation_id = ?1 AND document = ?2 RETURNING text_hash",
     )?;
-    let released = statement.query_map([owner.generation.0, owner.document], |row| row.get(0))?;
-    released.collect::<rusqlite::Result<_>>().naming("a chunk", || {
-        format!("of document row {} in generation {}", owner.document, owner.generation)
+    let candidates = statement.query_map([key.generation.0, key.document], |row| row.get(0))?;
+    candidates.collect::<rusqlite::Result<_>>().or_damaged("a chunk", || {
+        format!("of document row {} in generation {}", key.document, key.generation)
     })
 }

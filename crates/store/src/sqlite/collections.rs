@@ -1,20 +1,20 @@
-//! Collections: the row, and what is done to a collection as a whole.
+//! Collections: the row, and changes of a whole collection.
 
 use rusqlite::{Connection, Row, params};
 
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::{generations, jobs, operations};
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Counts, Kept, Now, Result};
+use crate::{Collection, CollectionId, Counts, Result, Retention, Timestamp};
 
-/// A collection's own row; the counter of its operations is in it.
+/// A collection's row, with the counter of its operations.
 pub(super) struct CollectionRow {
     pub(super) id: CollectionId,
     pub(super) name: String,
     settings: String,
     pub(super) next_operation: u64,
-    created_at: Now,
-    /// Not in the checksum: a wrong one makes an operation look damaged, or an index be rebuilt.
+    created_at: Timestamp,
+    /// Not in the checksum: a damaged value makes an operation appear damaged or an index be rebuilt, and hides nothing.
     pub(super) pruned_to: u64,
 }
 
@@ -48,7 +48,7 @@ impl CollectionRow {
     fn read(row: &Row<'_>) -> Result<CollectionRow> {
         let id = CollectionId(row.get(0)?);
         let name = || format!("{id}");
-        let (found, checksum) = CollectionRow::decode(id, row).naming("collection", name)?;
+        let (found, checksum) = CollectionRow::decode(id, row).or_damaged("collection", name)?;
         if found.checksum() != checksum {
             return Err(damaged("collection", name()));
         }
@@ -76,13 +76,11 @@ impl CollectionRow {
             .finish()
     }
 
-    /// Writes what may change: the settings and the counter.
+    /// Writes the columns that change after creation: the counter of operations.
     pub(super) fn save(&self, connection: &Connection) -> Result<()> {
         connection
-            .prepare_cached(
-                "UPDATE collections SET settings = ?2, next_operation = ?3, checksum = ?4 WHERE id = ?1",
-            )?
-            .execute(params![self.id.0, self.settings, self.next_operation, self.checksum()])?;
+            .prepare_cached("UPDATE collections SET next_operation = ?2, checksum = ?3 WHERE id = ?1")?
+            .execute(params![self.id.0, self.next_operation, self.checksum()])?;
         Ok(())
     }
 
@@ -118,7 +116,7 @@ pub(crate) fn create(
     name: &str,
     settings: &str,
     fingerprint: &str,
-    now: Now,
+    now: Timestamp,
 ) -> Result<(Collection, bool)> {
     if let Some(existing) = by_name(connection, name)? {
         return Ok((existing, false));
@@ -142,20 +140,7 @@ pub(crate) fn create(
     Ok((row.with_generation(connection)?, true))
 }
 
-pub(crate) fn update_settings(
-    connection: &Connection,
-    id: CollectionId,
-    settings: &str,
-) -> Result<Option<Collection>> {
-    let Some(mut row) = CollectionRow::by_id(connection, id)? else {
-        return Ok(None);
-    };
-    row.settings = settings.to_owned();
-    row.save(connection)?;
-    row.with_generation(connection).map(Some)
-}
-
-pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Now) -> Result<bool> {
+pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Timestamp) -> Result<bool> {
     jobs::cancel(connection, id, now)?;
     generations::delete_all(connection, id)?;
     connection.prepare_cached("DELETE FROM documents WHERE collection_id = ?1")?.execute([id.0])?;
@@ -166,10 +151,12 @@ pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Now) -> Res
     Ok(deleted == 1)
 }
 
-/// Removes a part of what is no longer kept; `false` when there is more.
-pub(crate) fn prune(connection: &Connection, id: CollectionId, kept: Kept) -> Result<bool> {
-    let (jobs, operations) =
-        (jobs::prune(connection, kept.jobs)?, operations::prune(connection, id, kept.operations)?);
+/// Deletes one batch of the jobs and operations beyond `retention`; `false` when there are more.
+pub(crate) fn prune(connection: &Connection, id: CollectionId, retention: Retention) -> Result<bool> {
+    let (jobs, operations) = (
+        jobs::prune(connection, retention.jobs_max)?,
+        operations::prune(connection, id, retention.operations_max)?,
+    );
     Ok(jobs && operations)
 }
 
@@ -184,16 +171,7 @@ pub(crate) fn counts(connection: &Connection, id: CollectionId) -> Result<Counts
     })
 }
 
-/// Name and number of documents of each collection.
-pub(crate) fn document_counts(connection: &Connection) -> Result<Vec<(String, u64)>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT name, (SELECT count(*) FROM documents WHERE collection_id = collections.id) FROM collections",
-    )?;
-    let counts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(counts.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Takes the next operation number of a collection outside a submission; `None` when the collection is gone.
+/// Takes the next operation number for a change other than a submission; `None` when the collection is deleted.
 pub(super) fn take_operation_number(connection: &Connection, id: CollectionId) -> Result<Option<u64>> {
     let Some(mut row) = CollectionRow::by_id(connection, id)? else {
         return Ok(None);

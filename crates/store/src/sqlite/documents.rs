@@ -1,18 +1,20 @@
-//! Documents: reading, storing and deleting them.
+//! Documents: reads, writes and deletes.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::chunks;
 use super::collections;
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::generations;
 use super::operations;
 use crate::checksum::Checksum;
-use crate::{CollectionId, Deleted, GenerationId, NewDocument, OperationKind, Result, StoredDocument};
+use crate::{
+    CollectionId, DeletedDocument, GenerationId, NewDocument, OperationKind, Result, StoredDocument,
+};
 
-/// A document's row, checked.
+/// A document's row whose checksum was verified.
 pub(super) struct DocumentRow {
-    /// The row's key, which chunks refer to.
+    /// The key of the row, which chunks refer to.
     pub(super) key: i64,
     pub(super) collection: CollectionId,
     pub(super) version: u64,
@@ -23,14 +25,14 @@ impl DocumentRow {
     const BY_ID: &str =
         "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
          FROM documents WHERE collection_id = ?1 AND id = ?2";
-    /// For [`super::verify`].
+    /// Every document, for [`super::verify`].
     pub(super) const ALL: &str =
         "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
          FROM documents ORDER BY key";
 
     pub(super) fn read(row: &Row<'_>) -> Result<DocumentRow> {
         let name = || name(row);
-        let (found, content_hash, checksum) = DocumentRow::decode(row).naming("document", name)?;
+        let (found, content_hash, checksum) = DocumentRow::decode(row).or_damaged("document", name)?;
         let expected = checksum_of(found.collection, &found.content, found.version, &content_hash);
         if expected != checksum {
             return Err(damaged("document", name()));
@@ -66,7 +68,7 @@ impl DocumentRow {
     }
 }
 
-/// Names a document's row even when its id cannot be read.
+/// Identifies a document's row in messages, even if its id cannot be read.
 fn name(row: &Row<'_>) -> String {
     let key: i64 = row.get(0).unwrap_or_default();
     match (row.get::<_, i64>(1), row.get::<_, String>(2)) {
@@ -116,8 +118,8 @@ pub(crate) fn read_all(
     }
 }
 
-/// The documents whose ids come after `after`, byte by byte, at most `limit`; the page ends early when its texts have
-/// `bytes_max` bytes. The second value says whether there are more.
+/// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents, or
+/// once their texts and metadata have `bytes_max` bytes.
 pub(crate) fn after(
     connection: &Connection,
     collection: CollectionId,
@@ -159,7 +161,7 @@ fn read_with_chunks(
     DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
 }
 
-/// The hash of the content that is stored under this id, and its version.
+/// Content hash and version of the document with this id.
 pub(super) fn hash_and_version(
     connection: &Connection,
     collection: CollectionId,
@@ -169,10 +171,10 @@ pub(super) fn hash_and_version(
         .prepare_cached("SELECT content_hash, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
         .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
-        .naming("document", || format!("{id:?} of collection {collection}"))
+        .or_damaged("document", || format!("{id:?} of collection {collection}"))
 }
 
-/// Row key and version of the document that is stored under this id.
+/// Row key and version of the document with this id.
 pub(super) fn key_and_version(
     connection: &Connection,
     collection: CollectionId,
@@ -182,10 +184,10 @@ pub(super) fn key_and_version(
         .prepare_cached("SELECT key, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
         .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
-        .naming("document", || format!("{id:?} of collection {collection}"))
+        .or_damaged("document", || format!("{id:?} of collection {collection}"))
 }
 
-/// Stores a new document or a new version of one; the chunks of the old version stay until it is prepared.
+/// Inserts a document or replaces it by a new version. The chunks of the old version stay until the new one is prepared.
 pub(super) fn put(
     connection: &Connection,
     collection: CollectionId,
@@ -216,7 +218,11 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(crate) fn delete(connection: &Connection, collection: CollectionId, id: &str) -> Result<Option<Deleted>> {
+pub(crate) fn delete(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+) -> Result<Option<DeletedDocument>> {
     let Some((key, version)) = key_and_version(connection, collection, id)? else {
         return Ok(None);
     };
@@ -226,15 +232,15 @@ pub(crate) fn delete(connection: &Connection, collection: CollectionId, id: &str
     let Some(operation) = collections::take_operation_number(connection, collection)? else {
         return Ok(None);
     };
-    operations::supersede(connection, collection, version)?;
+    operations::prune_superseded(connection, collection, version)?;
     operations::insert(connection, collection, operation, OperationKind::Delete, id, None)?;
     let chunks = chunks::delete_of_document(connection, generation, fingerprint_id, key)?;
     connection.prepare_cached("DELETE FROM documents WHERE key = ?1")?.execute([key])?;
-    Ok(Some(Deleted { operation, chunks }))
+    Ok(Some(DeletedDocument { operation, chunks }))
 }
 
-/// Forgets what a version of a document was made of, so that the same content is taken in again.
-pub(super) fn forget_content(
+/// Clears the content hash of a version, so that submitting the same content again counts as a change.
+pub(super) fn clear_content_hash(
     connection: &Connection,
     collection: CollectionId,
     id: &str,
@@ -253,5 +259,5 @@ pub(super) fn forget_content(
     Ok(())
 }
 
-/// The hash of nothing that can be sent.
+/// A content hash that no document has.
 const NO_CONTENT: [u8; 32] = [0; 32];

@@ -1,14 +1,14 @@
-//! Embeddings: kept once per text and model, as long as a chunk refers to them.
+//! Embeddings: stored once per text and model, and deleted with the last chunk that refers to them.
 
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use crate::checksum::Checksum;
 use crate::{GenerationId, Result, TextHash};
 
-/// For [`super::verify`], in the order that [`read_row`] expects.
+/// Every embedding, in the column order of [`read_row`]; for [`super::verify`].
 pub(super) const ALL: &str = "SELECT vector, checksum, fingerprint_id, text_hash FROM embeddings ORDER BY id";
 
 pub(crate) fn read(
@@ -34,30 +34,26 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// Reads the columns vector and checksum of the embedding of `hash`.
+/// Reads and checks the columns `vector` and `checksum` of the embedding of `hash`.
 pub(super) fn read_row(fingerprint_id: i64, hash: &TextHash, row: &Row<'_>) -> Result<Vec<f32>> {
-    let name = || format!("of text hash {} for model {fingerprint_id}", hexadecimal(hash));
-    let (vector, checksum) = decode(row).naming("embedding", name)?;
-    let (numbers, rest) = vector.as_chunks();
+    let name = || format!("of text hash {} for model {fingerprint_id}", blake3::Hash::from_bytes(*hash));
+    let (vector, checksum) = decode(row).or_damaged("embedding", name)?;
+    let (floats, rest) = vector.as_chunks();
     if !rest.is_empty() || checksum_of(fingerprint_id, hash, &vector) != checksum {
         return Err(damaged("embedding", name()));
     }
-    Ok(numbers.iter().copied().map(f32::from_le_bytes).collect())
+    Ok(floats.iter().copied().map(f32::from_le_bytes).collect())
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<(Vec<u8>, u32)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-fn hexadecimal(hash: &TextHash) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn checksum_of(fingerprint_id: i64, hash: &TextHash, vector: &[u8]) -> u32 {
     Checksum::of("embeddings").number(fingerprint_id.cast_unsigned()).bytes(hash).bytes(vector).finish()
 }
 
-/// Stores embeddings, in place of those that are there.
+/// Inserts embeddings, replacing stored ones.
 pub(super) fn save(connection: &Connection, fingerprint_id: i64, new: &[(TextHash, Vec<f32>)]) -> Result<()> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO embeddings (fingerprint_id, text_hash, vector, checksum) VALUES (?1, ?2, ?3, ?4)
@@ -65,7 +61,7 @@ pub(super) fn save(connection: &Connection, fingerprint_id: i64, new: &[(TextHas
              vector = excluded.vector, checksum = excluded.checksum",
     )?;
     for (hash, embedding) in new {
-        let vector: Vec<u8> = embedding.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let vector: Vec<u8> = embedding.iter().flat_map(|float| float.to_le_bytes()).collect();
         statement.execute(params![
             fingerprint_id,
             hash,
@@ -76,8 +72,8 @@ pub(super) fn save(connection: &Connection, fingerprint_id: i64, new: &[(TextHas
     Ok(())
 }
 
-/// Removes those of `hashes` that no chunk refers to, in any generation of the same model.
-pub(super) fn release(
+/// Deletes the embeddings of `hashes` that no chunk in any generation of the same model refers to.
+pub(super) fn delete_unreferenced(
     connection: &Connection,
     fingerprint_id: i64,
     hashes: &HashSet<TextHash>,
@@ -93,8 +89,8 @@ pub(super) fn release(
     Ok(())
 }
 
-/// Removes the embeddings that only chunks of `generation` refer to; its chunks go next.
-pub(super) fn release_generation(
+/// Deletes the embeddings that only chunks of `generation` refer to. The caller deletes these chunks next.
+pub(super) fn delete_of_generation(
     connection: &Connection,
     generation: GenerationId,
     fingerprint_id: i64,

@@ -1,20 +1,20 @@
-//! Feedback: numbered by collection, the oldest goes when there is too much.
+//! Feedback: judgments are numbered per collection; the oldest are deleted beyond a maximum.
 
 use std::collections::HashSet;
 
 use rusqlite::{Connection, Row, params};
 
 use super::documents;
-use super::failure::Naming;
-use crate::{CollectionId, Error, Feedback, NewFeedback, Now, Result, Voices};
+use super::error::OrDamaged;
+use crate::{CollectionId, Error, Feedback, FeedbackBatch, NewFeedback, Result, Timestamp};
 
-/// Stores a judgment of a document that is there.
+/// Stores a judgment; `None` when there is no such document.
 pub(crate) fn add(
     connection: &Connection,
     collection: CollectionId,
     feedback: &NewFeedback,
     entries_max: u64,
-    now: Now,
+    now: Timestamp,
 ) -> Result<Option<Feedback>> {
     if documents::key_and_version(connection, collection, &feedback.document_id)?.is_none() {
         return Ok(None);
@@ -43,7 +43,7 @@ pub(crate) fn add(
     Ok(Some(Feedback { number, query, document_id, chunk, grade, created_at: now }))
 }
 
-/// The newest first; the cursor is the number of the last one of the page before.
+/// Newest first. The cursor is the number of the last judgment of the previous page.
 pub(crate) fn list(
     connection: &Connection,
     collection: CollectionId,
@@ -68,19 +68,19 @@ pub(crate) fn list(
             let next = page.last().map(|feedback: &Feedback| feedback.number.to_string());
             return Ok((page, next));
         }
-        page.push(decode(row).naming("feedback", || format!("of collection {collection}"))?);
+        page.push(decode(row).or_damaged("feedback", || format!("of collection {collection}"))?);
     }
     Ok((page, None))
 }
 
-/// The last judgment on each query and document among the newest `entries_max`.
-pub(crate) fn voices(
+/// The last judgment of each query and document among the newest `entries_max` judgments.
+pub(crate) fn feedback_batch(
     connection: &Connection,
     collection: CollectionId,
     fingerprint: &str,
     entries_max: usize,
-    waiting_max: usize,
-) -> Result<Voices> {
+    pending_max: usize,
+) -> Result<FeedbackBatch> {
     let mut statement = connection.prepare_cached(
         "SELECT number, query, document_id, chunk, grade, created_at, features,
              fingerprint_id IS (SELECT id FROM fingerprints WHERE fingerprint = ?2)
@@ -88,28 +88,29 @@ pub(crate) fn voices(
     )?;
     let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![collection.0, fingerprint, entries_max])?;
-    let mut heard = HashSet::new();
-    let mut voices = Voices::default();
+    let mut seen = HashSet::new();
+    let mut batch = FeedbackBatch::default();
     while let Some(row) = rows.next()? {
-        let decoded = decode_voice(row).naming("feedback", || format!("of collection {collection}"))?;
-        let (feedback, features, is_weighed) = decoded;
-        // hashes, because queries may be long
+        let decoded =
+            decode_with_features(row).or_damaged("feedback", || format!("of collection {collection}"))?;
+        let (feedback, features, is_processed) = decoded;
+        // hashes, because queries can be long
         let key = [feedback.query.trim(), &feedback.document_id].map(|text| blake3::hash(text.as_bytes()));
-        if !heard.insert(key) {
+        if !seen.insert(key) {
             continue;
         }
-        match (is_weighed, features) {
-            (true, Some(features)) => voices.weighed.push((feedback.grade > 0, features)),
-            (true, None) => {}
-            (false, _) if voices.waiting.len() < waiting_max => voices.waiting.push(feedback),
+        match (is_processed, features) {
+            (true, Some(features)) => batch.processed.push((feedback.grade > 0, features)),
+            (true, None) => {} // the document is not a hit of the query
+            (false, _) if batch.pending.len() < pending_max => batch.pending.push(feedback),
             (false, _) => {}
         }
     }
-    voices.weighed.reverse();
-    Ok(voices)
+    batch.processed.reverse();
+    Ok(batch)
 }
 
-/// Notes what a search with a model's embeddings gave for judgments, by their numbers.
+/// Stores the features of judgments, by their numbers, computed with embeddings of the model `fingerprint`.
 pub(crate) fn save_features(
     connection: &Connection,
     collection: CollectionId,
@@ -127,7 +128,7 @@ pub(crate) fn save_features(
     Ok(())
 }
 
-fn decode_voice(row: &Row<'_>) -> rusqlite::Result<(Feedback, Option<String>, bool)> {
+fn decode_with_features(row: &Row<'_>) -> rusqlite::Result<(Feedback, Option<String>, bool)> {
     Ok((decode(row)?, row.get(6)?, row.get(7)?))
 }
 

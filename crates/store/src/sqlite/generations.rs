@@ -1,17 +1,17 @@
-//! Generations: which model prepares a collection, and how far the index has come.
+//! Generations: which model a collection is prepared with, and the applied sequence of its index.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::{collections, embeddings, jobs};
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Generation, GenerationId, Now, Result};
+use crate::{Collection, CollectionId, Generation, GenerationId, Result, Timestamp};
 
-/// A current generation, as the work on its chunks needs it.
+/// The columns of a current generation that work on its chunks needs.
 pub(super) struct Current {
     pub(super) collection: CollectionId,
     pub(super) fingerprint_id: i64,
-    /// The operation up to which it has to come before it can stand for the generations before it.
+    /// See [`Generation::complete_from`].
     complete_from: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn current(connection: &Connection, collection: CollectionId) -> Resu
 
 fn read(collection: CollectionId, row: &Row<'_>) -> Result<Generation> {
     let name = || format!("of collection {collection}");
-    let (found, checksum) = decode(row).naming("generation", name)?;
+    let (found, checksum) = decode(row).or_damaged("generation", name)?;
     if checksum_of(collection, &found.fingerprint, found.created_at) != checksum {
         return Err(damaged("generation", name()));
     }
@@ -38,15 +38,15 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<(Generation, u32)> {
     let found = Generation {
         id: GenerationId(row.get(0)?),
         fingerprint: row.get(1)?,
-        indexed: row.get(2)?,
+        applied_seq: row.get(2)?,
         created_at: row.get(3)?,
         complete_from: row.get(4)?,
     };
     Ok((found, row.get(5)?))
 }
 
-/// Over what names the generation; the operation numbers are advisory.
-fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Now) -> u32 {
+/// Over the columns that identify the generation, without its operation numbers, which are advisory.
+fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Timestamp) -> u32 {
     Checksum::of("generations")
         .number(collection.0.cast_unsigned())
         .bytes(fingerprint)
@@ -67,7 +67,7 @@ pub(super) fn by_id_if_current(connection: &Connection, id: GenerationId) -> Res
     Ok(found)
 }
 
-/// The id of a collection's current generation.
+/// The id of a collection's current generation, and the id of its fingerprint.
 pub(super) fn current_id(
     connection: &Connection,
     collection: CollectionId,
@@ -85,7 +85,7 @@ pub(super) fn insert_current(
     connection: &Connection,
     collection: CollectionId,
     fingerprint: &str,
-    now: Now,
+    now: Timestamp,
 ) -> Result<()> {
     connection
         .prepare_cached("INSERT INTO fingerprints (fingerprint) VALUES (?1) ON CONFLICT DO NOTHING")?
@@ -101,13 +101,13 @@ pub(super) fn insert_current(
     Ok(())
 }
 
-/// Starts a generation. What the one before has prepared stays until the new one is complete: whoever goes back to its model
-/// before then, or after a start with another one by mistake, finds its embeddings.
+/// Starts a generation. The previous generation's chunks and embeddings are kept until the new one is complete, so that switching back
+/// to its model before then, for example after a start with a wrong configuration, needs no embedding.
 pub(crate) fn replace_current(
     connection: &Connection,
     collection: CollectionId,
     fingerprint: &str,
-    now: Now,
+    now: Timestamp,
 ) -> Result<Option<Collection>> {
     if let Some((old, _)) = current_id(connection, collection)? {
         delete_superseded(connection, collection, Some(fingerprint))?;
@@ -117,7 +117,7 @@ pub(crate) fn replace_current(
     collections::by_id(connection, collection)
 }
 
-/// Removes every generation of a collection, with chunks and embeddings.
+/// Deletes every generation of a collection, with chunks and embeddings.
 pub(super) fn delete_all(connection: &Connection, collection: CollectionId) -> Result<()> {
     delete_superseded(connection, collection, None)?;
     if let Some((current, fingerprint_id)) = current_id(connection, collection)? {
@@ -127,7 +127,7 @@ pub(super) fn delete_all(connection: &Connection, collection: CollectionId) -> R
     Ok(())
 }
 
-/// Removes the generations that are not current any more, except those of the model `kept`.
+/// Deletes the generations that are no longer current, except those of the model `kept`.
 fn delete_superseded(connection: &Connection, collection: CollectionId, kept: Option<&str>) -> Result<()> {
     let mut statement = connection.prepare_cached(
         "SELECT g.id, g.fingerprint_id FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
@@ -142,21 +142,26 @@ fn delete_superseded(connection: &Connection, collection: CollectionId, kept: Op
 }
 
 fn delete_chunks(connection: &Connection, generation: GenerationId, fingerprint_id: i64) -> Result<()> {
-    embeddings::release_generation(connection, generation, fingerprint_id)?;
+    embeddings::delete_of_generation(connection, generation, fingerprint_id)?;
     connection.prepare_cached("DELETE FROM chunks WHERE generation_id = ?1")?.execute([generation.0])?;
     Ok(())
 }
 
-pub(crate) fn mark_indexed(connection: &Connection, id: GenerationId, number: u64, now: Now) -> Result<()> {
+pub(crate) fn record_applied(
+    connection: &Connection,
+    id: GenerationId,
+    applied_seq: u64,
+    now: Timestamp,
+) -> Result<()> {
     connection
         .prepare_cached("UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1")?
-        .execute(params![id.0, number])?;
+        .execute(params![id.0, applied_seq])?;
     match by_id_if_current(connection, id)? {
         Some(current) => {
-            if number >= current.complete_from {
+            if applied_seq >= current.complete_from {
                 delete_superseded(connection, current.collection, None)?;
             }
-            jobs::advance(connection, current.collection, number, now)
+            jobs::advance(connection, current.collection, applied_seq, now)
         }
         None => Ok(()),
     }

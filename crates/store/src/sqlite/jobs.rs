@@ -1,16 +1,16 @@
-//! Jobs: written with the documents they stand for, moved on as the index advances.
+//! Jobs: inserted with their documents, updated when the applied sequence advances.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use weir_policy::Caller;
 
 use super::collections::CollectionRow;
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::{documents, generations};
-use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Now, Result, Submission};
+use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Result, Submission, Timestamp};
 
-/// What became of a submission's documents.
+/// The result of storing a submission's documents.
 pub(super) struct Accepted {
-    /// The collection with its counter behind the last operation of the job.
+    /// The collection; its counter is after the last operation of the job.
     pub(super) collection: CollectionRow,
     pub(super) first_operation: u64,
     pub(super) unchanged: u64,
@@ -20,14 +20,14 @@ pub(super) fn insert(
     connection: &Connection,
     accepted: &Accepted,
     submission: &Submission,
-    now: Now,
+    now: Timestamp,
 ) -> Result<()> {
     let Accepted { collection, first_operation, unchanged } = accepted;
     let operations = collection.next_operation - first_operation;
     let failed = submission.rejected.len() as u64;
     let total = submission.documents.len() as u64 + failed;
     let errors = errors_to_json(&submission.rejected)?;
-    let (status, at_once) = match operations {
+    let (status, finished_at) = match operations {
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
     };
@@ -50,42 +50,42 @@ pub(super) fn insert(
             errors,
             status.as_str(),
             now,
-            at_once
+            finished_at
         ])?;
     Ok(())
 }
 
-/// Moves the jobs of a collection on: its index has reached operation `number`.
+/// Updates the unfinished jobs of a collection for a new applied sequence.
 pub(super) fn advance(
     connection: &Connection,
     collection: CollectionId,
-    number: u64,
-    now: Now,
+    applied_seq: u64,
+    now: Timestamp,
 ) -> Result<()> {
     connection
         .prepare_cached(
             "UPDATE jobs SET status = 'running', started_at = ?3
              WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
         )?
-        .execute(params![collection.0, number, now])?;
+        .execute(params![collection.0, applied_seq, now])?;
     connection
         .prepare_cached(
             "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total
              WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
         )?
-        .execute(params![collection.0, number, now])?;
+        .execute(params![collection.0, applied_seq, now])?;
     Ok(())
 }
 
-/// Adds to the errors of the unfinished jobs whose documents failed, each known by the operation that stored it. A document
-/// counts once, and the same content is taken in again.
+/// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs, once per
+/// document. Submitting such a document again counts as a change.
 pub(crate) fn fail_documents(
     connection: &Connection,
     collection: CollectionId,
     failed: &[(u64, DocumentError)],
 ) -> Result<()> {
     for (operation, error) in failed {
-        documents::forget_content(connection, collection, &error.document_id, *operation)?;
+        documents::clear_content_hash(connection, collection, &error.document_id, *operation)?;
         let job: Option<(String, String)> = connection
             .prepare_cached(
                 "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
@@ -96,7 +96,7 @@ pub(crate) fn fail_documents(
         let Some((id, errors)) = job else { continue };
         let mut errors: Vec<DocumentError> =
             serde_json::from_str(&errors).map_err(|_| damaged("job", id.clone()))?;
-        if errors.iter().any(|known| known.document_id == error.document_id) {
+        if errors.iter().any(|listed| listed.document_id == error.document_id) {
             continue;
         }
         errors.push(error.clone());
@@ -107,35 +107,36 @@ pub(crate) fn fail_documents(
     Ok(())
 }
 
-/// Finished jobs that are removed in one transaction.
-const PRUNED_AT_ONCE: usize = 1_000;
+/// Upper bound of the jobs that one transaction deletes.
+const PRUNE_BATCH: usize = 1_000;
 
-/// Removes finished jobs that are older than the newest `kept`; `false` when there are more.
-pub(super) fn prune(connection: &Connection, kept: u64) -> Result<bool> {
+/// Deletes finished jobs that are not among the newest `jobs_max`; `false` when there are more.
+pub(super) fn prune(connection: &Connection, jobs_max: u64) -> Result<bool> {
     let removed = connection
         .prepare_cached(
             "DELETE FROM jobs WHERE sequence IN (
                  SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
                      AND finished_at IS NOT NULL LIMIT ?2)",
         )?
-        .execute(params![i64::try_from(kept).unwrap_or(i64::MAX), PRUNED_AT_ONCE as i64])?;
-    Ok(removed < PRUNED_AT_ONCE)
+        .execute(params![i64::try_from(jobs_max).unwrap_or(i64::MAX), PRUNE_BATCH as i64])?;
+    Ok(removed < PRUNE_BATCH)
 }
 
 fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
     serde_json::to_string(errors).map_err(|source| Error::Sqlite { source: std::sync::Arc::new(source) })
 }
 
-/// Ends the unfinished jobs of a collection that is about to go, with what they have reached.
-pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Now) -> Result<()> {
-    let indexed = generations::current(connection, collection)?.map_or(0, |generation| generation.indexed);
+/// Cancels the unfinished jobs of a collection that is about to be deleted. `processed` counts what is searchable by then.
+pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Timestamp) -> Result<()> {
+    let applied_seq =
+        generations::current(connection, collection)?.map_or(0, |generation| generation.applied_seq);
     connection
         .prepare_cached(
             "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
                  processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
              WHERE collection_id = ?1 AND finished_at IS NULL",
         )?
-        .execute(params![collection.0, indexed, now])?;
+        .execute(params![collection.0, applied_seq, now])?;
     Ok(())
 }
 
@@ -157,7 +158,7 @@ pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Option<Job>> {
     rows.next()?.map(read).transpose()
 }
 
-/// The cursor is the id of the last job of the page before.
+/// The cursor is the id of the last job of the previous page.
 pub(crate) fn list(
     connection: &Connection,
     caller: &Caller,
@@ -197,7 +198,7 @@ fn sequence_of(connection: &Connection, caller: &Caller, cursor: &str) -> Result
 
 fn read(row: &Row<'_>) -> Result<Job> {
     let name = || row.get::<_, String>(0).unwrap_or_else(|_| "with an unreadable id".to_owned());
-    let decoded = decode(row).naming("job", name)?;
+    let decoded = decode(row).or_damaged("job", name)?;
     decoded.ok_or_else(|| damaged("job", name()))
 }
 
@@ -222,9 +223,9 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
         last_operation: row.get(13)?,
     };
     if job.finished_at.is_none() {
-        let (first_operation, indexed): (u64, Option<u64>) = (row.get(12)?, row.get(14)?);
-        let reached = indexed.unwrap_or(0).min(job.last_operation);
-        job.processed += (reached + 1).saturating_sub(first_operation);
+        let (first_operation, applied_seq): (u64, Option<u64>) = (row.get(12)?, row.get(14)?);
+        let last_applied = applied_seq.unwrap_or(0).min(job.last_operation);
+        job.processed += (last_applied + 1).saturating_sub(first_operation);
     }
     Ok(Some(job))
 }

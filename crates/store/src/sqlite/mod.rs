@@ -1,15 +1,15 @@
 //! The store in one SQLite file.
 //!
-//! Two connections, each on a thread of its own: one writes and gathers waiting requests into one commit ([`thread`]),
-//! one reads, so that a long write does not hold up reads. The modules below are plain functions over a connection,
-//! one file per resource; each runs inside a transaction that its thread has begun.
+//! Two connections, each on its own thread: the writer combines waiting requests into one commit ([`thread`]); the reader is separate,
+//! so that a long write does not block reads. The submodules are functions over a connection, one file per resource. Each runs inside a
+//! transaction that its thread has begun.
 
 pub(crate) mod accept;
 pub(crate) mod chunks;
 pub(crate) mod collections;
 pub(crate) mod documents;
 pub(crate) mod embeddings;
-mod failure;
+mod error;
 pub(crate) mod feedback;
 pub(crate) mod generations;
 pub(crate) mod jobs;
@@ -28,16 +28,16 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::Result;
-use thread::{DatabaseThread, Mode};
+use thread::{DatabaseThread, TransactionKind};
 
-/// A SQLite store that is open; what is inside [`Store::Sqlite`](crate::Store::Sqlite).
+/// An open SQLite store: the content of [`Store::Sqlite`](crate::Store::Sqlite).
 #[derive(Debug, Clone)]
 pub struct Sqlite {
     threads: Arc<Threads>,
 }
 
-/// The reader stands first, so that it is dropped first: the writer then closes the last connection, which empties
-/// the write-ahead log into the database file, and gives back the lock of the folder.
+/// The reader is declared first, so that it is dropped first: the writer then closes the last connection, which writes the write-ahead
+/// log back into the database file, and releases the lock of the folder.
 #[derive(Debug)]
 struct Threads {
     reader: DatabaseThread,
@@ -50,13 +50,13 @@ impl Sqlite {
         let writer = open::writer(folder)?;
         let reader = open::reader(folder)?;
         let threads = Threads {
-            writer: DatabaseThread::start("store-write", Mode::Write, writer, Some(lock))?,
-            reader: DatabaseThread::start("store-read", Mode::Read, reader, None)?,
+            writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, Some(lock))?,
+            reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, None)?,
         };
         Ok(Sqlite { threads: Arc::new(threads) })
     }
 
-    /// Runs `work` on a consistent snapshot that holds every write acknowledged before this call.
+    /// Runs `work` on a consistent snapshot that includes every write acknowledged before this call.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -64,7 +64,7 @@ impl Sqlite {
         self.threads.reader.call(work).await
     }
 
-    /// Runs `work` and commits it; returns when it is on the disk. When `work` fails, nothing of it stays.
+    /// Runs `work` and commits it; returns when the commit is on the disk. If `work` fails, its changes are rolled back.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

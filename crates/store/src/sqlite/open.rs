@@ -1,4 +1,4 @@
-//! Opening the folder: lock, connections, settings.
+//! Opens the store in a folder: lock, connections, SQLite settings.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -9,19 +9,20 @@ use rusqlite::{Connection, OpenFlags};
 use super::schema;
 use crate::{Error, Result};
 
-/// Locked while a store is open on the folder. It stays there, empty, when the store is closed.
+/// Locked while a store in the folder is open. The empty file stays when the store is closed.
 const LOCK_FILE: &str = "weir.lock";
 
-/// The database. SQLite keeps its write-ahead log beside it, with `-wal` and `-shm` at the end of the name.
+/// The database. SQLite keeps the write-ahead log beside it in files named `…-wal` and `…-shm`.
 const DATABASE_FILE: &str = "store.sqlite3";
 
-/// Statements that each connection keeps compiled; more than we have.
+/// Capacity of each connection's cache of prepared statements: more than the store has.
 const STATEMENTS_MAX: usize = 96;
 
-/// How long to wait for another program, such as the `sqlite3` shell, that holds the database.
+/// How long to wait for another program that has locked the database, such as the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `cache_size` is in KiB when negative. The log is written back every 16 MiB, and cut to 64 MiB if it grew beyond.
+/// A negative `cache_size` is in KiB. The write-ahead log is written back every 4096 pages (16 MiB) and truncated to 64 MiB if it grew
+/// beyond.
 const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -32,7 +33,7 @@ const SETTINGS: &str = "
     PRAGMA journal_size_limit = 67108864;
 ";
 
-/// Makes the folder if it is missing and takes its lock, which is held until the file is dropped.
+/// Creates the folder if it is missing and locks it until the returned file is dropped.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     std::fs::create_dir_all(folder).map_err(|source| Error::from_io(folder, source))?;
     let file = OpenOptions::new()
@@ -48,11 +49,11 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Opens the connection that writes, and brings the file to the current format.
+/// Opens the writing connection and migrates the file to the current format.
 pub(super) fn writer(folder: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(folder, flags)?;
-    // A file that may not be written is opened all the same.
+    // SQLite opens a file without write permission as read-only instead of failing.
     if connection.is_readonly("main")? {
         return Err(Error::ReadOnly { path: folder.to_owned() });
     }
@@ -61,7 +62,7 @@ pub(super) fn writer(folder: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Opens the connection that reads; the writer has made the file.
+/// Opens the reading connection. The writer has created the file.
 pub(super) fn reader(folder: &Path) -> Result<Connection> {
     let connection = connect(folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "query_only", true)?;
@@ -81,7 +82,7 @@ fn connect(folder: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Makes the names of the new files, and of the folder itself, survive a power cut.
+/// Syncs the folder and its parent, so that the directory entries of new files and of the folder survive a power failure.
 fn sync_folders(folder: &Path) -> Result<()> {
     let folder = folder.canonicalize().map_err(|source| Error::from_io(folder, source))?;
     for directory in [Some(folder.as_path()), folder.parent()].into_iter().flatten() {

@@ -1,13 +1,13 @@
-//! Operations: writing them and reading them back in order.
+//! Operations: written with each change, read in order, pruned.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::generations;
 use crate::checksum::Checksum;
 use crate::{CollectionId, Operation, OperationKind, Result};
 
-/// In the order that [`read`] expects; for [`super::verify`].
+/// Operations after a number, in the column order of [`read`]; also for [`super::verify`].
 pub(super) const ALL: &str = "SELECT number, kind, document_id, job_id, checksum FROM operations
      WHERE collection_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
 
@@ -46,7 +46,7 @@ pub(crate) fn after(
     Ok(found)
 }
 
-/// Reads a row that must be the operation `expected`, or one behind a gap up to `pruned_to`.
+/// Reads a row that must be the operation `expected`, or the first one after a gap that pruning left.
 pub(super) fn read(
     collection: CollectionId,
     expected: u64,
@@ -54,7 +54,7 @@ pub(super) fn read(
     row: &Row<'_>,
 ) -> Result<Operation> {
     let name = || format!("{expected} of collection {collection}");
-    let (number, kind, document_id, job, checksum) = decode(row).naming("operation", name)?;
+    let (number, kind, document_id, job, checksum) = decode(row).or_damaged("operation", name)?;
     let is_sound = checksum_of(collection, number, &kind, &document_id, job.as_deref()) == checksum;
     let is_next = number == expected || (expected..=pruned_to.saturating_add(1)).contains(&number);
     match OperationKind::parse(&kind) {
@@ -71,19 +71,19 @@ fn pruned_to(connection: &Connection, collection: CollectionId) -> Result<u64> {
     Ok(found.unwrap_or(0))
 }
 
-/// Operations that are looked at in one transaction.
-const PRUNED_AT_ONCE: u64 = 10_000;
+/// Upper bound of the operations that one transaction examines for pruning.
+const PRUNE_BATCH: u64 = 10_000;
 
-/// Removes operations that the index has applied, but for the newest `kept` and those that a document stands for; `false`
-/// when there are more.
-pub(super) fn prune(connection: &Connection, collection: CollectionId, kept: u64) -> Result<bool> {
+/// Deletes applied operations, except the newest `operations_max` and those that are the version of a stored document; `false` when there
+/// are more to examine.
+pub(super) fn prune(connection: &Connection, collection: CollectionId, operations_max: u64) -> Result<bool> {
     let Some(generation) = generations::current(connection, collection)? else { return Ok(true) };
     let pruned_to = pruned_to(connection, collection)?;
-    let end = generation.indexed.saturating_sub(kept.max(1));
+    let end = generation.applied_seq.saturating_sub(operations_max.max(1));
     if end <= pruned_to {
         return Ok(true);
     }
-    let to = end.min(pruned_to + PRUNED_AT_ONCE);
+    let to = end.min(pruned_to + PRUNE_BATCH);
     connection
         .prepare_cached(
             "DELETE FROM operations WHERE collection_id = ?1 AND number > ?2 AND number <= ?3 AND NOT EXISTS (
@@ -97,8 +97,8 @@ pub(super) fn prune(connection: &Connection, collection: CollectionId, kept: u64
     Ok(to == end)
 }
 
-/// Removes an operation that a document stood for until now, if those around it are gone.
-pub(super) fn supersede(connection: &Connection, collection: CollectionId, number: u64) -> Result<()> {
+/// Deletes the operation of a document's version that is being replaced or deleted, if pruning has passed it.
+pub(super) fn prune_superseded(connection: &Connection, collection: CollectionId, number: u64) -> Result<()> {
     connection
         .prepare_cached(
             "DELETE FROM operations WHERE collection_id = ?1 AND number = ?2

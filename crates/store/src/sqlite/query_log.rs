@@ -1,11 +1,11 @@
-//! The query log: numbered by collection, the oldest entries go when there are too many.
+//! The query log: entries are numbered per collection; the oldest are deleted beyond a maximum.
 
 use rusqlite::{Connection, Row, params};
 
-use super::failure::Naming;
+use super::error::OrDamaged;
 use crate::{CollectionId, LoggedQuery, QueryCount, QueryReport, Result};
 
-/// Adds entries; those of collections that are gone are left out.
+/// Adds entries, except those of deleted collections.
 pub(crate) fn add(connection: &Connection, queries: &[LoggedQuery], entries_max: u64) -> Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO queries (collection_id, number, query, results, relevance, asked_at)
@@ -29,14 +29,14 @@ const COLUMNS: &str =
     "SELECT query, count(*) AS times, sum(results = 0) AS empty, avg(relevance) AS mean, max(asked_at)
      FROM queries WHERE collection_id = ?1 GROUP BY query";
 
-/// What the log says about its queries. Reads every entry of the collection.
+/// Sums the log up per query. Reads every entry of the collection.
 pub(crate) fn report(
     connection: &Connection,
     collection: CollectionId,
     report: QueryReport,
     limit: usize,
 ) -> Result<Vec<QueryCount>> {
-    // the query itself comes last, so that the order is always the same
+    // the query is the last sort key, so that the order is deterministic
     let (rest, below) = match report {
         QueryReport::Popular => ("HAVING ?3 IS NOT NULL ORDER BY times DESC, query", 0.0),
         QueryReport::ZeroResults => ("HAVING empty > 0 AND ?3 IS NOT NULL ORDER BY empty DESC, query", 0.0),
@@ -47,7 +47,7 @@ pub(crate) fn report(
     let mut rows = statement.query(params![collection.0, limit, below])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(decode(row).naming("logged query", || format!("of collection {collection}"))?);
+        found.push(decode(row).or_damaged("logged query", || format!("of collection {collection}"))?);
     }
     Ok(found)
 }

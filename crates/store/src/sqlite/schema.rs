@@ -1,13 +1,13 @@
-//! The tables, and how a file comes to have them.
+//! The tables and their migrations.
 
 use rusqlite::Connection;
 
 use crate::{Error, Result};
 
-/// Each entry brings a file from the format of its index to the next. Published entries never change.
+/// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
 const MIGRATIONS: [&str; 3] = [FORMAT_1, FORMAT_2, FORMAT_3];
 
-/// Ids that name something outside this file (index folders) are `AUTOINCREMENT`: never given out twice.
+/// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
 CREATE TABLE collections (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -18,7 +18,7 @@ CREATE TABLE collections (
     checksum       INTEGER NOT NULL
 ) STRICT;
 
--- A model's fingerprint, so that the tables below need only a small number.
+-- Model fingerprints; other tables refer to them by a small integer.
 CREATE TABLE fingerprints (
     id          INTEGER PRIMARY KEY,
     fingerprint TEXT NOT NULL UNIQUE
@@ -36,7 +36,7 @@ CREATE TABLE generations (
 ) STRICT;
 CREATE UNIQUE INDEX generations_current ON generations (collection_id) WHERE current = 1;
 
--- `version` is the number of the operation that made the row what it is.
+-- `version` is the number of the operation that stored the row.
 CREATE TABLE documents (
     key           INTEGER PRIMARY KEY AUTOINCREMENT,
     collection_id INTEGER NOT NULL REFERENCES collections (id),
@@ -60,8 +60,8 @@ CREATE TABLE operations (
     PRIMARY KEY (collection_id, number)
 ) STRICT, WITHOUT ROWID;
 
--- A job outlives its collection, hence no reference. `processed` counts what needed no operation until the job is
--- finished, and everything then. A job without operations has last_operation = first_operation - 1.
+-- No foreign key: jobs remain when their collection is deleted. `processed` counts the documents that needed no operation until the
+-- job is finished, and then all documents. A job without operations has last_operation = first_operation - 1.
 CREATE TABLE jobs (
     sequence        INTEGER PRIMARY KEY AUTOINCREMENT,
     id              TEXT NOT NULL UNIQUE,
@@ -82,9 +82,8 @@ CREATE TABLE jobs (
 ) STRICT;
 CREATE INDEX jobs_unfinished ON jobs (collection_id, first_operation) WHERE finished_at IS NULL;
 
--- Chunks of a document that has been replaced stay, at their older version, until the new version is prepared, so
--- that the embeddings of what did not change are still there. No reference to documents: SQLite would look for the
--- chunks of a deleted document in every generation.
+-- When a document is replaced, its chunks keep the older version until the new version is prepared, so that the embeddings of unchanged
+-- chunks are still stored. No foreign key to documents: on each delete SQLite would look up the document's chunks in every generation.
 CREATE TABLE chunks (
     generation_id INTEGER NOT NULL REFERENCES generations (id),
     document      INTEGER NOT NULL,
@@ -108,8 +107,8 @@ CREATE TABLE embeddings (
 ) STRICT;
 ";
 
-/// What people said about hits, and what was searched. Neither feeds a replay, hence no checksums. Numbers ascend in each
-/// collection without gaps, so that what is too old is a range.
+/// Feedback and the query log. No replay reads them, hence no checksums. Numbers ascend in each collection without gaps, so that the
+/// oldest entries are one range of the primary key.
 const FORMAT_2: &str = "
 CREATE TABLE feedback (
     collection_id INTEGER NOT NULL REFERENCES collections (id),
@@ -133,17 +132,17 @@ CREATE TABLE queries (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// First, what a judged hit's relevance was computed from, as JSON, and the model whose embeddings the search had. A row with a model
-/// and no features was no hit of its query.
+/// Adds to each judgment the features that a hit's relevance is computed from, as JSON, and the model whose embeddings the search used.
+/// A row with a model but without features: the document is not a hit of the query.
 const FORMAT_3: &str = "
 ALTER TABLE feedback ADD COLUMN fingerprint_id INTEGER REFERENCES fingerprints (id);
 ALTER TABLE feedback ADD COLUMN features TEXT;
 
--- Up to this number only the operations are left that a document stands for: its version.
+-- Operations up to this number are pruned, except those that are the version of a stored document.
 ALTER TABLE collections ADD COLUMN pruned_to INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Brings the file to the newest format, one transaction per step.
+/// Migrates the file to the newest format, one transaction per step.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     let known = MIGRATIONS.len() as u32;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

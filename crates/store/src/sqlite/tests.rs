@@ -1,4 +1,4 @@
-//! What needs a hand on the writing connection: the full disk and the shared commit.
+//! Tests that need the writing connection: full disk and group commit.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -33,7 +33,7 @@ async fn allow_pages(sqlite: &Sqlite, pages: u32) {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_the_request_and_keeps_what_was_acknowledged() {
+async fn a_full_disk_fails_the_request_and_keeps_acknowledged_documents() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, store, made) = with_collection(folder.path()).await;
     store.accept(made.id, submission("before", 1000), 2.0).await.unwrap();
@@ -50,15 +50,15 @@ async fn a_full_disk_refuses_the_request_and_keeps_what_was_acknowledged() {
     assert_eq!(report.documents, 3);
 }
 
-/// The first request holds the thread until the others wait; the last one looks from outside and from inside.
+/// The first request blocks the thread until the others are queued. The last one counts the documents outside and inside the transaction.
 #[tokio::test]
-async fn requests_that_wait_share_a_commit() {
+async fn queued_requests_share_a_commit() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, _, made) = with_collection(folder.path()).await;
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, made.id, &accept::Incoming::new(submission("j", 1)), 2.0)
+        accept::accept(connection, made.id, &accept::HashedSubmission::new(submission("j", 1)), 2.0)
     });
     let failing = sqlite.write(move |connection| {
         collections::delete(connection, made.id, 3.0)?;
@@ -77,15 +77,15 @@ async fn requests_that_wait_share_a_commit() {
     assert_eq!(sqlite.read(documents).await.unwrap(), 1);
 }
 
-/// As `a_full_disk…`, but SQLite takes the whole transaction back by itself.
+/// As on a full disk, when SQLite rolls the whole transaction back by itself.
 #[tokio::test]
-async fn a_transaction_that_is_gone_fails_everyone_in_it() {
+async fn a_rolled_back_transaction_fails_all_its_requests() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, _, made) = with_collection(folder.path()).await;
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, made.id, &accept::Incoming::new(submission("j", 1)), 2.0)
+        accept::accept(connection, made.id, &accept::HashedSubmission::new(submission("j", 1)), 2.0)
     });
     let ending = sqlite.write(|connection| {
         connection.execute_batch("ROLLBACK")?;

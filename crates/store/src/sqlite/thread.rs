@@ -1,8 +1,8 @@
-//! A database connection on its own thread, and the group commit.
+//! A database connection on its own thread, and group commit.
 //!
-//! Waiting for the disk is what a small write costs. So the requests that wait in the queue while a commit is under
-//! way are run together in the next transaction, each in a savepoint of its own: a request that fails takes back only
-//! itself. Nobody is answered before the commit has returned.
+//! The cost of a small write is the sync of its commit. Requests that are queued while a commit is running are therefore run together in
+//! the next transaction, each in its own savepoint, so that a failed request is rolled back alone. Requests are answered after the
+//! commit has returned.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,35 +14,35 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{Error, Result};
 
-/// Requests that may wait for one thread; the next caller waits outside.
+/// Capacity of a thread's request queue. Callers beyond it wait until the queue has space.
 const QUEUE_MAX: usize = 64;
 
-/// What a thread's connection is for.
+/// The transactions of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// One snapshot per request: a snapshot shared by several would miss what was acknowledged since the first.
+pub(super) enum TransactionKind {
+    /// One snapshot per request. A shared snapshot would miss writes that were acknowledged after its first request.
     Read,
-    /// Up to a queue's length of requests in one commit.
+    /// Up to [`QUEUE_MAX`] requests in one commit.
     Write,
 }
 
-impl Mode {
+impl TransactionKind {
     fn begin(self) -> &'static str {
         match self {
-            Mode::Read => "BEGIN DEFERRED",
-            Mode::Write => "BEGIN IMMEDIATE",
+            TransactionKind::Read => "BEGIN DEFERRED",
+            TransactionKind::Write => "BEGIN IMMEDIATE",
         }
     }
 
     fn group_max(self) -> usize {
         match self {
-            Mode::Read => 1,
-            Mode::Write => QUEUE_MAX,
+            TransactionKind::Read => 1,
+            TransactionKind::Write => QUEUE_MAX,
         }
     }
 }
 
-/// A thread that owns a connection and serves requests in order, until it is closed or dropped.
+/// A thread that owns a connection and runs requests in order, until it is closed or dropped.
 #[derive(Debug)]
 pub(super) struct DatabaseThread {
     requests: Mutex<Option<mpsc::Sender<Box<dyn Request>>>>,
@@ -52,20 +52,25 @@ pub(super) struct DatabaseThread {
 #[derive(Debug)]
 struct Running {
     thread: JoinHandle<()>,
-    /// Resolves when the connection is closed and the lock given back.
+    /// Resolves when the connection is closed and the lock released.
     ended: oneshot::Receiver<()>,
 }
 
 impl DatabaseThread {
-    /// Starts the thread. It keeps `lock` until after its connection is closed.
-    pub(super) fn start(name: &str, mode: Mode, connection: Connection, lock: Option<File>) -> Result<Self> {
+    /// Starts the thread. It releases `lock` after its connection is closed.
+    pub(super) fn start(
+        name: &str,
+        kind: TransactionKind,
+        connection: Connection,
+        lock: Option<File>,
+    ) -> Result<Self> {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let (end, ended) = oneshot::channel();
         let body = move || {
-            serve(&connection, queue, mode);
+            serve(&connection, queue, kind);
             drop(connection);
             drop(lock);
-            // Nobody waits when the store is dropped rather than closed.
+            // The receiver is gone if the store was dropped without being closed.
             let _ = end.send(());
         };
         let thread = std::thread::Builder::new()
@@ -78,7 +83,7 @@ impl DatabaseThread {
         })
     }
 
-    /// Runs `work` on the thread, inside a transaction, and returns what it returned once that is committed.
+    /// Runs `work` on the thread, inside a transaction, and returns its result after the commit.
     pub(super) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -91,7 +96,7 @@ impl DatabaseThread {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Serves what waits, then ends the thread.
+    /// Runs the queued requests, then ends the thread.
     pub(super) async fn close(&self) {
         drop(lock(&self.requests).take());
         let running = lock(&self.running).take();
@@ -103,7 +108,7 @@ impl DatabaseThread {
 }
 
 impl Drop for DatabaseThread {
-    /// Waits for the thread, so that the folder can be opened again when the last clone is gone.
+    /// Waits for the thread, so that the folder can be opened again after the last clone is dropped.
     fn drop(&mut self) {
         drop(lock(&self.requests).take());
         if let Some(running) = lock(&self.running).take() {
@@ -112,16 +117,16 @@ impl Drop for DatabaseThread {
     }
 }
 
-/// Locks; what these mutexes hold is whole at every instant, so a panic elsewhere does not matter.
+/// Locks and ignores poisoning: the values behind these mutexes are replaced in one step, so they are valid after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One waiting request, whatever it returns.
+/// A queued request of any result type.
 trait Request: Send {
-    /// Does the work; what it did must be taken back when it failed.
+    /// Runs the request. If it fails, the caller rolls its changes back.
     fn run(&mut self, connection: &Connection) -> Result<()>;
-    /// Tells the caller, with the outcome of the commit.
+    /// Sends the result to the caller, or the error of the commit.
     fn answer(self: Box<Self>, commit: &Result<()>);
 }
 
@@ -140,7 +145,7 @@ impl<T: Send, F: FnOnce(&Connection) -> Result<T> + Send> Request for Call<T, F>
     }
 
     fn answer(self: Box<Self>, commit: &Result<()>) {
-        // A caller who has gone needs no answer.
+        // The receiver is gone if the caller's future was dropped.
         let _ = self.reply.send(match commit {
             Ok(()) => self.result,
             Err(error) => Err(error.clone()),
@@ -148,25 +153,25 @@ impl<T: Send, F: FnOnce(&Connection) -> Result<T> + Send> Request for Call<T, F>
     }
 }
 
-fn serve(connection: &Connection, mut queue: mpsc::Receiver<Box<dyn Request>>, mode: Mode) {
+fn serve(connection: &Connection, mut queue: mpsc::Receiver<Box<dyn Request>>, kind: TransactionKind) {
     while let Some(first) = queue.blocking_recv() {
         let mut group = vec![first];
-        let commit = run_group(connection, &mut group, &mut queue, mode);
+        let commit = run_group(connection, &mut group, &mut queue, kind);
         for request in group {
             request.answer(&commit);
         }
     }
 }
 
-/// Runs the first request of `group` and those that wait behind it in one transaction, and commits it.
+/// Runs the first request of `group` and the requests queued after it in one transaction, and commits it.
 fn run_group(
     connection: &Connection,
     group: &mut Vec<Box<dyn Request>>,
     queue: &mut mpsc::Receiver<Box<dyn Request>>,
-    mode: Mode,
+    kind: TransactionKind,
 ) -> Result<()> {
-    connection.execute_batch(mode.begin())?;
-    let done = run_requests(connection, group, queue, mode)
+    connection.execute_batch(kind.begin())?;
+    let done = run_requests(connection, group, queue, kind)
         .and_then(|()| connection.execute_batch("COMMIT").map_err(Error::from));
     if done.is_err() && !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
@@ -178,22 +183,23 @@ fn run_requests(
     connection: &Connection,
     group: &mut Vec<Box<dyn Request>>,
     queue: &mut mpsc::Receiver<Box<dyn Request>>,
-    mode: Mode,
+    kind: TransactionKind,
 ) -> Result<()> {
     let mut next = 0;
     while let Some(request) = group.get_mut(next) {
         run_in_savepoint(connection, request.as_mut())?;
         next += 1;
-        if next < mode.group_max()
-            && let Ok(waiting) = queue.try_recv()
+        if next < kind.group_max()
+            && let Ok(queued) = queue.try_recv()
         {
-            group.push(waiting);
+            group.push(queued);
         }
     }
     Ok(())
 }
 
-/// A full disk can make SQLite take back the whole transaction by itself: then the group has failed.
+/// Rolls a failed request back alone. When SQLite has rolled back the whole transaction by itself, as it can on a full disk, the group
+/// fails.
 fn run_in_savepoint(connection: &Connection, request: &mut dyn Request) -> Result<()> {
     connection.execute_batch("SAVEPOINT request")?;
     if let Err(error) = request.run(connection) {

@@ -1,27 +1,27 @@
-//! The full check.
+//! The full check of the database.
 
 use rusqlite::{Connection, Row};
 
-use super::chunks::{self, Owner};
+use super::chunks::{self, ChunksKey};
 use super::collections::CollectionRow;
 use super::documents::DocumentRow;
-use super::failure::{Naming, damaged};
+use super::error::{OrDamaged, damaged};
 use super::{embeddings, operations};
 use crate::{Collection, Error, GenerationId, Result, VerifyReport};
 
-/// Problems that a report names; a ruined file has more than anyone reads.
+/// Upper bound of the problems in a report: a badly damaged file has more than anybody reads.
 const PROBLEMS_MAX: usize = 100;
 
-/// Rows that disagree with each other: what is wrong, and a query for the names of such rows.
-const DISAGREEMENTS: [(&str, &str); 4] = [
+/// Contradictions between rows: a description, and a query for the names of the rows that have it.
+const CONTRADICTIONS: [(&str, &str); 4] = [
     (
-        "document (its version is no operation that put it)",
+        "document (no operation stored its version)",
         "SELECT d.id || ' of collection ' || d.collection_id FROM documents d WHERE NOT EXISTS (
              SELECT 1 FROM operations o WHERE o.collection_id = d.collection_id AND o.number = d.version
                  AND o.document_id = d.id AND o.kind = 'put')",
     ),
     (
-        "document (its last operation says otherwise)",
+        "document (its last operation contradicts it)",
         "SELECT o.document_id || ' of collection ' || o.collection_id FROM (
              SELECT collection_id, document_id, kind, max(number) AS number FROM operations
              GROUP BY collection_id, document_id) o
@@ -29,7 +29,7 @@ const DISAGREEMENTS: [(&str, &str); 4] = [
          WHERE CASE o.kind WHEN 'put' THEN d.version IS NOT o.number ELSE d.version IS NOT NULL END",
     ),
     (
-        "chunk (its document or its generation is gone)",
+        "chunk (its document or its generation is missing)",
         "SELECT c.document || ' in generation ' || c.generation_id FROM chunks c
          LEFT JOIN generations g ON g.id = c.generation_id AND g.current = 1
          LEFT JOIN documents d ON d.key = c.document AND d.collection_id = g.collection_id
@@ -50,14 +50,14 @@ pub(crate) fn verify(connection: &Connection) -> Result<VerifyReport> {
     report.documents =
         check_rows(connection, &mut report, DocumentRow::ALL, |row| DocumentRow::read(row).map(drop))?;
     report.chunks = check_rows(connection, &mut report, CHUNKS, |row| {
-        let owner = Owner { generation: GenerationId(row.get(6)?), document: row.get(7)? };
-        chunks::read(owner, row).map(drop)
+        let key = ChunksKey { generation: GenerationId(row.get(6)?), document: row.get(7)? };
+        chunks::read(key, row).map(drop)
     })?;
     report.embeddings = check_rows(connection, &mut report, embeddings::ALL, |row| {
-        let hash = row.get(3).naming("embedding", || "with an unreadable text hash".to_owned())?;
+        let hash = row.get(3).or_damaged("embedding", || "with an unreadable text hash".to_owned())?;
         embeddings::read_row(row.get(2)?, &hash, row).map(drop)
     })?;
-    for (what, sql) in DISAGREEMENTS {
+    for (what, sql) in CONTRADICTIONS {
         check_rows(connection, &mut report, sql, |row| Err(damaged(what, row.get::<_, String>(0)?)))?;
     }
     Ok(report)
@@ -72,7 +72,7 @@ fn check_file(connection: &Connection, report: &mut VerifyReport) -> Result<()> 
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
-            note(report, damaged("the store's file", format!("({line})")));
+            add_problem(report, damaged("the store's file", format!("({line})")));
         }
     }
     Ok(())
@@ -100,19 +100,19 @@ fn check_operations(
         match operations::read(collection.id, expected, collection.pruned_to, row) {
             Ok(operation) => expected = operation.number + 1,
             Err(problem) => {
-                note(report, problem);
+                add_problem(report, problem);
                 expected += 1;
             }
         }
     }
     if expected != collection.last_operation + 1 {
         let missing = format!("{} of collection {}", collection.last_operation, collection.id);
-        note(report, damaged("operation", missing));
+        add_problem(report, damaged("operation", missing));
     }
     Ok(())
 }
 
-/// Runs `check` on each row of `sql` and notes what it finds; returns the number of rows.
+/// Runs `check` on each row of `sql` and adds its errors to the report; returns the number of rows.
 fn check_rows(
     connection: &Connection,
     report: &mut VerifyReport,
@@ -125,13 +125,13 @@ fn check_rows(
     while let Some(row) = rows.next()? {
         read += 1;
         if let Err(problem) = check(row) {
-            note(report, problem);
+            add_problem(report, problem);
         }
     }
     Ok(read)
 }
 
-fn note(report: &mut VerifyReport, problem: Error) {
+fn add_problem(report: &mut VerifyReport, problem: Error) {
     if report.problems.len() < PROBLEMS_MAX {
         report.problems.push(problem);
     }

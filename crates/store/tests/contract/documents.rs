@@ -1,6 +1,8 @@
 //! The contract on documents and operations.
 
-use weir_store::{CollectionId, Deleted, GenerationId, JobStatus, Operation, OperationKind, StoredDocument};
+use weir_store::{
+    CollectionId, DeletedDocument, GenerationId, JobStatus, Operation, OperationKind, StoredDocument,
+};
 
 use super::*;
 
@@ -13,7 +15,7 @@ fn put(number: u64, document_id: &str) -> Operation {
     Operation { number, kind: OperationKind::Put, document_id: document_id.to_owned() }
 }
 
-pub async fn what_was_accepted_is_there_after_reopening(open: Open<'_>) {
+pub async fn accepted_documents_are_stored_after_reopening(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let titled = NewDocument {
@@ -49,7 +51,7 @@ pub async fn identical_content_makes_no_operation(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn every_part_of_the_content_counts_as_a_change(open: Open<'_>) {
+pub async fn a_change_of_title_text_or_metadata_makes_an_operation(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let plain = document("a", "text");
@@ -71,7 +73,7 @@ pub async fn every_part_of_the_content_counts_as_a_change(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn the_last_of_two_documents_with_one_id_wins(open: Open<'_>) {
+pub async fn of_two_documents_with_one_id_the_last_is_stored(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let job =
@@ -80,7 +82,7 @@ pub async fn the_last_of_two_documents_with_one_id_wins(open: Open<'_>) {
     assert_eq!((job.total, job.processed, job.unchanged, job.last_operation), (3, 1, 0, 2));
     assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), [put(1, "b"), put(2, "a")]);
     assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(2, document("a", "last"))));
-    store.mark_indexed(made.generation.id, 2, 3.0).await.unwrap();
+    store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
     let job = store.job(&everyone(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.processed), (JobStatus::Completed, 3));
     close_sound(store).await;
@@ -91,7 +93,7 @@ pub async fn a_deleted_document_can_be_stored_again(open: Open<'_>) {
     let made = collection(&store, "c").await;
     accept(&store, &made, "j1", &[document("a", "1"), document("b", "2")]).await;
     let deleted = store.delete_document(made.id, "a").await.unwrap();
-    assert_eq!(deleted, Some(Deleted { operation: 3, chunks: 0 }));
+    assert_eq!(deleted, Some(DeletedDocument { operation: 3, chunks: 0 }));
     assert_eq!(store.document(made.id, "a").await.unwrap(), None);
     assert_eq!(store.delete_document(made.id, "a").await.unwrap(), None);
     let again = accept(&store, &made, "j2", &[document("a", "1")]).await;
@@ -102,7 +104,7 @@ pub async fn a_deleted_document_can_be_stored_again(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn any_unicode_is_an_id_and_a_text(open: Open<'_>) {
+pub async fn ids_and_texts_are_any_unicode(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c\0/🦀").await;
     let odd = [
@@ -143,13 +145,13 @@ pub async fn any_unicode_is_an_id_and_a_text(open: Open<'_>) {
     assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
     assert_eq!(
         store.delete_document(made.id, "a\0b").await.unwrap(),
-        Some(Deleted { operation: 15, chunks: 0 })
+        Some(DeletedDocument { operation: 15, chunks: 0 })
     );
     assert!(store.document(made.id, "a\0c").await.unwrap().is_some());
     close_sound(store).await;
 }
 
-pub async fn a_text_of_16_mib_comes_back_whole(open: Open<'_>) {
+pub async fn a_text_of_16_mib_is_read_back_unchanged(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let text: String = (0..).map(|n| char::from(b'a' + (n % 23) as u8)).take(16 << 20).collect();
@@ -158,7 +160,7 @@ pub async fn a_text_of_16_mib_comes_back_whole(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn operation_numbers_have_no_gaps_when_many_submit_at_once(open: Open<'_>) {
+pub async fn operation_numbers_have_no_gaps_under_concurrent_submissions(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let writers = (0..8).map(|writer| {
@@ -190,11 +192,11 @@ pub async fn operation_numbers_have_no_gaps_when_many_submit_at_once(open: Open<
     close_sound(store).await;
 }
 
-pub async fn a_request_that_fails_takes_back_only_itself(open: Open<'_>) {
+pub async fn a_failed_request_is_rolled_back_alone(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "taken", &[document("first", "1")]).await;
-    // Polled in one go, so that they wait together and share a commit.
+    // Spawned together, so that they are queued together and share a commit.
     let attempt = |job: &str, id: &str| {
         let (store, made) = (store.clone(), made.clone());
         let submission = submission(job, &[document(id, "text")]);
@@ -238,7 +240,7 @@ pub async fn documents_are_read_in_the_order_asked_for(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
-    let asked = ["b", ID_OF_NOBODY, "a", "b"].map(str::to_owned).to_vec();
+    let asked = ["b", UNKNOWN_ID, "a", "b"].map(str::to_owned).to_vec();
     let (a, b) = (stored(1, document("a", "1")), stored(2, document("b", "2")));
     assert_eq!(store.documents(made.id, asked).await.unwrap(), [Some(b.clone()), None, Some(a), Some(b)]);
     close_sound(store).await;
@@ -258,7 +260,7 @@ pub async fn documents_are_listed_by_id_in_pages(open: Open<'_>) {
     assert_eq!(page("", 2, 1000).await, ("B a".to_owned(), true));
     assert_eq!(page("a", 3, 1000).await, ("a\0 b ä".to_owned(), false));
     assert_eq!(page("aa", 1, 1000).await, ("b".to_owned(), true));
-    // each has four bytes of text and two of metadata; a page has one document at least
+    // each document has four bytes of text and two of metadata; a page has at least one document
     assert_eq!(page("", 10, 12).await, ("B a".to_owned(), true));
     assert_eq!(page("", 10, 13).await, ("B a a\0".to_owned(), true));
     assert_eq!(page("", 10, 1).await, ("B".to_owned(), true));
@@ -268,12 +270,11 @@ pub async fn documents_are_listed_by_id_in_pages(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn what_is_gone_is_none(open: Open<'_>) {
+pub async fn calls_about_missing_collections_return_none(open: Open<'_>) {
     let store = open();
     let (collection, generation) = (CollectionId(77), GenerationId(77));
     let documents = submission("j", &[document("a", "text")]);
     assert_eq!(store.accept(collection, documents, 1.0).await.unwrap(), None);
-    assert_eq!(store.update_settings(collection, "{}").await.unwrap(), None);
     assert_eq!(store.start_generation(collection, "m", 1.0).await.unwrap(), None);
     assert_eq!(store.delete_document(collection, "a").await.unwrap(), None);
     assert_eq!(store.document(collection, "a").await.unwrap(), None);
@@ -282,7 +283,7 @@ pub async fn what_is_gone_is_none(open: Open<'_>) {
     assert_eq!(store.operations_after(collection, 0, 1).await.unwrap(), []);
     assert_eq!(store.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
     store.save_prepared(generation, Vec::new(), vec![(hash(1), vec![1.0])]).await.unwrap();
-    store.mark_indexed(generation, 5, 1.0).await.unwrap();
+    store.record_applied(generation, 5, 1.0).await.unwrap();
     assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
     assert_eq!(store.verify().await.unwrap().embeddings, 0);
     close_sound(store).await;

@@ -1,6 +1,8 @@
 //! The contract on feedback and the query log.
 
-use weir_store::{CollectionId, Error, Feedback, LoggedQuery, NewFeedback, QueryCount, QueryReport, Voices};
+use weir_store::{
+    CollectionId, Error, Feedback, FeedbackBatch, LoggedQuery, NewFeedback, QueryCount, QueryReport,
+};
 
 use super::*;
 
@@ -13,7 +15,7 @@ fn stored(number: u64, feedback: NewFeedback) -> Feedback {
     Feedback { number, query, document_id, chunk, grade, created_at: 3.5 }
 }
 
-pub async fn feedback_is_there_after_reopening_the_newest_first(open: Open<'_>) {
+pub async fn feedback_is_listed_newest_first_after_reopening(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let other = collection(&store, "other").await;
@@ -52,7 +54,7 @@ pub async fn feedback_is_listed_in_pages(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn the_oldest_feedback_goes(open: Open<'_>) {
+pub async fn the_oldest_feedback_is_deleted_beyond_the_maximum(open: Open<'_>) {
     let store = open();
     let (made, other) = (collection(&store, "c").await, collection(&store, "other").await);
     for (job, one) in [("j", &made), ("k", &other)] {
@@ -70,39 +72,39 @@ pub async fn the_oldest_feedback_goes(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn the_last_voice_on_each_query_and_document_counts_with_the_features_of_its_model(open: Open<'_>) {
+pub async fn the_last_judgment_of_each_query_and_document_counts(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "1")]).await;
     for (query, id, grade) in [("q", "a", 1), ("q", "b", 0), (" q ", "a", 0), ("other", "a", 3)] {
         store.add_feedback(made.id, judgment(query, id, grade), 100, 3.5).await.unwrap().unwrap();
     }
-    let voices = async |store: &Store, fingerprint, entries_max, waiting_max| {
-        let Voices { weighed, waiting } =
-            store.voices(made.id, fingerprint, entries_max, waiting_max).await.unwrap();
-        (weighed, waiting.into_iter().map(|one| one.number).collect::<Vec<_>>())
+    let batch = async |store: &Store, fingerprint, entries_max, pending_max| {
+        let FeedbackBatch { processed, pending } =
+            store.feedback_batch(made.id, fingerprint, entries_max, pending_max).await.unwrap();
+        (processed, pending.into_iter().map(|one| one.number).collect::<Vec<_>>())
     };
-    assert_eq!(voices(&store, "m", 100, 100).await, (vec![], vec![4, 3, 2]));
-    assert_eq!(voices(&store, "m", 3, 2).await, (vec![], vec![4, 3]));
+    assert_eq!(batch(&store, "m", 100, 100).await, (vec![], vec![4, 3, 2]));
+    assert_eq!(batch(&store, "m", 3, 2).await, (vec![], vec![4, 3]));
     let features = |text: &str| Some(text.to_owned());
     let found = vec![(4, features("four")), (3, features("three")), (2, None), (77, features("x"))];
     store.save_features(made.id, "m", found).await.unwrap();
     store.close().await;
 
     let store = open();
-    let weighed = vec![(false, "three".to_owned()), (true, "four".to_owned())];
-    assert_eq!(voices(&store, "m", 100, 100).await, (weighed, vec![]));
-    assert_eq!(voices(&store, "m", 1, 100).await, (vec![(true, "four".to_owned())], vec![]));
+    let processed = vec![(false, "three".to_owned()), (true, "four".to_owned())];
+    assert_eq!(batch(&store, "m", 100, 100).await, (processed, vec![]));
+    assert_eq!(batch(&store, "m", 1, 100).await, (vec![(true, "four".to_owned())], vec![]));
     for unknown in ["another model", ""] {
-        assert_eq!(voices(&store, unknown, 100, 100).await, (vec![], vec![4, 3, 2]));
+        assert_eq!(batch(&store, unknown, 100, 100).await, (vec![], vec![4, 3, 2]));
     }
-    // who speaks again is weighed again
+    // a new judgment replaces the last one of its query and document, and is pending
     store.add_feedback(made.id, judgment("other", "a", 0), 100, 3.5).await.unwrap().unwrap();
-    assert_eq!(voices(&store, "m", 100, 100).await, (vec![(false, "three".to_owned())], vec![5]));
+    assert_eq!(batch(&store, "m", 100, 100).await, (vec![(false, "three".to_owned())], vec![5]));
     close_sound(store).await;
 }
 
-pub async fn feedback_to_what_is_not_there_is_none(open: Open<'_>) {
+pub async fn feedback_on_missing_documents_is_not_stored(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1")]).await;
@@ -134,7 +136,7 @@ async fn queries(store: &Store, made: &Collection, report: QueryReport, limit: u
     found.into_iter().map(|one| one.query).collect::<Vec<_>>().join(" ")
 }
 
-pub async fn the_query_log_is_counted_by_query_after_reopening(open: Open<'_>) {
+pub async fn the_query_log_is_summed_up_by_query(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let entries = vec![
@@ -167,7 +169,7 @@ pub async fn the_query_log_is_counted_by_query_after_reopening(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn the_oldest_logged_queries_go(open: Open<'_>) {
+pub async fn the_oldest_logged_queries_are_deleted_beyond_the_maximum(open: Open<'_>) {
     let store = open();
     let (made, other) = (collection(&store, "c").await, collection(&store, "other").await);
     let entries = ["a", "b", "c", "d"].map(|query| logged(made.id, query, 0, None, 1.0)).to_vec();

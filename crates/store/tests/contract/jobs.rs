@@ -1,10 +1,10 @@
 //! The contract on jobs.
 
-use weir_store::{DocumentError, Error, JobStatus, Kept};
+use weir_store::{DocumentError, Error, JobStatus, Retention};
 
 use super::*;
 
-pub async fn a_job_moves_on_with_the_index(open: Open<'_>) {
+pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "before", &[document("x", "0")]).await;
@@ -27,7 +27,7 @@ pub async fn a_job_moves_on_with_the_index(open: Open<'_>) {
     assert_eq!(job, pending);
 
     let mark = async |number, now| {
-        store.mark_indexed(made.generation.id, number, now).await.unwrap();
+        store.record_applied(made.generation.id, number, now).await.unwrap();
         store.job(&everyone(), "j").await.unwrap().unwrap()
     };
     assert_eq!(mark(1, 3.0).await, pending);
@@ -38,7 +38,7 @@ pub async fn a_job_moves_on_with_the_index(open: Open<'_>) {
     let completed = Job { status: JobStatus::Completed, processed: 3, finished_at: Some(5.0), ..running };
     assert_eq!(mark(4, 5.0).await, completed);
     assert_eq!(mark(4, 6.0).await, completed);
-    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().generation.indexed, 4);
+    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().generation.applied_seq, 4);
     let before = store.job(&everyone(), "before").await.unwrap().unwrap();
     assert_eq!(
         (before.status, before.started_at, before.finished_at),
@@ -47,7 +47,7 @@ pub async fn a_job_moves_on_with_the_index(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn a_job_names_the_documents_that_failed(open: Open<'_>) {
+pub async fn a_job_lists_refused_documents(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let refused = DocumentError {
@@ -59,7 +59,7 @@ pub async fn a_job_names_the_documents_that_failed(open: Open<'_>) {
     let job = store.accept(made.id, mixed, 2.0).await.unwrap().unwrap();
     assert_eq!((job.total, job.processed, job.failed), (2, 1, 1));
     assert_eq!(job.errors, [refused]);
-    store.mark_indexed(made.generation.id, 1, 3.0).await.unwrap();
+    store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
     let job = store.job(&everyone(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.processed, job.failed), (JobStatus::Completed, 2, 1));
     close_sound(store).await;
@@ -72,21 +72,21 @@ pub async fn a_job_without_operations_is_completed_at_once(open: Open<'_>) {
     let job = accept(&store, &made, "again", &[document("a", "1"), document("a", "1")]).await;
     assert_eq!((job.status, job.total, job.processed, job.unchanged), (JobStatus::Completed, 2, 2, 1));
     assert_eq!((job.started_at, job.finished_at), (Some(2.0), Some(2.0)));
-    // Whoever waits for the documents to be searchable still waits for the operation that stored them.
+    // The documents are searchable once the operation that stored them is applied.
     assert_eq!(job.last_operation, 1);
-    store.mark_indexed(made.generation.id, 1, 3.0).await.unwrap();
+    store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
     assert_eq!(store.job(&everyone(), "again").await.unwrap(), Some(job));
     close_sound(store).await;
 }
 
-pub async fn an_old_generation_does_not_move_jobs(open: Open<'_>) {
+pub async fn a_superseded_generation_does_not_update_jobs(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let job = accept(&store, &made, "j", &[document("a", "1")]).await;
     let next = store.start_generation(made.id, "m2", 3.0).await.unwrap().unwrap();
-    store.mark_indexed(made.generation.id, 1, 4.0).await.unwrap();
+    store.record_applied(made.generation.id, 1, 4.0).await.unwrap();
     assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
-    store.mark_indexed(next.generation.id, 1, 5.0).await.unwrap();
+    store.record_applied(next.generation.id, 1, 5.0).await.unwrap();
     assert_eq!(store.job(&everyone(), "j").await.unwrap().unwrap().finished_at, Some(5.0));
     close_sound(store).await;
 }
@@ -106,13 +106,13 @@ pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
     assert_eq!(page(2, Some("y")).await, ("z".to_owned(), None));
     assert_eq!(page(5, None).await, ("c b a y z".to_owned(), None));
     assert!(matches!(
-        store.jobs(&everyone(), 2, Some(ID_OF_NOBODY)).await,
-        Err(Error::UnknownCursor { cursor }) if cursor == ID_OF_NOBODY
+        store.jobs(&everyone(), 2, Some(UNKNOWN_ID)).await,
+        Err(Error::UnknownCursor { cursor }) if cursor == UNKNOWN_ID
     ));
     close_sound(store).await;
 }
 
-pub async fn a_document_that_fails_later_is_named_once_and_can_be_sent_again(open: Open<'_>) {
+pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
@@ -124,11 +124,11 @@ pub async fn a_document_that_fails_later_is_named_once_and_can_be_sent_again(ope
     for _ in 0..2 {
         store.fail_documents(made.id, vec![(2, failed.clone())]).await.unwrap();
     }
-    store.mark_indexed(made.generation.id, 2, 3.0).await.unwrap();
+    store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
     let job = store.job(&everyone(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.total, job.processed, job.failed), (JobStatus::Completed, 2, 2, 1));
     assert_eq!(job.errors, std::slice::from_ref(&failed));
-    // a job that is finished stays as it is
+    // a finished job does not change
     store
         .fail_documents(made.id, vec![(1, DocumentError { document_id: "a".to_owned(), ..failed })])
         .await
@@ -142,14 +142,14 @@ pub async fn a_document_that_fails_later_is_named_once_and_can_be_sent_again(ope
     close_sound(store).await;
 }
 
-pub async fn the_oldest_finished_jobs_go(open: Open<'_>) {
+pub async fn the_oldest_finished_jobs_are_pruned(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "unfinished", &[document("a", "1")]).await;
     for job in ["b", "c", "d"] {
         accept(&store, &made, job, &[]).await;
     }
-    assert!(store.prune(made.id, Kept { operations: 9, jobs: 2 }).await.unwrap());
+    assert!(store.prune(made.id, Retention { operations_max: 9, jobs_max: 2 }).await.unwrap());
     let (jobs, _) = store.jobs(&everyone(), 9, None).await.unwrap();
     let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(ids, ["d", "c", "unfinished"]);
@@ -162,7 +162,7 @@ async fn operations(store: &Store, made: &Collection, after: u64) -> String {
     found.iter().map(|one| format!("{} {}", one.number, one.document_id)).collect::<Vec<_>>().join(", ")
 }
 
-pub async fn of_old_operations_those_that_documents_stand_for_are_left(open: Open<'_>) {
+pub async fn pruning_keeps_operations_that_are_document_versions(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "1", &[document("a", "1"), document("b", "1"), document("c", "1")]).await;
@@ -171,23 +171,23 @@ pub async fn of_old_operations_those_that_documents_stand_for_are_left(open: Ope
     accept(&store, &made, "3", &[document("d", "1"), document("d", "2")]).await;
     accept(&store, &made, "4", &[document("d", "3")]).await;
     let all = "1 a, 2 b, 3 c, 4 b, 5 c, 6 d, 7 d";
-    let kept = Kept { operations: 2, jobs: 9 };
+    let kept = Retention { operations_max: 2, jobs_max: 9 };
     assert!(store.prune(made.id, kept).await.unwrap());
-    assert_eq!(operations(&store, &made, 0).await, all, "nothing is applied yet");
-    store.mark_indexed(made.generation.id, 7, 3.0).await.unwrap();
+    assert_eq!(operations(&store, &made, 0).await, all, "no operation is applied yet");
+    store.record_applied(made.generation.id, 7, 3.0).await.unwrap();
     assert!(store.prune(made.id, kept).await.unwrap());
     assert_eq!(operations(&store, &made, 0).await, "1 a, 4 b, 6 d, 7 d");
     assert_eq!(operations(&store, &made, 2).await, "4 b, 6 d, 7 d");
     assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().pruned_to, 5);
-    // what a document stood for goes with it, or with its next version
+    // the operation of a document's version is deleted with the document, or with its next version
     accept(&store, &made, "5", &[document("a", "2"), document("d", "4")]).await;
     store.delete_document(made.id, "b").await.unwrap().unwrap();
     assert_eq!(operations(&store, &made, 0).await, "6 d, 7 d, 8 a, 9 d, 10 b");
     store.close().await;
 
     let store = open();
-    store.mark_indexed(made.generation.id, 10, 4.0).await.unwrap();
-    assert!(store.prune(made.id, Kept { operations: 0, jobs: 9 }).await.unwrap());
-    assert_eq!(operations(&store, &made, 0).await, "8 a, 9 d, 10 b", "the last one always stays");
+    store.record_applied(made.generation.id, 10, 4.0).await.unwrap();
+    assert!(store.prune(made.id, Retention { operations_max: 0, jobs_max: 9 }).await.unwrap());
+    assert_eq!(operations(&store, &made, 0).await, "8 a, 9 d, 10 b", "the last operation is always kept");
     close_sound(store).await;
 }

@@ -1,7 +1,7 @@
-//! What every store must do, whatever the database behind it. Each function below the modules is one sentence of the
-//! contract; it is handed a way to open the same, at first empty, store again and again (one at a time).
+//! The contract that every store implementation fulfils. Each function in the modules is one test; it gets a function that opens the
+//! same store, empty at first, any number of times (one at a time).
 
-#![allow(unreachable_pub, reason = "the suite is a module of each test program that holds a store to it")]
+#![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
 pub mod collections;
 pub mod documents;
@@ -15,9 +15,9 @@ use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, Submission, Tex
 /// Opens the store of one test.
 pub type Open<'a> = &'a dyn Fn() -> Store;
 
-/// Makes one test of each sentence of the contract, for stores that `$open` (a function from a folder) opens.
+/// Defines a `#[tokio::test]` for each function of the contract, with stores that `$open` (a function of a folder) opens.
 #[macro_export]
-macro_rules! hold_to_contract {
+macro_rules! contract_tests {
     ($open:path: $($module:ident::{$($name:ident),* $(,)?})*) => {
         $($(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,68 +29,67 @@ macro_rules! hold_to_contract {
     };
 }
 
-/// Every sentence of the contract.
+/// All tests of the contract.
 #[macro_export]
 macro_rules! contract {
     ($open:path) => {
-        hold_to_contract! { $open:
+        contract_tests! { $open:
             collections::{
-                a_collection_is_created_once_and_then_found_as_it_is,
-                settings_are_replaced_and_nothing_else,
-                what_a_caller_does_not_see_is_not_there,
-                deleting_a_collection_takes_everything_but_its_jobs,
-                ids_of_what_is_gone_are_not_given_out_again,
-                a_new_generation_starts_with_nothing_prepared,
+                creating_an_existing_collection_returns_it_unchanged,
+                collections_outside_the_allow_list_do_not_exist,
+                deleting_a_collection_deletes_everything_except_its_jobs,
+                ids_of_deleted_collections_are_not_reused,
+                a_new_generation_has_no_chunks,
             }
             documents::{
-                what_was_accepted_is_there_after_reopening,
+                accepted_documents_are_stored_after_reopening,
                 identical_content_makes_no_operation,
-                every_part_of_the_content_counts_as_a_change,
-                the_last_of_two_documents_with_one_id_wins,
+                a_change_of_title_text_or_metadata_makes_an_operation,
+                of_two_documents_with_one_id_the_last_is_stored,
                 a_deleted_document_can_be_stored_again,
-                any_unicode_is_an_id_and_a_text,
-                a_text_of_16_mib_comes_back_whole,
-                operation_numbers_have_no_gaps_when_many_submit_at_once,
-                a_request_that_fails_takes_back_only_itself,
+                ids_and_texts_are_any_unicode,
+                a_text_of_16_mib_is_read_back_unchanged,
+                operation_numbers_have_no_gaps_under_concurrent_submissions,
+                a_failed_request_is_rolled_back_alone,
                 operations_are_read_in_pages,
                 documents_are_read_in_the_order_asked_for,
                 documents_are_listed_by_id_in_pages,
-                what_is_gone_is_none,
+                calls_about_missing_collections_return_none,
             }
             feedback::{
-                feedback_is_there_after_reopening_the_newest_first,
+                feedback_is_listed_newest_first_after_reopening,
                 feedback_is_listed_in_pages,
-                the_oldest_feedback_goes,
-                the_last_voice_on_each_query_and_document_counts_with_the_features_of_its_model,
-                feedback_to_what_is_not_there_is_none,
-                the_query_log_is_counted_by_query_after_reopening,
-                the_oldest_logged_queries_go,
+                the_oldest_feedback_is_deleted_beyond_the_maximum,
+                the_last_judgment_of_each_query_and_document_counts,
+                feedback_on_missing_documents_is_not_stored,
+                the_query_log_is_summed_up_by_query,
+                the_oldest_logged_queries_are_deleted_beyond_the_maximum,
             }
             jobs::{
-                a_job_moves_on_with_the_index,
-                a_job_names_the_documents_that_failed,
+                a_job_progresses_with_the_applied_sequence,
+                a_job_lists_refused_documents,
                 a_job_without_operations_is_completed_at_once,
-                an_old_generation_does_not_move_jobs,
-                a_document_that_fails_later_is_named_once_and_can_be_sent_again,
-                the_oldest_finished_jobs_go,
-                of_old_operations_those_that_documents_stand_for_are_left,
+                a_superseded_generation_does_not_update_jobs,
+                a_document_that_fails_in_preparation_is_listed_once,
+                the_oldest_finished_jobs_are_pruned,
+                pruning_keeps_operations_that_are_document_versions,
                 jobs_are_listed_newest_first_in_pages,
             }
             prepared::{
-                chunks_are_read_with_the_version_they_were_made_from,
-                a_document_that_changed_meanwhile_is_skipped,
-                embeddings_go_with_their_last_chunk,
-                a_deleted_document_takes_its_chunks_and_embeddings,
-                embeddings_of_two_models_do_not_meet,
+                chunks_are_read_only_with_their_document_version,
+                chunks_of_an_outdated_version_are_not_saved,
+                embeddings_are_deleted_with_their_last_chunk,
+                deleting_a_document_deletes_its_chunks_and_embeddings,
+                embeddings_of_two_models_are_separate,
                 an_embedding_is_shared_between_collections,
-                who_goes_back_to_a_model_before_the_other_is_complete_finds_its_embeddings,
-                only_the_current_generation_is_prepared,
+                switching_back_before_completion_keeps_the_embeddings,
+                chunks_are_saved_for_the_current_generation_only,
             }
         }
     };
 }
 
-pub const ID_OF_NOBODY: &str = "nobody";
+pub const UNKNOWN_ID: &str = "nobody";
 
 pub fn everyone() -> Caller {
     Caller::all_powerful()
@@ -108,7 +107,7 @@ pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {
     Submission { job_id: job.to_owned(), documents: documents.to_vec(), rejected: Vec::new() }
 }
 
-/// A collection with model `m`, made at second 1.
+/// A collection with model `m`, created at second 1.
 pub async fn collection(store: &Store, name: &str) -> Collection {
     store.create_collection(name, "{}", "m", 1.0).await.unwrap().0
 }

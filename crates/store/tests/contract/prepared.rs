@@ -1,6 +1,6 @@
 //! The contract on chunks and embeddings.
 
-use weir_store::{Counts, Deleted, GenerationId, Prepared};
+use weir_store::{Counts, DeletedDocument, GenerationId, PreparedDocument};
 
 use super::*;
 
@@ -13,12 +13,12 @@ async fn prepare(
     new: &[u8],
 ) {
     let chunks = (0..).zip(seeds).map(|(place, &seed)| span(place, place + 1, seed)).collect();
-    let prepared = Prepared { document_id: document_id.to_owned(), version, chunks };
+    let prepared = PreparedDocument { document_id: document_id.to_owned(), version, chunks };
     let new = new.iter().map(|&seed| (hash(seed), vec![f32::from(seed), 0.5])).collect();
     store.save_prepared(generation, vec![prepared], new).await.unwrap();
 }
 
-/// Which of the seeds 1 to 5 have an embedding by `model`, with the right numbers.
+/// The seeds of 1 to 5 that have an embedding by `model`; checks the embeddings.
 async fn kept(store: &Store, model: &str) -> String {
     let seeds = [1, 2, 3, 4, 5];
     let found = store.embeddings(model, seeds.map(hash).to_vec()).await.unwrap();
@@ -32,7 +32,7 @@ async fn kept(store: &Store, model: &str) -> String {
     kept.join(" ")
 }
 
-pub async fn chunks_are_read_with_the_version_they_were_made_from(open: Open<'_>) {
+pub async fn chunks_are_read_only_with_their_document_version(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "text"), document("b", "text")]).await;
@@ -54,7 +54,7 @@ pub async fn chunks_are_read_with_the_version_they_were_made_from(open: Open<'_>
     close_sound(store).await;
 }
 
-pub async fn a_document_that_changed_meanwhile_is_skipped(open: Open<'_>) {
+pub async fn chunks_of_an_outdated_version_are_not_saved(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "old"), document("b", "gone")]).await;
@@ -67,7 +67,7 @@ pub async fn a_document_that_changed_meanwhile_is_skipped(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn embeddings_go_with_their_last_chunk(open: Open<'_>) {
+pub async fn embeddings_are_deleted_with_their_last_chunk(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
@@ -81,20 +81,20 @@ pub async fn embeddings_go_with_their_last_chunk(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn a_deleted_document_takes_its_chunks_and_embeddings(open: Open<'_>) {
+pub async fn deleting_a_document_deletes_its_chunks_and_embeddings(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
     prepare(&store, made.generation.id, "a", 1, &[1, 2, 1], &[1, 2]).await;
     prepare(&store, made.generation.id, "b", 2, &[2, 3], &[3]).await;
     let deleted = store.delete_document(made.id, "a").await.unwrap();
-    assert_eq!(deleted, Some(Deleted { operation: 3, chunks: 3 }));
+    assert_eq!(deleted, Some(DeletedDocument { operation: 3, chunks: 3 }));
     assert_eq!(kept(&store, "m").await, "2 3");
     assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 1, chunks: 2 });
     close_sound(store).await;
 }
 
-pub async fn embeddings_of_two_models_do_not_meet(open: Open<'_>) {
+pub async fn embeddings_of_two_models_are_separate(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     let other = store.create_collection("other", "{}", "m2", 1.0).await.unwrap().0;
@@ -120,14 +120,14 @@ pub async fn an_embedding_is_shared_between_collections(open: Open<'_>) {
     prepare(&store, two.generation.id, "a", 1, &[1], &[]).await;
     assert_eq!(store.verify().await.unwrap().embeddings, 2);
     let next = store.start_generation(one.id, "m", 2.0).await.unwrap().unwrap();
-    store.mark_indexed(next.generation.id, 1, 2.5).await.unwrap();
+    store.record_applied(next.generation.id, 1, 2.5).await.unwrap();
     assert_eq!(kept(&store, "m").await, "1");
     store.delete_collection(two.id, 3.0).await.unwrap();
     assert_eq!(kept(&store, "m").await, "");
     close_sound(store).await;
 }
 
-pub async fn who_goes_back_to_a_model_before_the_other_is_complete_finds_its_embeddings(open: Open<'_>) {
+pub async fn switching_back_before_completion_keeps_the_embeddings(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
@@ -135,20 +135,20 @@ pub async fn who_goes_back_to_a_model_before_the_other_is_complete_finds_its_emb
     prepare(&store, made.generation.id, "b", 2, &[3], &[3]).await;
     let mistaken = store.start_generation(made.id, "m2", 2.0).await.unwrap().unwrap();
     prepare(&store, mistaken.generation.id, "a", 1, &[1], &[1]).await;
-    store.mark_indexed(mistaken.generation.id, 1, 2.5).await.unwrap();
-    assert_eq!(kept(&store, "m").await, "1 2 3", "the other one has not come to the second document");
+    store.record_applied(mistaken.generation.id, 1, 2.5).await.unwrap();
+    assert_eq!(kept(&store, "m").await, "1 2 3", "the other generation has not applied the second operation");
 
     let back = store.start_generation(made.id, "m", 3.0).await.unwrap().unwrap();
     assert_eq!(kept(&store, "m").await, "1 2 3");
     prepare(&store, back.generation.id, "a", 1, &[1, 2], &[]).await;
     prepare(&store, back.generation.id, "b", 2, &[], &[]).await;
-    store.mark_indexed(back.generation.id, 2, 4.0).await.unwrap();
+    store.record_applied(back.generation.id, 2, 4.0).await.unwrap();
     assert_eq!((kept(&store, "m").await, kept(&store, "m2").await), ("1 2".to_owned(), String::new()));
     assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 2, chunks: 2 });
     close_sound(store).await;
 }
 
-pub async fn only_the_current_generation_is_prepared(open: Open<'_>) {
+pub async fn chunks_are_saved_for_the_current_generation_only(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1")]).await;

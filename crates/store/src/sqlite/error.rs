@@ -1,4 +1,4 @@
-//! From what SQLite says to what the store says.
+//! Maps errors of SQLite to errors of the store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use rusqlite::ErrorCode;
 
 use crate::{Error, Result};
 
-/// `SQLITE_IOERR_SHMSIZE`: the write-ahead log's shared memory file could not grow, which is how a full disk shows
-/// while opening. Source: <https://www.sqlite.org/rescode.html>.
+/// `SQLITE_IOERR_SHMSIZE`: the shared memory file of the write-ahead log could not grow. A full disk causes this while the database is
+/// opened. Source: <https://www.sqlite.org/rescode.html>.
 const SHARED_MEMORY_SIZE: i32 = 4874;
 
 impl From<rusqlite::Error> for Error {
@@ -24,7 +24,7 @@ impl From<rusqlite::Error> for Error {
 }
 
 impl Error {
-    /// What SQLite said while it opened the file in `folder`.
+    /// Maps an error that occurred while the database in `folder` was opened.
     pub(super) fn from_opening(folder: &Path, error: rusqlite::Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
@@ -35,19 +35,19 @@ impl Error {
     }
 }
 
-/// Reports a row that cannot be what was written.
+/// The error for a row that is not what was written.
 pub(super) fn damaged(what: &'static str, row: impl Into<String>) -> Error {
     Error::Damaged { what, row: row.into() }
 }
 
-/// Gives a row that cannot even be decoded its name.
-pub(super) trait Naming<T> {
-    /// Turns a decoding failure into [`Error::Damaged`], and any other failure into what it is.
-    fn naming(self, what: &'static str, row: impl FnOnce() -> String) -> Result<T>;
+/// Reports rows that cannot be decoded as damaged.
+pub(super) trait OrDamaged<T> {
+    /// Maps a decoding error to [`Error::Damaged`] for the row that `row` names, and any other error by [`Error::from`].
+    fn or_damaged(self, what: &'static str, row: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T> Naming<T> for rusqlite::Result<T> {
-    fn naming(self, what: &'static str, row: impl FnOnce() -> String) -> Result<T> {
+impl<T> OrDamaged<T> for rusqlite::Result<T> {
+    fn or_damaged(self, what: &'static str, row: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|error| if is_decoding(&error) { damaged(what, row()) } else { error.into() })
     }
 }
