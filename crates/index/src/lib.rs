@@ -14,11 +14,12 @@ mod change;
 mod embedded;
 mod engine;
 mod error;
-pub mod filter;
 pub mod fusion;
 pub mod query;
 pub mod relevance;
 mod search;
+
+pub use weir_filter as filter;
 
 pub use change::{Change, ChunkId, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::IndexError;
-use crate::filter::{Filter, Value};
 use crate::query::Query;
 use crate::relevance::Features;
+use weir_filter::{Filter, Value};
 
 /// A search over one collection.
 #[derive(Debug, Clone, PartialEq)]

@@ -264,7 +264,7 @@ fn searchable(gateway: &Gateway, caller: &Caller, name: &str) -> Result<Arc<Open
 fn refusal(error: IndexError, filter_text: &str, sort: &[Sort]) -> ApiError {
     if let IndexError::UnknownField { field, .. } = &error {
         let message = error.to_string();
-        if let Some(pointer) = Filter::place_of(field, filter_text) {
+        if let Some(pointer) = Filter::pointer_to(field, filter_text) {
             return unknown_in_filter(&pointer, &message).into();
         }
         let param = if sort.iter().any(|sort| sort.field == *field) { "sort" } else { "filter" };

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::filter::{Comparison, Filter, Number, Test, Value};
+use weir_filter::{Comparison, Filter, Number, Test, Value};
 use weir_index::fusion::{self, Scored, Weighted};
 use weir_index::query;
 use weir_index::{Change, Counts, Embedded, EngineSettings, Mode, RebuildReason, SearchReply, SearchRequest};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
-use weir_index::filter::{Filter, Value, flatten, instant};
+use weir_filter::{Filter, Value, flatten, parse_timestamp};
 use weir_index::query::Query;
 use weir_index::{
     Change, Facet, GroupBy, Hit, IndexedChunk, IndexedDocument, Mode, SearchRequest, SortKey, Total,
@@ -106,7 +106,7 @@ fn by_place(a: &Value, b: &Value) -> std::cmp::Ordering {
     let class = |value: &Value| match value {
         Value::Boolean(_) => 0,
         Value::Number(_) => 1,
-        Value::String(text) if instant(text).is_some() => 2,
+        Value::String(text) if parse_timestamp(text).is_some() => 2,
         Value::String(_) => 3,
     };
     let spelling = |value: &Value| format!("{value:?}");
@@ -237,7 +237,7 @@ fn random_request(dice: &mut Dice) -> SearchRequest {
     let mut request = SearchRequest::new(mode, query, embedding, 1 + dice.below(20));
     request.offset = *dice.of(&[0, 0, 3, 10]);
     request.count = true;
-    request.filter = (!dice.one_in(4)).then(|| Filter::parse(&filter(dice, 3)).unwrap());
+    request.filter = (!dice.one_in(4)).then(|| Filter::from_value(&filter(dice, 3)).unwrap());
     request.group_by = match dice.below(4) {
         0 => GroupBy::Chunk,
         1 => GroupBy::Field((*dice.of(&FIELDS)).to_owned()),
@@ -264,7 +264,8 @@ fn ranking<'a>(index: &Index, known: &'a [Known], request: &SearchRequest) -> Ve
 }
 
 fn check(index: &Index, known: &[Known], request: &SearchRequest) {
-    let passes = |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.matches(&known.metadata));
+    let passes =
+        |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.evaluate(&known.metadata));
     let is_listing = request.query.is_none() && request.embedding.is_none();
     let ranked: Vec<(&Known, usize)> = if is_listing {
         let every = |known| (0..Known::chunks(known)).map(move |chunk| (known, chunk));

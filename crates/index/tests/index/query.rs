@@ -191,7 +191,7 @@ fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
     document.metadata = r#"{"year":2020,"author":{"name":"Ada"}}"#.to_owned();
     index.apply(vec![Change::Put(document)], 1);
     let mut request = lexical("apples");
-    request.filter = Some(weir_index::filter::Filter::from_json(r#"{"yaer":2020}"#).unwrap());
+    request.filter = Some(weir_filter::Filter::parse(r#"{"yaer":2020}"#).unwrap());
     let error = index.engine.search(&Caller::all_powerful(), &request).unwrap_err();
     assert_eq!(error.to_string(), "no document has the field `yaer`; use one of: author.name, year");
     let mut request = query("yaer:2020");
@@ -215,7 +215,7 @@ fn why_not_follows_a_document_to_where_it_falls_out() {
     let check = |id: &str, stage: Stage, rank: Option<u32>| {
         let mut request = lexical("apples");
         request.limit = 2;
-        request.filter = Some(weir_index::filter::Filter::from_json(r#"{"draft":{"ne":true}}"#).unwrap());
+        request.filter = Some(weir_filter::Filter::parse(r#"{"draft":{"ne":true}}"#).unwrap());
         request.why_not = Some(id.to_owned());
         let why = index.search(&request).why_not.unwrap();
         assert_eq!((why.stage, why.rank), (stage, rank), "{id}");
@@ -277,7 +277,7 @@ fn recall_is_that_of_an_exact_comparison_among_what_the_filter_lets_through() {
     };
     index.apply((0..20).map(with).collect(), 1);
     let mut request = dense(axis(0));
-    request.filter = Some(weir_index::filter::Filter::from_json(r#"{"n":{"gte":15}}"#).unwrap());
+    request.filter = Some(weir_filter::Filter::parse(r#"{"n":{"gte":15}}"#).unwrap());
     let recall = index.engine.recall(&Caller::all_powerful(), &request).unwrap().unwrap();
     assert_eq!((recall.found, recall.wanted, recall.selectivity), (5, 5, 0.25));
     request.filter = None;

@@ -183,7 +183,7 @@ pub(in super::super) fn needs_embedding(gateway: &Gateway, caller: &Caller, body
 
 /// Reads a filter in either form.
 pub(in super::super) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
-    Filter::from_json(filter.text()).map_err(|error: FilterError| {
+    Filter::parse(filter.text()).map_err(|error: FilterError| {
         Invalid::at_pointer(ErrorCode::InvalidFilter, "filter", &error.pointer, error.to_string())
     })
 }

@@ -55,7 +55,7 @@ enum Place {
 
 /// Where the request names the field, in the order in which the index looks.
 fn place_of(field: &str, request: &SearchRequest) -> Place {
-    let in_filter = request.filter.as_ref().and_then(|filter| Filter::place_of(field, filter.text()));
+    let in_filter = request.filter.as_ref().and_then(|filter| Filter::pointer_to(field, filter.text()));
     if let Some(pointer) = in_filter {
         return Place::InFilter(pointer);
     }

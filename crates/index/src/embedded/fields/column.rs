@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 
 use super::sorted::Sorted;
-use crate::filter::{Comparison, Number, Test, Value, instant};
+use weir_filter::{Comparison, Number, Test, Value, parse_timestamp};
 
 /// The values of a field by kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Column {
     booleans: Sorted<bool>,
     numbers: Sorted<NumberKey>,
-    /// Strings that are dates, by their instants in microseconds and then by spelling.
+    /// Strings that are dates, by their timestamps in microseconds and then by spelling.
     dates: Sorted<(i64, Box<str>)>,
     /// All other strings.
     strings: Sorted<Box<str>>,
@@ -30,8 +30,8 @@ impl Added {
         match value {
             Value::Boolean(value) => self.booleans.push((value, row)),
             Value::Number(number) => self.numbers.push((NumberKey::of(number), row)),
-            Value::String(text) => match instant(&text) {
-                Some(instant) => self.dates.push(((instant, text.into()), row)),
+            Value::String(text) => match parse_timestamp(&text) {
+                Some(timestamp) => self.dates.push(((timestamp, text.into()), row)),
                 None => self.strings.push((text.into(), row)),
             },
         }
@@ -68,9 +68,9 @@ impl Column {
         match value {
             Value::Boolean(value) => found(self.booleans.rows_of(value)),
             Value::Number(number) => found(self.numbers.rows_of(&NumberKey::of(*number))),
-            Value::String(text) => match instant(text) {
-                Some(instant) => {
-                    found(self.dates.rows_between(|date| date.0 < instant, |date| date.0 == instant));
+            Value::String(text) => match parse_timestamp(text) {
+                Some(timestamp) => {
+                    found(self.dates.rows_between(|date| date.0 < timestamp, |date| date.0 == timestamp));
                 }
                 None => found(self.strings.rows_of(&text.as_str().into())),
             },
@@ -92,12 +92,12 @@ impl Column {
             }
             Value::String(text) => {
                 found(within(&self.strings, comparison, |string| (**string).cmp(text)));
-                match instant(text) {
-                    Some(instant) => found(within(&self.dates, comparison, |date| date.0.cmp(&instant))),
+                match parse_timestamp(text) {
+                    Some(timestamp) => found(within(&self.dates, comparison, |date| date.0.cmp(&timestamp))),
                     // A date beside another string is a string as well, and its place in this order is another.
                     None => {
                         let matching =
-                            self.dates.iter().filter(|((_, date), _)| comparison.holds((**date).cmp(text)));
+                            self.dates.iter().filter(|((_, date), _)| comparison.accepts((**date).cmp(text)));
                         matching.for_each(|(_, rows)| found(rows));
                     }
                 }
@@ -109,7 +109,7 @@ impl Column {
     pub(crate) fn values(&self) -> impl Iterator<Item = (Place<'_>, &[u16])> {
         let booleans = self.booleans.iter().map(|(value, rows)| (Place::Boolean(*value), rows));
         let numbers = self.numbers.iter().map(|(value, rows)| (Place::Number(*value), rows));
-        let dates = self.dates.iter().map(|((instant, text), rows)| (Place::Date(*instant, text), rows));
+        let dates = self.dates.iter().map(|((timestamp, text), rows)| (Place::Date(*timestamp, text), rows));
         let strings = self.strings.iter().map(|(text, rows)| (Place::String(text), rows));
         booleans.chain(numbers).chain(dates).chain(strings)
     }
@@ -129,8 +129,8 @@ impl<'a> Place<'a> {
         match value {
             Value::Boolean(value) => Place::Boolean(*value),
             Value::Number(number) => Place::Number(NumberKey::of(*number)),
-            Value::String(text) => match instant(text) {
-                Some(instant) => Place::Date(instant, text),
+            Value::String(text) => match parse_timestamp(text) {
+                Some(timestamp) => Place::Date(timestamp, text),
                 None => Place::String(text),
             },
         }

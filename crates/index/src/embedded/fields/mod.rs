@@ -20,7 +20,7 @@ use column::{Added, Column};
 use super::record::DocumentRecord;
 use super::selection::{Selection, set_bits};
 use super::tombstones::Tombstones;
-use crate::filter::{self, Filter};
+use weir_filter::Filter;
 
 /// Documents of a segment; a row in it has 16 bits, and a segment's rows fill whole words.
 const SEGMENT_DOCUMENTS: usize = 1 << 14;
@@ -217,7 +217,7 @@ impl Fields {
 fn collect(paths: &mut BTreeSet<Box<str>>, metadata: &str, row: u16, added: &mut BTreeMap<Box<str>, Added>) {
     // Metadata that is no object (as tests have it) has no fields.
     let Ok(metadata) = serde_json::from_str(metadata) else { return };
-    filter::flatten(&metadata, |path, value| {
+    weir_filter::flatten(&metadata, |path, value| {
         if !paths.contains(path) {
             if paths.len() == FIELDS_MAX {
                 return;
@@ -345,10 +345,7 @@ mod tests {
         assert_eq!(fields.known().count(), FIELDS_MAX);
         assert!(fields.is_known("f4095") && !fields.is_known("late"));
         let with = |path: &str| {
-            fields
-                .select(&Filter::from_json(&format!(r#"{{"{path}":1}}"#)).unwrap())
-                .slots()
-                .collect::<Vec<_>>()
+            fields.select(&Filter::parse(&format!(r#"{{"{path}":1}}"#)).unwrap()).slots().collect::<Vec<_>>()
         };
         assert_eq!((with("f0"), with("f1")), (vec![0, 16], vec![0, 17]));
         let mut at_once = Fields::default();

@@ -15,9 +15,9 @@ use super::{LexicalView, TITLE, similar};
 use crate::Mode;
 use crate::embedded::selection::Selection;
 use crate::embedded::tombstones::Tombstones;
-use crate::filter::{Filter, Test, Value};
 use crate::query::Query;
 use crate::search::Correction;
+use weir_filter::{Filter, Test, Value};
 
 /// A query looks for no more distinct terms than this, in the order of the text.
 const QUERY_TERMS_MAX: usize = 64;

@@ -5,8 +5,8 @@ use super::thin::Kept;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
 use crate::embedded::snapshot::{Chunk, Snapshot};
-use crate::filter::{Value, flatten};
 use crate::{Explanation, Hit, IndexError, LegRank, Neighbour};
+use weir_filter::{Value, flatten};
 
 impl Search<'_> {
     /// The hits of the page; `None` when the files contradict each other.

@@ -9,7 +9,7 @@ use super::Search;
 use super::candidates::Candidate;
 use crate::GroupBy;
 use crate::embedded::dense;
-use crate::filter::Value;
+use weir_filter::Value;
 
 /// Texts that share so many of their runs of words are all but equal.
 const ALL_BUT_EQUAL: f32 = 0.8;

@@ -1,26 +1,26 @@
-//! The parser's answers, and the story that `matches` and `flatten` tell together.
+//! The parser, and the agreement of `evaluate` with `flatten`.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Comparison, Filter, FilterProblem, Number, Test, Value, flatten};
+use crate::{Comparison, Filter, FilterProblem, Number, Test, Value, flatten};
 
 fn filter(json: &Json) -> Filter {
-    Filter::parse(json).unwrap_or_else(|error| panic!("{json}: {error}"))
+    Filter::from_value(json).unwrap_or_else(|error| panic!("{json}: {error}"))
 }
 
 fn object(json: &Json) -> &Map<String, Json> {
     json.as_object().expect("metadata is an object")
 }
 
-/// Whether metadata passes, by both ways to find out.
+/// Evaluates on metadata and on its flattened values.
 #[track_caller]
 fn check(json: Json, metadata: Json, expected: bool) {
     let filter = filter(&json);
-    assert_eq!(filter.matches(object(&metadata)), expected, "{json} of {metadata}");
+    assert_eq!(filter.evaluate(object(&metadata)), expected, "{json} of {metadata}");
     assert_eq!(passes_flat(&filter, &flat(object(&metadata))), expected, "{json} of flat {metadata}");
 }
 
-/// `metadata` passes `yes`, and not `no`.
+/// `metadata` passes each filter of `yes` and none of `no`.
 #[track_caller]
 fn check_both(metadata: &Json, yes: &[Json], no: &[Json]) {
     yes.iter().for_each(|json| check(json.clone(), metadata.clone(), true));
@@ -33,25 +33,27 @@ fn flat(metadata: &Map<String, Json>) -> Vec<(String, Value)> {
     values
 }
 
-/// Filters as an index sees them: values at paths, nothing else.
+/// Evaluates on flattened values, as an index does.
 fn passes_flat(filter: &Filter, values: &[(String, Value)]) -> bool {
     match filter {
         Filter::And(filters) => filters.iter().all(|filter| passes_flat(filter, values)),
         Filter::Or(filters) => filters.iter().any(|filter| passes_flat(filter, values)),
         Filter::Not(filter) => !passes_flat(filter, values),
-        Filter::Condition { path, test } => values.iter().any(|(at, value)| at == path && test.holds(value)),
+        Filter::Condition { path, test } => {
+            values.iter().any(|(at, value)| at == path && test.is_satisfied_by(value))
+        }
     }
 }
 
 #[track_caller]
 fn check_error(json: &Json, pointer: &str, problem: &FilterProblem) {
-    let error = Filter::parse(json).expect_err("a wrong filter");
+    let error = Filter::from_value(json).expect_err("an invalid filter");
     assert_eq!((error.pointer.as_str(), &error.problem), (pointer, problem), "{json}");
 }
 
 #[track_caller]
 fn check_message(text: &str, message: &str) {
-    assert_eq!(Filter::from_json(text).expect_err(text).to_string(), message);
+    assert_eq!(Filter::parse(text).expect_err(text).to_string(), message);
 }
 
 fn condition(path: &str, test: Test) -> Filter {
@@ -63,7 +65,7 @@ fn number(value: i64) -> Value {
 }
 
 #[test]
-fn our_form_is_read() {
+fn our_form_is_parsed() {
     assert_eq!(filter(&json!({})), Filter::And(vec![]));
     assert_eq!(filter(&json!({"year": 2020})), condition("year", Test::Equals(number(2020))));
     let expected = Filter::And(vec![
@@ -84,7 +86,7 @@ fn our_form_is_read() {
 }
 
 #[test]
-fn the_form_of_openai_means_the_same() {
+fn openai_form_is_equivalent() {
     let same = |theirs: Json, ours: Json| assert_eq!(filter(&theirs), filter(&ours), "{theirs}");
     same(json!({"type": "eq", "key": "year", "value": 2020}), json!({"year": 2020}));
     same(json!({"type": "nin", "key": "a.b", "value": [1, null]}), json!({"a.b": {"nin": [1, null]}}));
@@ -153,7 +155,7 @@ fn numbers_are_compared_exactly() {
 }
 
 #[test]
-fn dates_are_compared_as_instants() {
+fn dates_are_compared_by_timestamp() {
     check_both(
         &json!({"at": "2024-03-01T00:30:00+01:00", "day": "2024-03-01"}),
         &[
@@ -161,7 +163,7 @@ fn dates_are_compared_as_instants() {
             json!({"at": {"lt": "2024-03-01"}}),
             json!({"at": {"in": ["2024-02-29T23:30:00.000Z"]}}),
             json!({"day": {"gte": "2024-03-01T00:00:00Z"}}),
-            json!({"at": {"gt": "2024-03-01T00:30:00"}}), // no date: by code point
+            json!({"at": {"gt": "2024-03-01T00:30:00"}}), // not a date: by code point
         ],
         &[
             json!({"at": {"gte": "2024-03-01"}}),
@@ -172,7 +174,7 @@ fn dates_are_compared_as_instants() {
 }
 
 #[test]
-fn any_element_of_an_array_will_do() {
+fn one_matching_array_element_satisfies_a_condition() {
     check_both(
         &json!({"tags": ["a", ["b", 7], null], "empty": [], "who": [{"name": "x"}, {"name": ["y"], "age": 3}]}),
         &[
@@ -215,7 +217,7 @@ fn null_is_no_value() {
 }
 
 #[test]
-fn nested_keys_and_keys_with_dots_meet() {
+fn nested_keys_and_keys_with_dots_share_a_path() {
     let metadata = json!({"a": {"b": 1, "b.c": 2, "": 5}, "a.b": 3, "a.b.c": 4, ".": {"x": 6}, "": {"": 7}});
     let yes = [("a.b", 1), ("a.b", 3), ("a.b.c", 2), ("a.b.c", 4), ("a.", 5), ("..x", 6), (".", 7)];
     for (path, value) in yes {
@@ -227,7 +229,7 @@ fn nested_keys_and_keys_with_dots_meet() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_seen_by_neither() {
+fn metadata_nested_too_deep_is_ignored() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": [inner]}));
     for (levels, expected) in [(1, true), (64, true), (65, false)] {
         let path = vec!["a"; levels].join(".");
@@ -236,7 +238,25 @@ fn what_is_nested_too_deep_is_seen_by_neither() {
 }
 
 #[test]
-fn wrong_filters_are_refused_at_their_place() {
+fn conjunction_requires_both_filters() {
+    let all = || filter(&json!({}));
+    let year = || filter(&json!({"year": 2020}));
+    let both = Filter::and(filter(&json!({"or": [{"lang": "en"}, {"lang": "de"}]})), year());
+    for (metadata, expected) in [
+        (json!({"year": 2020, "lang": "de"}), true),
+        (json!({"year": 2020}), false),
+        (json!({"lang": "en"}), false),
+    ] {
+        assert_eq!(both.evaluate(object(&metadata)), expected, "{metadata}");
+    }
+    assert_eq!(Filter::and(all(), year()), year());
+    assert_eq!(Filter::and(year(), all()), year());
+    assert_eq!(Filter::and(all(), all()), all());
+    assert_eq!(Filter::and(Filter::and(year(), year()), year()), Filter::And(vec![year(); 3]));
+}
+
+#[test]
+fn invalid_filters_are_rejected_with_a_pointer() {
     use FilterProblem as P;
     check_error(&json!([]), "", &P::NotAnObject { found: "an array" });
     check_error(&json!({"and": [{"a": 1}, 5]}), "/and/1", &P::NotAnObject { found: "a number" });
@@ -265,9 +285,9 @@ fn wrong_filters_are_refused_at_their_place() {
 }
 
 #[test]
-fn an_unknown_operator_is_answered_by_the_one_that_was_meant() {
+fn unknown_operators_are_answered_with_the_probable_one() {
     let remedy = |name: &str| {
-        let error = Filter::parse(&json!({"a": {name: 1}})).expect_err(name);
+        let error = Filter::from_value(&json!({"a": {name: 1}})).expect_err(name);
         let FilterProblem::UnknownOperator { remedy, .. } = error.problem else { panic!("{error}") };
         remedy
     };
@@ -287,7 +307,7 @@ fn an_unknown_operator_is_answered_by_the_one_that_was_meant() {
     ] {
         assert_eq!(remedy(name), format!("did you mean `{meant}`?"), "{name}");
     }
-    let typed = Filter::parse(&json!({"type": "foo", "key": "a", "value": 1})).expect_err("no operator");
+    let typed = Filter::from_value(&json!({"type": "foo", "key": "a", "value": 1})).expect_err("no operator");
     let name = "foo".to_owned();
     let remedy_of_form = "`type` is an operator, or `and` or `or` beside `filters`".to_owned();
     let problem = FilterProblem::UnknownOperator { name, remedy: remedy_of_form };
@@ -298,7 +318,7 @@ fn an_unknown_operator_is_answered_by_the_one_that_was_meant() {
 }
 
 #[test]
-fn messages_name_the_place_and_the_remedy() {
+fn messages_have_a_pointer_and_a_remedy() {
     check_message(
         r#"{"or": [{"year": {"$gt": 1}}]}"#,
         "filter, at `/or/0/year/$gt`: unknown operator `$gt`: did you mean `gt`?; operators are eq, ne, gt, gte, lt, lte, in, \
@@ -309,14 +329,14 @@ fn messages_name_the_place_and_the_remedy() {
         "filter: this is not JSON (EOF while parsing an object at line 1 column 1): give an object such as {\"year\": 2020}",
     );
     let long = "k".repeat(1 << 20);
-    let error = Filter::parse(&json!({long: {}})).expect_err("no operator");
+    let error = Filter::from_value(&json!({long: {}})).expect_err("no operator");
     assert_eq!(error.pointer, format!("/{}…", "k".repeat(64)));
 }
 
 #[test]
-fn a_path_is_found_where_a_filter_first_names_it() {
+fn pointer_to_finds_the_first_mention_of_a_path() {
     let check = |json: &str, expected: Option<&str>| {
-        assert_eq!(Filter::place_of("a/b", json).as_deref(), expected, "{json}");
+        assert_eq!(Filter::pointer_to("a/b", json).as_deref(), expected, "{json}");
     };
     check(r#"{"a/b": 1}"#, Some("/a~1b"));
     check(r#"{"c": {"gt": 1}, "a/b": {"gt": 1, "lt": 3}}"#, Some("/a~1b"));
@@ -332,40 +352,40 @@ fn a_path_is_found_where_a_filter_first_names_it() {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_are_enforced() {
     let nested = |levels: usize| (1..levels).fold(json!({"a": 1}), |inner, _| json!({"not": inner}));
-    assert!(Filter::parse(&nested(64)).is_ok());
+    assert!(Filter::from_value(&nested(64)).is_ok());
     check_error(&nested(65), &"/not".repeat(64), &FilterProblem::TooDeep);
     let conditions = |count: usize| json!({"or": vec![json!({"a": 1}); count]});
-    assert!(Filter::parse(&conditions(1024)).is_ok());
+    assert!(Filter::from_value(&conditions(1024)).is_ok());
     check_error(&conditions(1025), "/or/1024/a", &FilterProblem::TooManyConditions);
     let list = |count: usize| json!({"a": {"in": vec![1; count]}});
-    assert!(Filter::parse(&list(10_000)).is_ok());
+    assert!(Filter::from_value(&list(10_000)).is_ok());
     check_error(&list(10_001), "/a/in", &FilterProblem::TooManyValues { values: 10_001 });
 }
 
 #[test]
-fn ten_thousand_levels_are_an_error() {
+fn ten_thousand_levels_are_rejected() {
     for (open, close) in [("{\"not\":", "}"), ("[", "]"), ("{\"and\":[", "]}"), ("{\"a\":{\"in\":[", "]}}")] {
         let text = format!("{}{{}}{}", open.repeat(10_000), close.repeat(10_000));
-        let problem = Filter::from_json(&text).expect_err(open).problem;
+        let problem = Filter::parse(&text).expect_err(open).problem;
         assert_eq!(problem, FilterProblem::TooDeep, "{open}");
     }
 }
 
 /// A generator with a fixed seed (SplitMix64).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % sides as u64) as usize
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.roll(of.len())].clone()
+        of[self.below(of.len())].clone()
     }
 
     fn scalar(&mut self) -> Json {
@@ -393,16 +413,16 @@ impl Dice {
     }
 
     fn metadata(&mut self, depth: usize) -> Json {
-        match self.roll(if depth == 0 { 3 } else { 6 }) {
+        match self.below(if depth == 0 { 3 } else { 6 }) {
             0..3 => self.scalar(),
-            3 => (0..self.roll(4)).map(|_| self.metadata(depth - 1)).collect(),
+            3 => (0..self.below(4)).map(|_| self.metadata(depth - 1)).collect(),
             _ => self.object(depth - 1),
         }
     }
 
     fn object(&mut self, depth: usize) -> Json {
         let keys = ["a", "b", "a.b", "", ".", "b.a"];
-        (0..self.roll(5))
+        (0..self.below(5))
             .map(|_| (self.pick(&keys).to_owned(), self.metadata(depth)))
             .collect::<Map<_, _>>()
             .into()
@@ -412,11 +432,11 @@ impl Dice {
         let path = self.pick(&["a", "b", "a.b", "b.a", "a.a", "a.b.a", "", ".", "a.", "..a"]);
         let comparison = self.pick(&["gt", "gte", "lt", "lte"]);
         let bound = self.pick(&[json!(0), json!(1), json!(1.5), json!("a"), json!("2024-01-01"), json!("1")]);
-        match self.roll(if depth == 0 { 5 } else { 8 }) {
+        match self.below(if depth == 0 { 5 } else { 8 }) {
             0 => json!({path: {self.pick(&["eq", "ne"]): self.scalar()}}),
             1 | 2 => json!({path: {comparison: bound}}),
             3 => json!({path: {self.pick(&["in", "nin"]): [self.scalar(), self.scalar()]}}),
-            4 => json!({path: {"exists": self.roll(2) == 0}}),
+            4 => json!({path: {"exists": self.below(2) == 0}}),
             5 => json!({"not": self.filter(depth - 1)}),
             6 => json!({"and": [self.filter(depth - 1), self.filter(depth - 1)]}),
             _ => json!({"type": "or", "filters": [self.filter(depth - 1), self.filter(depth - 1)]}),
@@ -425,14 +445,14 @@ impl Dice {
 }
 
 #[test]
-fn metadata_and_its_flat_values_pass_the_same_filters() {
-    let mut dice = Dice(4);
+fn metadata_and_its_flattened_values_pass_the_same_filters() {
+    let mut rng = Rng(4);
     let mut passed = 0;
     for _ in 0..20_000 {
-        let (metadata, json) = (dice.object(3), dice.filter(3));
+        let (metadata, json) = (rng.object(3), rng.filter(3));
         let filter = filter(&json);
         let expected = passes_flat(&filter, &flat(object(&metadata)));
-        assert_eq!(filter.matches(object(&metadata)), expected, "{json} of {metadata}");
+        assert_eq!(filter.evaluate(object(&metadata)), expected, "{json} of {metadata}");
         passed += usize::from(expected);
     }
     assert!((6_000..14_000).contains(&passed), "{passed} of 20,000 passed: the cases say little");

@@ -1,17 +1,17 @@
-//! Values of metadata and filters, and how they compare.
+//! Values in metadata and filters, and their comparison.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-use super::instant;
+use crate::parse_timestamp;
 
-/// One value of metadata, or one that a filter compares with.
+/// One value in metadata or in a filter.
 ///
-/// `==` and hashing are by spelling and kind; a filter's equality is [`compare`](Value::compare), where two spellings
-/// of one instant are equal.
+/// `==` and hashing are by kind and spelling. Filters use [`compare`](Value::compare), where two spellings of one timestamp are
+/// equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// A string; a date when [`instant`] knows it.
+    /// A string; a date if [`parse_timestamp`] accepts it.
     String(String),
     /// A number.
     Number(Number),
@@ -19,12 +19,12 @@ pub enum Value {
     Boolean(bool),
 }
 
-/// A number of JSON, exactly: each number has one representation, whichever way it was written (`1`, `1.0`, `1e0`).
+/// A JSON number, exact: each number has one representation, however it was written (`1`, `1.0`, `1e0`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// An integer from −2^63 to 2^64 − 1.
     Integer(i128),
-    /// A finite number that is no such integer.
+    /// Any other finite number.
     Float(f64),
 }
 
@@ -39,8 +39,8 @@ impl Value {
         }
     }
 
-    /// The order of two values of one kind: numbers exactly, strings that are both dates by their instants, other strings by code
-    /// point, `false` before `true`. `None` for values of two kinds, which no condition ever matches.
+    /// The order of two values of one kind: numbers exactly, two dates by their timestamps, other strings by code point,
+    /// `false` before `true`. `None` for values of different kinds, which satisfy no condition.
     pub fn compare(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
             (Value::String(a), Value::String(b)) => Some(compare_strings(a, b)),
@@ -50,18 +50,18 @@ impl Value {
         }
     }
 
-    /// The instant of a string that is a date, in microseconds since 1970 UTC.
-    pub fn instant(&self) -> Option<i64> {
+    /// The timestamp of a date, see [`parse_timestamp`].
+    pub fn timestamp(&self) -> Option<i64> {
         match self {
-            Value::String(text) => instant(text),
+            Value::String(text) => parse_timestamp(text),
             Value::Number(_) | Value::Boolean(_) => None,
         }
     }
 }
 
-/// UTF-8 sorts by bytes as by code points.
+/// UTF-8 has the same order by bytes and by code points.
 fn compare_strings(a: &str, b: &str) -> Ordering {
-    match (instant(a), instant(b)) {
+    match (parse_timestamp(a), parse_timestamp(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (None, _) | (_, None) => a.cmp(b),
     }
@@ -136,8 +136,7 @@ impl Ord for Number {
     }
 }
 
-/// A float here is never a whole number among [`INTEGERS`], so that its floor decides and nothing is equal; the cast holds what lies
-/// outside of `i128` at its ends.
+/// The two are never equal, because a [`Number::Float`] is never a whole number within [`INTEGERS`]: the floor decides. The cast saturates.
 fn integer_to_float(integer: i128, float: f64) -> Ordering {
     if integer <= float.floor() as i128 { Ordering::Less } else { Ordering::Greater }
 }

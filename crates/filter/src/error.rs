@@ -1,48 +1,48 @@
-//! What can be wrong with a filter.
+//! Errors of invalid filters.
 
-use super::{CONDITIONS_MAX, DEPTH_MAX, LIST_VALUES_MAX};
+use crate::{CONDITIONS_MAX, DEPTH_MAX, LIST_VALUES_MAX};
 
-/// A filter that can't be used, and where.
+/// An invalid filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {problem}", place(pointer))]
+#[error("{}: {problem}", location(pointer))]
 pub struct FilterError {
-    /// JSON pointer (RFC 6901) to the place at fault; empty for the whole filter.
+    /// JSON pointer (RFC 6901) to the invalid part; empty for the whole filter.
     pub pointer: String,
-    /// What is wrong there, and what to do.
+    /// The defect, and how to mend it.
     pub problem: FilterProblem,
 }
 
-fn place(pointer: &str) -> String {
+fn location(pointer: &str) -> String {
     if pointer.is_empty() { "filter".to_owned() } else { format!("filter, at `{pointer}`") }
 }
 
-/// What is wrong with a filter.
+/// The defect of a filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterProblem {
-    /// The text is no JSON.
+    /// The text is not JSON.
     #[error("this is not JSON ({message}): give an object such as {{\"year\": 2020}}")]
     NotJson {
-        /// What the parser of JSON says, with line and column.
+        /// The JSON parser's message, with line and column.
         message: String,
     },
-    /// A filter that is a string, a number, an array …
+    /// A filter that is not an object.
     #[error("a filter is an object such as {{\"year\": 2020}}, but this is {found}")]
     NotAnObject {
-        /// The kind of value that was found, with its article.
+        /// The kind of value found, with an article.
         found: &'static str,
     },
-    /// `and` or `or` without a list, or with an empty one.
+    /// `and` or `or` without a list, or with an empty list.
     #[error(
-        "`{operator}` takes a list of one or more filters; a metadata key of that name is reached by \
+        "`{operator}` takes a list of one or more filters; to filter by a metadata key of that name, write \
          {{\"type\": \"eq\", \"key\": \"{operator}\", \"value\": …}}"
     )]
     NotAList {
         /// `and` or `or`.
         operator: String,
     },
-    /// `not` around something that is no object.
+    /// `not` with a value that is not an object.
     #[error(
-        "`not` takes a filter; a metadata key of that name is reached by \
+        "`not` takes a filter; to filter by a metadata key of that name, write \
          {{\"type\": \"eq\", \"key\": \"not\", \"value\": …}}"
     )]
     NotAFilter,
@@ -52,37 +52,37 @@ pub enum FilterProblem {
     /// `{"year": {"greater": 2020}}`
     #[error("unknown operator `{name}`: {remedy}; operators are eq, ne, gt, gte, lt, lte, in, nin, exists")]
     UnknownOperator {
-        /// As it was given.
+        /// The operator in the request.
         name: String,
-        /// What was probably meant.
+        /// The operator that was probably meant, or advice.
         remedy: String,
     },
-    /// The form of OpenAI with a key too many or too few.
+    /// OpenAI's form with a missing or an extra key.
     #[error(
         "this form takes {{\"type\": operator, \"key\": string, \"value\": …}} or {{\"type\": \"and\" or \"or\", \"filters\": […]}} \
-         and nothing else; a metadata key called `type` is reached by {{\"type\": {{\"eq\": …}}}}"
+         and nothing else; to filter by a metadata key called `type`, write {{\"type\": {{\"eq\": …}}}}"
     )]
     Form,
-    /// A value that the operator can't take.
+    /// A value of a kind that the operator does not accept.
     #[error("`{operator}` takes {expected}, but this is {found}")]
     Value {
         /// The operator.
         operator: &'static str,
-        /// The kinds of value that it takes.
+        /// The kinds of value that it accepts.
         expected: &'static str,
-        /// The kind that was found, with its article.
+        /// The kind of value found, with an article.
         found: &'static str,
     },
-    /// Too many filters within filters.
-    #[error("the filter is nested deeper than {DEPTH_MAX} levels: write it flatter")]
+    /// More than [`DEPTH_MAX`] levels.
+    #[error("the filter is nested deeper than {DEPTH_MAX} levels: reduce the nesting")]
     TooDeep,
-    /// Too many conditions.
+    /// More than [`CONDITIONS_MAX`] conditions.
     #[error("the filter has more than {CONDITIONS_MAX} conditions: use `in` for several values of one key")]
     TooManyConditions,
-    /// Too long a list.
+    /// More than [`LIST_VALUES_MAX`] values in a list.
     #[error("the list has {values} values, more than {LIST_VALUES_MAX}: split it over several requests")]
     TooManyValues {
-        /// Values that were given.
+        /// Values in the list.
         values: usize,
     },
 }

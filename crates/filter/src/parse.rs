@@ -1,15 +1,15 @@
-//! From JSON to a [`Filter`].
+//! Parser: JSON to [`Filter`].
 
 use serde_json::{Map, Value as Json};
 
-use super::{
+use crate::{
     CONDITIONS_MAX, Comparison, DEPTH_MAX, Filter, FilterError, FilterProblem, LIST_VALUES_MAX, Test, Value,
 };
 
-/// Bytes of a key that an error repeats, at most.
-const ECHO_BYTES_MAX: usize = 64;
+/// Maximum bytes of a key that an error message quotes.
+const QUOTED_BYTES_MAX: usize = 64;
 
-/// The operators of conditions, in the order in which errors list them.
+/// The operators of conditions, in the order of the error messages.
 const OPERATORS: [(&str, Operator); 9] = [
     ("eq", Operator::Equals),
     ("ne", Operator::NotEquals),
@@ -22,7 +22,7 @@ const OPERATORS: [(&str, Operator); 9] = [
     ("exists", Operator::Exists),
 ];
 
-/// What the operators are called elsewhere, without a leading `$`.
+/// Names of the operators in other filter languages, without a leading `$`.
 const FOREIGN_NAMES: [(&str, &str); 21] = [
     ("=", "eq"),
     ("==", "eq"),
@@ -62,26 +62,26 @@ fn operator(name: &str) -> Option<(&'static str, Operator)> {
 }
 
 pub(super) fn parse(json: &Json) -> Result<Filter, FilterError> {
-    Reader::looking_for(None).filter(json)
+    Parser::looking_for(None).filter(json)
 }
 
-/// Where a filter that can be read first names `path`.
-pub(super) fn place_of(json: &Json, path: &str) -> Option<String> {
-    let mut reader = Reader::looking_for(Some(path));
-    reader.filter(json).ok()?;
-    reader.found
+/// JSON pointer to the first mention of `path` in a valid filter.
+pub(super) fn pointer_to(json: &Json, path: &str) -> Option<String> {
+    let mut parser = Parser::looking_for(Some(path));
+    parser.filter(json).ok()?;
+    parser.found
 }
 
-struct Reader<'j> {
-    /// A path whose place is asked for.
+struct Parser<'j> {
+    /// The path that [`pointer_to`] looks for.
     wanted: Option<&'j str>,
-    /// Its first place.
+    /// Pointer to its first mention.
     found: Option<String>,
-    /// Where in the filter we are.
-    place: Vec<Step<'j>>,
-    /// Filters that we are in.
+    /// Position in the JSON, from the root.
+    position: Vec<Step<'j>>,
+    /// Filters around the position.
     depth: usize,
-    /// Conditions so far.
+    /// Conditions parsed so far.
     conditions: usize,
 }
 
@@ -91,9 +91,9 @@ enum Step<'j> {
     Index(usize),
 }
 
-impl<'j> Reader<'j> {
-    fn looking_for(wanted: Option<&'j str>) -> Reader<'j> {
-        Reader { wanted, found: None, place: Vec::new(), depth: 0, conditions: 0 }
+impl<'j> Parser<'j> {
+    fn looking_for(wanted: Option<&'j str>) -> Parser<'j> {
+        Parser { wanted, found: None, position: Vec::new(), depth: 0, conditions: 0 }
     }
 
     fn filter(&mut self, json: &'j Json) -> Result<Filter, FilterError> {
@@ -112,45 +112,45 @@ impl<'j> Reader<'j> {
     /// Our own form: `{"year": {"gte": 2019}, "or": […]}`.
     fn keyed(&mut self, object: &'j Map<String, Json>) -> Result<Filter, FilterError> {
         let read = |(key, json): (&'j String, &'j Json)| {
-            self.at(Step::Key(key), |reader| match key.as_str() {
-                "and" => reader.list("and", json).map(Filter::And),
-                "or" => reader.list("or", json).map(Filter::Or),
-                "not" if !json.is_object() => Err(reader.error(FilterProblem::NotAFilter)),
-                "not" => Ok(Filter::Not(Box::new(reader.filter(json)?))),
+            self.at(Step::Key(key), |parser| match key.as_str() {
+                "and" => parser.list("and", json).map(Filter::And),
+                "or" => parser.list("or", json).map(Filter::Or),
+                "not" if !json.is_object() => Err(parser.error(FilterProblem::NotAFilter)),
+                "not" => Ok(Filter::Not(Box::new(parser.filter(json)?))),
                 path => {
-                    reader.names(path);
-                    reader.conditions(path, json)
+                    parser.note_mention(path);
+                    parser.conditions(path, json)
                 }
             })
         };
         object.iter().map(read).collect::<Result<Vec<_>, _>>().map(all_of)
     }
 
-    /// The form of OpenAI: `{"type": "eq", "key": "year", "value": 2020}`, `{"type": "and", "filters": […]}`.
+    /// OpenAI's form: `{"type": "eq", "key": "year", "value": 2020}`, `{"type": "and", "filters": […]}`.
     fn typed(&mut self, object: &'j Map<String, Json>) -> Result<Filter, FilterError> {
         let of = |key: &str| object.get(key);
-        let wrong = |reader: &mut Self| Err(reader.error(FilterProblem::Form));
+        let malformed = |parser: &mut Self| Err(parser.error(FilterProblem::Form));
         match (of("type"), of("filters"), of("key"), of("value")) {
             (Some(Json::String(name)), Some(json), None, None) if object.len() == 2 => {
                 let join = match name.as_str() {
                     "and" => Filter::And,
                     "or" => Filter::Or,
-                    _ => return self.at(Step::Key("type"), wrong),
+                    _ => return self.at(Step::Key("type"), malformed),
                 };
-                self.at(Step::Key("filters"), |reader| reader.list(name, json)).map(join)
+                self.at(Step::Key("filters"), |parser| parser.list(name, json)).map(join)
             }
             (Some(Json::String(name)), None, Some(Json::String(path)), Some(json)) if object.len() == 3 => {
                 if operator(name).is_none() {
                     let otherwise = "`type` is an operator, or `and` or `or` beside `filters`";
-                    return self.at(Step::Key("type"), |reader| Err(reader.unknown(name, otherwise)));
+                    return self.at(Step::Key("type"), |parser| Err(parser.unknown(name, otherwise)));
                 }
-                self.at(Step::Key("key"), |reader| {
-                    reader.names(path);
+                self.at(Step::Key("key"), |parser| {
+                    parser.note_mention(path);
                     Ok(())
                 })?;
-                self.at(Step::Key("value"), |reader| reader.condition(path, name, json))
+                self.at(Step::Key("value"), |parser| parser.condition(path, name, json))
             }
-            _ => wrong(self),
+            _ => malformed(self),
         }
     }
 
@@ -158,20 +158,20 @@ impl<'j> Reader<'j> {
     fn list(&mut self, operator: &str, json: &'j Json) -> Result<Vec<Filter>, FilterError> {
         let filters = json.as_array().filter(|filters| !filters.is_empty());
         let Some(filters) = filters else {
-            return Err(self.error(FilterProblem::NotAList { operator: echo(operator) }));
+            return Err(self.error(FilterProblem::NotAList { operator: truncate(operator) }));
         };
-        let read = |(index, json)| self.at(Step::Index(index), |reader| reader.filter(json));
+        let read = |(index, json)| self.at(Step::Index(index), |parser| parser.filter(json));
         filters.iter().enumerate().map(read).collect()
     }
 
-    /// What stands behind a path: operators with their values, or just a value.
+    /// The conditions on one path: operators with their values, or one value.
     fn conditions(&mut self, path: &'j str, json: &'j Json) -> Result<Filter, FilterError> {
         let Json::Object(operators) = json else { return self.condition(path, "eq", json) };
         if operators.is_empty() {
             return Err(self.error(FilterProblem::NoOperator));
         }
         let read = |(name, json): (&'j String, &'j Json)| {
-            self.at(Step::Key(name), |reader| reader.condition(path, name, json))
+            self.at(Step::Key(name), |parser| parser.condition(path, name, json))
         };
         operators.iter().map(read).collect::<Result<Vec<_>, _>>().map(all_of)
     }
@@ -219,7 +219,7 @@ impl<'j> Reader<'j> {
                 None if json.is_null() => {}
                 None => {
                     let expected = "strings, numbers, booleans and null";
-                    return self.at(Step::Index(index), |reader| Err(reader.value(name, expected, json)));
+                    return self.at(Step::Index(index), |parser| Err(parser.value(name, expected, json)));
                 }
             }
         }
@@ -236,20 +236,20 @@ impl<'j> Reader<'j> {
         Ok(Filter::Condition { path: path.to_owned(), test })
     }
 
-    /// Goes one step down, for what `read` says there.
+    /// Calls `parse` one step further down in the JSON.
     fn at<T>(
         &mut self,
         step: Step<'j>,
-        read: impl FnOnce(&mut Self) -> Result<T, FilterError>,
+        parse: impl FnOnce(&mut Self) -> Result<T, FilterError>,
     ) -> Result<T, FilterError> {
-        self.place.push(step);
-        let result = read(self);
-        self.place.pop();
+        self.position.push(step);
+        let result = parse(self);
+        self.position.pop();
         result
     }
 
-    /// The place where we are names `path`.
-    fn names(&mut self, path: &str) {
+    /// Records the position if `path` is the one looked for.
+    fn note_mention(&mut self, path: &str) {
         if self.found.is_none() && self.wanted == Some(path) {
             self.found = Some(self.pointer());
         }
@@ -257,10 +257,10 @@ impl<'j> Reader<'j> {
 
     fn pointer(&self) -> String {
         let step = |step: &Step<'_>| match step {
-            Step::Key(key) => format!("/{}", echo(key).replace('~', "~0").replace('/', "~1")),
+            Step::Key(key) => format!("/{}", truncate(key).replace('~', "~0").replace('/', "~1")),
             Step::Index(index) => format!("/{index}"),
         };
-        self.place.iter().map(step).collect()
+        self.position.iter().map(step).collect()
     }
 
     fn error(&self, problem: FilterProblem) -> FilterError {
@@ -271,17 +271,17 @@ impl<'j> Reader<'j> {
         self.error(FilterProblem::Value { operator, expected, found: kind(json) })
     }
 
-    /// The remedy is the operator that was meant, or `otherwise`.
+    /// The remedy is the operator that was probably meant, or else `otherwise`.
     fn unknown(&self, name: &str, otherwise: &str) -> FilterError {
         let remedy = match meant(name) {
             Some(operator) => format!("did you mean `{operator}`?"),
             None => otherwise.to_owned(),
         };
-        self.error(FilterProblem::UnknownOperator { name: echo(name), remedy })
+        self.error(FilterProblem::UnknownOperator { name: truncate(name), remedy })
     }
 }
 
-/// Whether an object is in the form of OpenAI. `{"type": "report"}` is in ours: a condition on the key `type`.
+/// Whether an object is in OpenAI's form. `{"type": "report"}` is in ours: a condition on the key `type`.
 fn has_type(object: &Map<String, Json>) -> bool {
     let Some(Json::String(name)) = object.get("type") else { return false };
     let has = |key| object.contains_key(key);
@@ -314,15 +314,15 @@ fn kind(json: &Json) -> &'static str {
     }
 }
 
-/// A key as an error repeats it.
-fn echo(key: &str) -> String {
-    let end = key.floor_char_boundary(ECHO_BYTES_MAX);
+/// A key, truncated for an error message.
+fn truncate(key: &str) -> String {
+    let end = key.floor_char_boundary(QUOTED_BYTES_MAX);
     if end == key.len() { key.to_owned() } else { format!("{}…", &key[..end]) }
 }
 
 /// The operator that was probably meant.
 fn meant(name: &str) -> Option<&'static str> {
-    if name.len() > ECHO_BYTES_MAX {
+    if name.len() > QUOTED_BYTES_MAX {
         return None;
     }
     let name = name.trim_start_matches('$').to_lowercase();
@@ -334,7 +334,7 @@ fn meant(name: &str) -> Option<&'static str> {
     names.first().filter(|pair| exact(pair) || near(pair)).map(|(_, meant)| *meant)
 }
 
-/// Whether one letter more, less or other, or two swapped, makes one word of the other.
+/// Whether the words differ by one inserted, removed or replaced letter, or by two adjacent letters swapped.
 fn is_one_edit_away(a: &str, b: &str) -> bool {
     let (mut a, mut b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();

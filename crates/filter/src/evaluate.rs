@@ -1,26 +1,26 @@
-//! What a filter means: metadata in, yes or no out.
+//! Evaluation of a filter against a document's metadata.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value as Json};
 
-use super::{Comparison, Filter, METADATA_DEPTH_MAX, Test, Value};
+use crate::{Comparison, Filter, METADATA_DEPTH_MAX, Test, Value};
 
 impl Filter {
-    /// Whether metadata passes: the specification of filters.
-    pub fn matches(&self, metadata: &Map<String, Json>) -> bool {
+    /// Whether metadata passes the filter. This is the specification of the language.
+    pub fn evaluate(&self, metadata: &Map<String, Json>) -> bool {
         match self {
-            Filter::And(filters) => filters.iter().all(|filter| filter.matches(metadata)),
-            Filter::Or(filters) => filters.iter().any(|filter| filter.matches(metadata)),
-            Filter::Not(filter) => !filter.matches(metadata),
+            Filter::And(filters) => filters.iter().all(|filter| filter.evaluate(metadata)),
+            Filter::Or(filters) => filters.iter().any(|filter| filter.evaluate(metadata)),
+            Filter::Not(filter) => !filter.evaluate(metadata),
             Filter::Condition { path, test } => any_in_object(metadata, path, 1, test),
         }
     }
 }
 
 impl Test {
-    /// Whether one value satisfies it.
-    pub fn holds(&self, value: &Value) -> bool {
+    /// Whether a value satisfies the test.
+    pub fn is_satisfied_by(&self, value: &Value) -> bool {
         let is_equal = |other: &Value| value.compare(other) == Some(Ordering::Equal);
         match self {
             Test::Exists => true,
@@ -28,15 +28,15 @@ impl Test {
             Test::In(others) => others.iter().any(is_equal),
             Test::StartsWith(prefix) => matches!(value, Value::String(text) if text.starts_with(prefix)),
             Test::Compare(comparison, other) => {
-                value.compare(other).is_some_and(|order| comparison.holds(order))
+                value.compare(other).is_some_and(|order| comparison.accepts(order))
             }
         }
     }
 }
 
 impl Comparison {
-    /// Whether a value that stands in this order to the filter's satisfies it.
-    pub fn holds(self, order: Ordering) -> bool {
+    /// Whether a value satisfies the comparison, given its order relative to the filter's value.
+    pub fn accepts(self, order: Ordering) -> bool {
         match self {
             Comparison::Greater => order.is_gt(),
             Comparison::GreaterOrEqual => order.is_ge(),
@@ -46,7 +46,7 @@ impl Comparison {
     }
 }
 
-/// Every key that is the path, or its beginning up to a dot, is followed: keys may hold dots themselves.
+/// Follows every key that equals the path or a prefix of it up to a dot, because keys may contain dots.
 fn any_in_object(object: &Map<String, Json>, path: &str, depth: usize, test: &Test) -> bool {
     object.iter().any(|(key, json)| match path.strip_prefix(key.as_str()) {
         Some("") => any_value(json, depth, test),
@@ -55,16 +55,16 @@ fn any_in_object(object: &Map<String, Json>, path: &str, depth: usize, test: &Te
     })
 }
 
-/// At the end of the path.
+/// Tests the values at the end of the path.
 fn any_value(json: &Json, depth: usize, test: &Test) -> bool {
     if let Json::Array(elements) = json {
         return depth < METADATA_DEPTH_MAX
             && elements.iter().any(|element| any_value(element, depth + 1, test));
     }
-    Value::from_json(json).is_some_and(|value| test.holds(&value))
+    Value::from_json(json).is_some_and(|value| test.is_satisfied_by(&value))
 }
 
-/// Before the rest of a path.
+/// Follows the rest of the path.
 fn any_below(json: &Json, rest: &str, depth: usize, test: &Test) -> bool {
     if depth == METADATA_DEPTH_MAX {
         return false;
@@ -76,10 +76,9 @@ fn any_below(json: &Json, rest: &str, depth: usize, test: &Test) -> bool {
     }
 }
 
-/// Gives every value in metadata with its path, in order; `null` is none. What an index stores.
+/// Calls `each` with the path and value of every value in metadata, in order: the values that an index stores. `null` is no value.
 ///
-/// A path comes more than once where it has several values. Values more than [`METADATA_DEPTH_MAX`] deep are left
-/// out.
+/// A path with several values is repeated. Values deeper than [`METADATA_DEPTH_MAX`] are left out.
 pub fn flatten(metadata: &Map<String, Json>, mut each: impl FnMut(&str, Value)) {
     let mut path = String::new();
     for (key, json) in metadata {
