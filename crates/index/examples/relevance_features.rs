@@ -64,7 +64,7 @@ fn run(engine: &Embedded, search: &Search, mode: Mode) -> Result<SearchReply, Bo
     let query = Some(Query::Words(search.query.clone()));
     let embedding = Some(search.embedding.clone());
     let request = SearchRequest { depth: DEPTH, ..SearchRequest::new(mode, query, embedding, HITS) };
-    Ok(engine.search(&Caller::all_powerful(), &request)?)
+    Ok(engine.search(&Caller::system(), &request)?)
 }
 
 fn hits(reply: &SearchReply) -> Vec<(&str, f32, f32)> {

@@ -251,7 +251,7 @@ impl Collections {
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
         }));
-        for collection in collections.0.store.collections(&Caller::all_powerful()).await? {
+        for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
         // a start waits for no upstream
@@ -313,7 +313,7 @@ impl Collections {
         settings: &CollectionSettings,
     ) -> Result<(Arc<OpenCollection>, bool), CollectionError> {
         let _changing = self.0.changing.lock().await;
-        if let Some(open) = self.get(&Caller::all_powerful(), name) {
+        if let Some(open) = self.get(&Caller::system(), name) {
             return Ok((open, false));
         }
         let settings = self.pinned(settings);

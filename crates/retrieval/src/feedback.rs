@@ -122,6 +122,6 @@ async fn features(
         }
     }
     let request = SearchRequest { depth, ..SearchRequest::new(mode, Some(query), embedding, 1) };
-    let features = collection.engine.features(&Caller::all_powerful(), request, &judged.document_id).await;
+    let features = collection.engine.features(&Caller::system(), request, &judged.document_id).await;
     Ok(features?)
 }

@@ -12,7 +12,7 @@ use weir_telemetry::metrics::CollectionGauges;
 
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
-    let all = gateway.collections.all(&Caller::all_powerful());
+    let all = gateway.collections.all(&Caller::system());
     Json(HealthReply {
         status: "ok".to_owned(),
         model_loaded: gateway.models.default_model().is_some(),
@@ -27,7 +27,7 @@ pub(super) async fn livez() -> &'static str {
 
 /// Whether every part is there: otherwise 503 with the parts that are not.
 pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
-    let all = gateway.collections.all(&Caller::all_powerful());
+    let all = gateway.collections.all(&Caller::system());
     let mut failing = Vec::new();
     for collection in &all {
         if collection.is_rebuilding() {
@@ -45,7 +45,7 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
 /// Everything that is counted, for Prometheus.
 pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
     let mut gauges = Vec::new();
-    for collection in gateway.collections.all(&Caller::all_powerful()) {
+    for collection in gateway.collections.all(&Caller::system()) {
         let counts = collection.engine.counts();
         gauges.push(CollectionGauges {
             name: collection.name.clone(),

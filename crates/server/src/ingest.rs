@@ -76,7 +76,7 @@ async fn wait_until_searchable(
 ) -> Result<Job, ApiError> {
     let searchable = collection.wait_until_searchable(job.last_operation);
     let _ = tokio::time::timeout_at(until, searchable).await;
-    Ok(gateway.store.job(&Caller::all_powerful(), &job.id).await?.unwrap_or(job))
+    Ok(gateway.store.job(&Caller::system(), &job.id).await?.unwrap_or(job))
 }
 
 fn accepted(job: Job) -> Response {

@@ -138,7 +138,7 @@ async fn serve(
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
-        collections = collections.all(&weir_policy::Caller::all_powerful()).len(),
+        collections = collections.all(&weir_policy::Caller::system()).len(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
     let warming = models.clone();

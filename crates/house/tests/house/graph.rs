@@ -18,10 +18,10 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("loadgen", &["api"]),
     ("mapped", &[]),
     ("onnx", &["encoder"]),
-    ("policy", &[]),
+    ("policy", &["filter"]),
     ("retrieval", &["api", "config", "index", "inference", "policy", "store", "telemetry", "text"]),
     ("server", &["api", "config", "index", "inference", "policy", "retrieval", "store", "telemetry", "text"]),
-    ("store", &["policy"]),
+    ("store", &["filter", "policy"]),
     ("telemetry", &["api", "config"]),
     ("text", &[]),
     (

@@ -57,7 +57,7 @@ fn request(query: &Query, mode: Mode, depth: usize, limit: usize) -> SearchReque
 }
 
 fn search(engine: &Embedded, request: &SearchRequest) -> Outcome<SearchReply> {
-    Ok(engine.search(&Caller::all_powerful(), request)?)
+    Ok(engine.search(&Caller::system(), request)?)
 }
 
 /// Hybrid top 10 of depth 100, and where its time goes.
@@ -99,7 +99,7 @@ fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
 /// The same search as the gateway makes it.
 fn through_the_async_door(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     let engine = Engine::Embedded(engine.clone());
-    let caller = Caller::all_powerful();
+    let caller = Caller::system();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut times = Vec::new();
     for query in queries {

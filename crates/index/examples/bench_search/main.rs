@@ -230,7 +230,7 @@ impl Searcher<'_> {
     }
 
     fn search(&self, request: &SearchRequest) -> Outcome<SearchReply> {
-        Ok(self.engine.search(&Caller::all_powerful(), request)?)
+        Ok(self.engine.search(&Caller::system(), request)?)
     }
 
     fn search_each(&self, mode: Leg, below: Option<u32>, first: usize, count: usize) -> Outcome<Reply> {

@@ -16,7 +16,7 @@ const ROWS_AT_ONCE: usize = 512;
 impl Embedded {
     /// See [`crate::Engine::recall`]. Reads every row: a second for a million.
     pub fn recall(&self, caller: &Caller, request: &SearchRequest) -> Result<Option<Recall>, IndexError> {
-        self.check_caller(caller, request)?;
+        let request = &*self.for_caller(caller, request)?;
         let snapshot = self.snapshot();
         let (Some(query), Some(vectors)) = (&request.embedding, &snapshot.files.vectors) else {
             return Ok(None);

@@ -174,7 +174,7 @@ mod tests {
     /// By chunks, from which the collection doesn't learn.
     fn search(engine: &Embedded, text: &str, embedding: [f32; 2], mode: Mode) -> Vec<Hit> {
         let request = SearchRequest { group_by: GroupBy::Chunk, ..request(text, embedding, mode) };
-        engine.search(&Caller::all_powerful(), &request).unwrap().hits
+        engine.search(&Caller::system(), &request).unwrap().hits
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         let by_chunks = request("stone number 5", [0.6, 0.8], Mode::Hybrid);
         let by_chunks = SearchRequest { group_by: GroupBy::Chunk, ..by_chunks };
         let request = |limit| SearchRequest { limit, ..by_chunks.clone() };
-        let hits = |limit| engine.search(&Caller::all_powerful(), &request(limit)).unwrap().hits;
+        let hits = |limit| engine.search(&Caller::system(), &request(limit)).unwrap().hits;
         assert_eq!(hits(1)[0].relevance, hits(20)[0].relevance);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let engine = engine(folder.path(), 64);
         let features = |text: &str, mode, id: &str| {
             let request = request(text, [1.0, 0.0], mode);
-            engine.features(&Caller::all_powerful(), &request, id).unwrap()
+            engine.features(&Caller::system(), &request, id).unwrap()
         };
         for mode in [Mode::Hybrid, Mode::Lexical, Mode::Dense] {
             let hits = search(&engine, "stone number 5", [1.0, 0.0], mode);
@@ -267,7 +267,7 @@ mod tests {
         let first = engine(folder.path(), 64);
         let asked = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
         let ask =
-            |engine: &Embedded| engine.search(&Caller::all_powerful(), &asked).unwrap().hits[1].relevance;
+            |engine: &Embedded| engine.search(&Caller::system(), &asked).unwrap().hits[1].relevance;
         let before = ask(&first).unwrap();
         assert!((ask(&first).unwrap() - before).abs() > 0.05, "{before:?}");
         for _ in 0..50 {
@@ -293,7 +293,7 @@ mod tests {
         let engine = engine(folder.path(), 64);
         std::fs::create_dir(folder.path().join(super::USUAL_NEW)).unwrap();
         let request = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
-        assert_eq!(engine.search(&Caller::all_powerful(), &request).unwrap().hits.len(), 5);
+        assert_eq!(engine.search(&Caller::system(), &request).unwrap().hits.len(), 5);
         assert!(engine.close().is_err());
     }
 
@@ -306,7 +306,7 @@ mod tests {
             let before = usual(&engine);
             let mut request = request.clone();
             change(&mut request);
-            engine.search(&Caller::all_powerful(), &request).unwrap();
+            engine.search(&Caller::system(), &request).unwrap();
             usual(&engine) != before
         };
         assert!(teaches(|_| {}));
@@ -318,8 +318,8 @@ mod tests {
             (request.query, request.embedding) = (None, None);
         }));
         let before = usual(&engine);
-        assert!(engine.features(&Caller::all_powerful(), &request, "5").unwrap().is_some());
-        assert!(engine.recall(&Caller::all_powerful(), &request).unwrap().is_some());
+        assert!(engine.features(&Caller::system(), &request, "5").unwrap().is_some());
+        assert!(engine.recall(&Caller::system(), &request).unwrap().is_some());
         assert_eq!(usual(&engine), before, "what repeats a search");
     }
 
@@ -328,7 +328,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 31);
         let request = request("stone number 5", [1.0, 0.0], Mode::Hybrid);
-        engine.search(&Caller::all_powerful(), &request).unwrap();
+        engine.search(&Caller::system(), &request).unwrap();
         assert_eq!(usual(&engine), Usual::default());
     }
 }

@@ -151,7 +151,7 @@ fn a_text_only_collection_is_searched_by_text() {
     let index = Index::new(text_only());
     index.apply(vec![put_text("a", 1, "green apples"), put_text("b", 1, "red pears")], 1);
     assert_eq!(names(&index.search(&lexical("pears")).hits), "b.0");
-    let error = index.engine.search(&Caller::all_powerful(), &dense(axis(0))).unwrap_err();
+    let error = index.engine.search(&Caller::system(), &dense(axis(0))).unwrap_err();
     assert!(matches!(error, IndexError::TextOnly));
     let (index, rebuilt) = index.reopen();
     assert_eq!(rebuilt, None);
@@ -234,7 +234,7 @@ async fn the_async_engine_does_the_same() {
     let engine = opened.engine;
     engine.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "pears", 1)], 2).await.unwrap();
     assert!(engine.remove_now("b", 3).await.unwrap());
-    let reply = engine.search(&Caller::all_powerful(), lexical("apples pears")).await.unwrap();
+    let reply = engine.search(&Caller::system(), lexical("apples pears")).await.unwrap();
     assert_eq!(names(&reply.hits), "a.0");
     assert_eq!((engine.reached(), engine.counts().documents), (2, 1));
     assert!(engine.verify().await.unwrap().is_sound());

@@ -22,7 +22,7 @@ fn pages_go_on_with_what_the_first_one_saw_and_leave_out_what_was_removed_since(
     page.offset = 4;
     assert_eq!(names(&index.search(&page).hits), "d4.0 d5.0");
     page.at = Some(7);
-    let gone = index.engine.search(&Caller::all_powerful(), &page).unwrap_err();
+    let gone = index.engine.search(&Caller::system(), &page).unwrap_err();
     assert!(matches!(gone, IndexError::SnapshotGone { reached: 7 }));
 }
 
@@ -192,13 +192,13 @@ fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
     index.apply(vec![Change::Put(document)], 1);
     let mut request = lexical("apples");
     request.filter = Some(weir_filter::Filter::parse(r#"{"yaer":2020}"#).unwrap());
-    let error = index.engine.search(&Caller::all_powerful(), &request).unwrap_err();
+    let error = index.engine.search(&Caller::system(), &request).unwrap_err();
     assert_eq!(error.to_string(), "no document has the field `yaer`; use one of: author.name, year");
     let mut request = query("yaer:2020");
     assert_eq!(index.search(&request).hits, [], "it is searched as it was typed");
     request.strict = true;
     assert!(matches!(
-        index.engine.search(&Caller::all_powerful(), &request),
+        index.engine.search(&Caller::system(), &request),
         Err(IndexError::UnknownField { .. })
     ));
 }
@@ -278,10 +278,10 @@ fn recall_is_that_of_an_exact_comparison_among_what_the_filter_lets_through() {
     index.apply((0..20).map(with).collect(), 1);
     let mut request = dense(axis(0));
     request.filter = Some(weir_filter::Filter::parse(r#"{"n":{"gte":15}}"#).unwrap());
-    let recall = index.engine.recall(&Caller::all_powerful(), &request).unwrap().unwrap();
+    let recall = index.engine.recall(&Caller::system(), &request).unwrap().unwrap();
     assert_eq!((recall.found, recall.wanted, recall.selectivity), (5, 5, 0.25));
     request.filter = None;
-    let recall = index.engine.recall(&Caller::all_powerful(), &request).unwrap().unwrap();
+    let recall = index.engine.recall(&Caller::system(), &request).unwrap().unwrap();
     assert_eq!((recall.found, recall.wanted, recall.selectivity), (10, 10, 1.0));
-    assert_eq!(index.engine.recall(&Caller::all_powerful(), &lexical("apples")).unwrap(), None);
+    assert_eq!(index.engine.recall(&Caller::system(), &lexical("apples")).unwrap(), None);
 }

@@ -60,7 +60,7 @@ impl Index {
     }
 
     pub(crate) fn search(&self, request: &SearchRequest) -> SearchReply {
-        self.engine.search(&Caller::all_powerful(), request).unwrap()
+        self.engine.search(&Caller::system(), request).unwrap()
     }
 
     /// What both legs show, each as `id.chunk` in the order of its ranking; asserts that the index is sound.

@@ -1,6 +1,9 @@
 //! Rankings, grouping by document, fusion, and the hits' texts.
 
-use weir_index::{Change, Fusion, IndexError, LegRank, Mode};
+use std::sync::Arc;
+
+use weir_filter::Filter;
+use weir_index::{Change, Fusion, IndexError, LegRank, Mode, SearchRequest};
 use weir_policy::Caller;
 
 use crate::dice::Dice;
@@ -260,7 +263,7 @@ fn a_query_of_thousands_of_terms_is_answered() {
 #[test]
 fn requests_that_do_not_fit_are_refused() {
     let index = Index::new(settings());
-    let refuse = |request| index.engine.search(&Caller::all_powerful(), &request).unwrap_err();
+    let refuse = |request| index.engine.search(&Caller::system(), &request).unwrap_err();
     assert!(matches!(refuse(dense(vec![1.0; 3])), IndexError::EmbeddingLength { expected: 4, actual: 3 }));
     assert!(matches!(refuse(dense(vec![f32::NAN; 4])), IndexError::EmbeddingNotFinite));
     assert!(matches!(
@@ -282,4 +285,30 @@ fn an_empty_index_and_a_limit_of_nothing_give_no_hits() {
     assert_eq!(index.search(&none).hits, []);
     none.depth = 0;
     assert_eq!(index.search(&none).hits, []);
+}
+
+#[test]
+fn a_mandatory_filter_is_combined_with_the_filter_of_the_request() {
+    let index = Index::new(settings());
+    let with = |id: &str, metadata: &str| {
+        let mut document = document(id, 1, &[("apples", axis(0))]);
+        document.metadata = metadata.to_owned();
+        Change::Put(document)
+    };
+    index.apply(
+        vec![
+            with("a", r#"{"tenant":1,"year":1}"#),
+            with("b", r#"{"tenant":1}"#),
+            with("c", r#"{"tenant":2,"year":1}"#),
+        ],
+        1,
+    );
+    let filter = |json| Filter::parse(json).unwrap();
+    let caller = Caller { filter: Some(Arc::new(filter(r#"{"tenant":1}"#))), ..Caller::system() };
+    let found = |request: &SearchRequest| names(&index.engine.search(&caller, request).unwrap().hits);
+    assert_eq!(found(&lexical("apples")), "a.0 b.0");
+    assert_eq!(found(&dense(axis(0))), "a.0 b.0");
+    let request = SearchRequest { filter: Some(filter(r#"{"year":1}"#)), ..lexical("apples") };
+    assert_eq!(found(&request), "a.0");
+    assert_eq!(names(&index.search(&request).hits), "a.0 c.0");
 }

@@ -9,7 +9,7 @@ pub mod feedback;
 pub mod jobs;
 pub mod prepared;
 
-use weir_policy::{Caller, Collections};
+use weir_policy::{Allowlist, Caller};
 use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, Submission, TextHash};
 
 /// Opens the store of one test.
@@ -92,11 +92,11 @@ macro_rules! contract {
 pub const UNKNOWN_ID: &str = "nobody";
 
 pub fn everyone() -> Caller {
-    Caller::all_powerful()
+    Caller::system()
 }
 
 pub fn only(name: &str) -> Caller {
-    Caller { collections: Collections::Only([name.to_owned()].into()), ..Caller::all_powerful() }
+    Caller { collections: Allowlist::Only([name.to_owned()].into()), ..Caller::system() }
 }
 
 pub fn document(id: &str, text: &str) -> NewDocument {

@@ -95,7 +95,7 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations]) {
         let store = weir_store::Store::open_sqlite(folder).unwrap();
         let report = store.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);
-        let collection = store.collection(&Caller::all_powerful(), "default").await.unwrap().unwrap();
+        let collection = store.collection(&Caller::system(), "default").await.unwrap().unwrap();
         let generation =
             folder.join("index").join(collection.id.to_string()).join(collection.generation.id.to_string());
         let settings = weir_index::EngineSettings {

@@ -12,11 +12,13 @@ mod listing;
 mod thin;
 mod why_not;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_policy::{Caller, Filter as CallerFilter};
+use weir_filter::Filter;
+use weir_policy::Caller;
 
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
@@ -37,7 +39,7 @@ const TITLE: &str = "title";
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocks the thread.
     pub fn search(&self, caller: &Caller, request: &SearchRequest) -> Result<SearchReply, IndexError> {
-        self.check_caller(caller, request)?;
+        let request = &*self.for_caller(caller, request)?;
         let (current, asked) = self.current_with(request.why_not.as_deref());
         let snapshot = self.snapshot_of(request, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
@@ -52,7 +54,7 @@ impl Embedded {
         request: &SearchRequest,
         document_id: &str,
     ) -> Result<Option<Features>, IndexError> {
-        self.check_caller(caller, request)?;
+        let request = &*self.for_caller(caller, request)?;
         let (snapshot, asked) = self.current_with(Some(document_id));
         let Some(slots) = asked.filter(|_| !request.is_listing()) else { return Ok(None) };
         let mut search = Search::new(&snapshot, &snapshot, request, None, self)?;
@@ -80,11 +82,19 @@ impl Embedded {
         name == TITLE || self.snapshot().fields.is_known(name)
     }
 
-    pub(super) fn check_caller(&self, caller: &Caller, request: &SearchRequest) -> Result<(), IndexError> {
-        match caller.filter {
-            CallerFilter::Everything => {}
-        }
-        self.check_request(request)
+    /// Checks the request and restricts it to the documents that pass the caller's mandatory filter.
+    pub(super) fn for_caller<'r>(
+        &self,
+        caller: &Caller,
+        request: &'r SearchRequest,
+    ) -> Result<Cow<'r, SearchRequest>, IndexError> {
+        self.check_request(request)?;
+        let Some(mandatory) = caller.filter() else { return Ok(Cow::Borrowed(request)) };
+        let filter = match &request.filter {
+            Some(filter) => Filter::and(mandatory.clone(), filter.clone()),
+            None => mandatory.clone(),
+        };
+        Ok(Cow::Owned(SearchRequest { filter: Some(filter), ..request.clone() }))
     }
 
     /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.

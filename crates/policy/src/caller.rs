@@ -1,0 +1,135 @@
+//! Who a request is made for, and what it may do and see.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_filter::Filter;
+
+/// Who a request is made for: what it may do, and which collections, models and documents exist for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Caller {
+    /// What the caller may do.
+    pub scopes: BTreeSet<Scope>,
+    /// The collections that exist for the caller.
+    pub collections: Allowlist,
+    /// The models that exist for the caller.
+    pub models: Allowlist,
+    /// The mandatory filter: documents that do not pass it do not exist for the caller. `None`: all documents exist.
+    pub filter: Option<Arc<Filter>>,
+}
+
+/// A group of routes that a caller may use. No scope includes another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Search; read collections, documents, jobs, feedback and the query log; give feedback.
+    Search,
+    /// Store and delete documents.
+    Ingest,
+    /// Compute embeddings.
+    Embed,
+    /// Rerank texts.
+    Rerank,
+    /// Chat.
+    Chat,
+    /// Create and delete collections; manage the gateway.
+    Admin,
+}
+
+/// The names that a caller may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowlist {
+    /// Every name, including names that do not exist yet.
+    All,
+    /// These names only.
+    Only(BTreeSet<String>),
+}
+
+impl Caller {
+    /// The caller without restrictions: the gateway's own work, and the operator of a gateway without API keys.
+    pub fn system() -> Caller {
+        Caller {
+            scopes: BTreeSet::from(Scope::ALL),
+            collections: Allowlist::All,
+            models: Allowlist::All,
+            filter: None,
+        }
+    }
+
+    /// Whether the caller has this scope.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// Whether the collection with this name exists for the caller. Collections outside the allow list are answered like missing ones.
+    pub fn sees(&self, collection: &str) -> bool {
+        self.collections.contains(collection)
+    }
+
+    /// Whether the model with this name exists for the caller. Models outside the allow list are answered like missing ones.
+    pub fn may_use_model(&self, model: &str) -> bool {
+        self.models.contains(model)
+    }
+
+    /// The mandatory filter. Every read combines it with its own filter by AND.
+    pub fn filter(&self) -> Option<&Filter> {
+        self.filter.as_deref()
+    }
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Scope; 6] =
+        [Scope::Search, Scope::Ingest, Scope::Embed, Scope::Rerank, Scope::Chat, Scope::Admin];
+
+    /// The name of the scope in API keys and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Search => "search",
+            Scope::Ingest => "ingest",
+            Scope::Embed => "embed",
+            Scope::Rerank => "rerank",
+            Scope::Chat => "chat",
+            Scope::Admin => "admin",
+        }
+    }
+}
+
+impl Allowlist {
+    /// Whether the list has `name`.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Allowlist::All => true,
+            Allowlist::Only(names) => names.contains(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_caller_is_not_restricted() {
+        let caller = Caller::system();
+        assert!(Scope::ALL.into_iter().all(|scope| caller.may(scope)));
+        assert!(caller.sees("any") && caller.may_use_model("any"));
+        assert_eq!(caller.filter(), None);
+    }
+
+    #[test]
+    fn a_caller_has_only_its_scopes() {
+        let caller = Caller { scopes: BTreeSet::from([Scope::Search, Scope::Admin]), ..Caller::system() };
+        let scopes = Scope::ALL.into_iter().filter(|scope| caller.may(*scope)).map(Scope::as_str);
+        assert_eq!(scopes.collect::<Vec<_>>(), ["search", "admin"]);
+    }
+
+    #[test]
+    fn allow_lists_of_collections_and_models_are_separate() {
+        let only = |name: &str| Allowlist::Only(BTreeSet::from([name.to_owned()]));
+        let caller = Caller { collections: only("c"), models: only("m"), ..Caller::system() };
+        assert!(caller.sees("c") && !caller.sees("m"));
+        assert!(caller.may_use_model("m") && !caller.may_use_model("c"));
+        let nothing = Caller { collections: Allowlist::Only(BTreeSet::new()), ..Caller::system() };
+        assert!(!nothing.sees(""));
+    }
+}
