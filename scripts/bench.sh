@@ -13,6 +13,7 @@ if [ ${#scripts[@]} -eq 0 ]; then
     echo "bench: no script in bench/ is called ${*:-anything}" >&2
     exit 1
 fi
+echo "bench: $(nproc) cores"
 for script in "${scripts[@]}"; do
     echo "== $script"
     case $script in

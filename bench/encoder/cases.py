@@ -14,11 +14,10 @@ FIXTURES = ROOT / "fixtures" / "embeddings"
 DIMENSION = 384
 TOKENS_MAX = 256
 SPECIAL_TOKENS = 2
-FOUR = 4
 BATCH_TEXTS = 32
 MIXED_TEXTS = 64
 LONE_TOKENS = (8, 16, 32, 128, 256)
-LONE_TOKENS_FOUR = (8, 16)
+LONE_TOKENS_SPLIT = (8, 16)
 BATCH_TOKENS = (128, 256)
 
 Tokenize = Callable[[list[str]], list[list[int]]]
@@ -92,26 +91,27 @@ def lone_case(tokens: int, cores: int, tokenize: Tokenize) -> Case:
     return Case(f"{tokens} tokens", cores, texts, sequences, warmup=2 if tokens <= 32 else 1, repetitions=repetitions)
 
 
-def batch_case(tokens: int, tokenize: Tokenize) -> Case:
-    """32 texts of one length on four cores."""
+def batch_case(tokens: int, cores: int, tokenize: Tokenize) -> Case:
+    """32 texts of one length."""
     texts, sequences = runs_of(tokens, BATCH_TEXTS, tokenize)
-    return Case(f"{BATCH_TEXTS}×{tokens} tokens", FOUR, texts, sequences, warmup=0, repetitions=1)
+    return Case(f"{BATCH_TEXTS}×{tokens} tokens", cores, texts, sequences, warmup=0, repetitions=1)
 
 
-def mixed_case(tokenize: Tokenize) -> Case:
+def mixed_case(cores: int, tokenize: Tokenize) -> Case:
     """Texts of 3 to 256 tokens, evenly spread, in a mixed order."""
     texts = fixture_texts()
     step = len(texts) // MIXED_TEXTS
     chosen = texts[::step][:MIXED_TEXTS]
     Random(1).shuffle(chosen)
-    return Case("mixed lengths", FOUR, chosen, tokenize(chosen), warmup=0, repetitions=1)
+    return Case("mixed lengths", cores, chosen, tokenize(chosen), warmup=0, repetitions=1)
 
 
-def all_cases(tokenize: Tokenize) -> list[Case]:
-    """Everything that is measured at real size."""
+def all_cases(cores: int, tokenize: Tokenize) -> list[Case]:
+    """All cases at real size: lone texts on one core and, if there are more, on all; batches on all."""
+    split = LONE_TOKENS_SPLIT if cores > 1 else ()
     return [
         *(lone_case(tokens, 1, tokenize) for tokens in LONE_TOKENS),
-        *(lone_case(tokens, FOUR, tokenize) for tokens in LONE_TOKENS_FOUR),
-        *(batch_case(tokens, tokenize) for tokens in BATCH_TOKENS),
-        mixed_case(tokenize),
+        *(lone_case(tokens, cores, tokenize) for tokens in split),
+        *(batch_case(tokens, cores, tokenize) for tokens in BATCH_TOKENS),
+        mixed_case(cores, tokenize),
     ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -29,8 +28,9 @@ from random import Random
 import cases
 import engines
 import report
-from cases import FOUR, ROOT, Case
+from cases import ROOT, Case
 from engines import Engine, Process, Setup
+from pages import core_count, measured_cores
 from processes import EngineError
 
 # Threads of some engines spin for a while after a call: the next engine must not share its cores with them.
@@ -40,7 +40,7 @@ ROUNDS_MIN = 3
 # An engine that used more than this many times its share of the time sits turns out after that, so that a slow peer, or
 # one whose threads wait for each other on a busy machine, leaves time for the others.
 TIME_SHARE_MAX = 2.0
-# How the time is divided: lone texts on one core, lone texts on four, batches on four.
+# How the time is divided: lone texts on one core, lone texts on all, batches on all.
 SHARES = (0.42, 0.08, 0.5)
 TINY_TEXTS = 12
 PEAK_LINE = re.compile(r"^([\w-]+): peak ([\d.]+) G f32 multiply-adds/s, ([\d.]+) G int8 multiply-adds/s")
@@ -101,7 +101,7 @@ def give_up(run: Run, engine: Engine, error: Exception) -> None:
     if engine.is_ours:
         raise error
     print(f"bench/encoder: left out: {error}", file=sys.stderr)
-    run.failures.append(f"{engine.name}, {engine.cores} core{'s' * (engine.cores > 1)}")
+    run.failures.append(f"{engine.name}, {core_count(engine.cores)}")
 
 
 def measure_section(
@@ -151,7 +151,7 @@ def is_wanted(rounds: int, elapsed: float, seconds: float) -> bool:
 
 def what_of(chosen: list[Case]) -> str:
     """Names a section."""
-    return f"{chosen[0].name} … {chosen[-1].name}, {chosen[0].cores} core{'s' * (chosen[0].cores > 1)}"
+    return f"{chosen[0].name} … {chosen[-1].name}, {core_count(chosen[0].cores)}"
 
 
 def show_progress(chosen: list[Case], rounds: int, until: float) -> None:
@@ -197,38 +197,38 @@ def cosine(a: list[float], b: list[float]) -> float:
 
 def measure_all(setup: Setup, seconds: float) -> report.Report:
     """The whole comparison."""
-    available = sorted(os.sched_getaffinity(0))
-    if len(available) < FOUR:
-        raise ValueError(f"four cores are needed, here are {len(available)}")
     run = Run(setup, SETTLE_SECONDS)
-    four, one = available[-FOUR:], available[-1:]
+    several = measured_cores()
+    one = several[-1:]
+    print(f"bench/encoder: measuring on one core and on {core_count(len(several))}", file=sys.stderr)
     with alive(run, engines.ours(setup, 1) + engines.peers(setup, 1), one) as processes:
-        all_cases = cases.all_cases(processes[0].tokenize)
-        lone = [case for case in all_cases if case.cores == 1]
+        all_cases = cases.all_cases(len(several), processes[0].tokenize)
+        lone = [case for case in all_cases if case.cores == 1 and case.is_lone]
         measure_section(run, processes, lone, seconds * SHARES[0], peak_core=one[0])
-    with alive(run, engines.ours(setup, FOUR) + engines.peers(setup, FOUR), four) as processes:
-        split = [case for case in all_cases if case.cores == FOUR and case.is_lone]
-        measure_section(run, processes, split, seconds * SHARES[1])
+    with alive(run, engines.ours(setup, len(several)) + engines.peers(setup, len(several)), several) as processes:
+        split = [case for case in all_cases if case.cores > 1 and case.is_lone]
+        if split:
+            measure_section(run, processes, split, seconds * SHARES[1])
         batches = [case for case in all_cases if not case.is_lone]
         measure_section(run, processes, batches, seconds * SHARES[2])
-    measure_cosines(run, engines.ours(setup, 1) + engines.peers(setup, 1), four, None)
+    measure_cosines(run, engines.ours(setup, 1) + engines.peers(setup, 1), several, None)
     return report.Report(all_cases, run.samples, run.engines, run.peaks, run.failures, run.cosines)
 
 
 def measure_tiny(setup: Setup) -> report.Report:
     """The encoder alone, a call or two of each kind: whether the harness still works, not how fast anything is."""
-    available = sorted(os.sched_getaffinity(0))
+    several = measured_cores()
     run = Run(setup, 0.0)
-    with alive(run, engines.ours(setup, 1), available[-1:]) as processes:
+    with alive(run, engines.ours(setup, 1), several[-1:]) as processes:
         tokenize = processes[0].tokenize
         lone = replace(cases.lone_case(8, 1, tokenize), repetitions=1)
-        measure_section(run, processes, [lone], 0.0, peak_core=available[-1])
-    with alive(run, engines.ours(setup, FOUR), available[-FOUR:]) as processes:
-        split = replace(cases.lone_case(16, FOUR, processes[0].tokenize), repetitions=1)
+        measure_section(run, processes, [lone], 0.0, peak_core=several[-1])
+    with alive(run, engines.ours(setup, len(several)), several) as processes:
+        split = replace(cases.lone_case(16, len(several), processes[0].tokenize), repetitions=1)
         texts = cases.fixture_texts()[:TINY_TEXTS]
-        batch = Case("mixed lengths", FOUR, texts, processes[0].tokenize(texts), warmup=0, repetitions=1)
+        batch = Case("mixed lengths", len(several), texts, processes[0].tokenize(texts), warmup=0, repetitions=1)
         measure_section(run, processes, [split, batch], 0.0)
-    measure_cosines(run, engines.ours(setup, 1), available, TINY_TEXTS)
+    measure_cosines(run, engines.ours(setup, 1), several, TINY_TEXTS)
     return report.Report([lone, split, batch], run.samples, run.engines, run.peaks, run.failures, run.cosines)
 
 

@@ -1,4 +1,4 @@
-"""The plot of the page: how long one text takes on one core, and how many tokens a second four cores do."""
+"""The plot of the page: latency of one text on one core, and throughput of batches on several."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from cases import LONE_TOKENS, Case  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
+from pages import core_count  # noqa: E402
 
 # What is drawn: kind of engine (its fastest configuration), label, colour.
 SERIES = (
@@ -29,7 +30,7 @@ def draw(report: Report, file: Path) -> None:
     """Writes the plot as SVG, the same bytes for the same figures."""
     plt.rcParams.update({"svg.hashsalt": "weir", "svg.fonttype": "none", "font.size": 9})
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2))
-    draw_latency(left, [case for case in report.cases if case.cores == 1], report)
+    draw_latency(left, [case for case in report.cases if case.cores == 1 and case.is_lone], report)
     draw_throughput(right, [case for case in report.cases if not case.is_lone], report)
     figure.legend(*left.get_legend_handles_labels(), loc="lower center", ncols=len(SERIES), frameon=False)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
@@ -60,5 +61,5 @@ def draw_throughput(axes: Axes, cases: list[Case], report: Report) -> None:
         axes.bar([group + at * width for group in range(len(cases))], heights, width, color=colour)
     middle = width * (len(SERIES) - 1) / 2
     axes.set_xticks([group + middle for group in range(len(cases))], [case.name for case in cases])
-    axes.set(ylabel="thousand tokens/s", title="Batches, four cores")
+    axes.set(ylabel="thousand tokens/s", title=f"Batches, {core_count(cases[0].cores)}")
     axes.grid(axis="y", alpha=0.3)

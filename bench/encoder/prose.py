@@ -10,18 +10,18 @@ turns of a few calls.
 SETUP = """## How each was set up
 
 - **weir**: `crates/encoder/examples/bench_encoder.rs`, release build, packed weights mapped from its cache. A batch
-  is cut into parts of at most 256 tokens that the threads take from a counter. A lone text on four cores is split
-  among four threads. bf16 keeps its weights in bf16; without bf16 instructions its products are f32, and its share is of
+  is cut into parts of at most 256 tokens that the threads take from a counter. A lone text on several cores is split
+  among as many threads. bf16 keeps its weights in bf16; without bf16 instructions its products are f32, and its share is of
   the f32 peak.
 - **ONNX Runtime**: exported by PyTorch with pooling and normalisation in the graph, fused by
   `onnxruntime.transformers` for BERT (embedding, attention, skip layer norm and GELU are one operation each), all
   graph optimisations on. int8 is dynamic, with a scale for each output channel and, where the processor has no VNNI,
-  weights of seven bits, as its guide asks for: eight would overflow in AVX2. On four cores both as one session of
-  four threads and as four sessions of one thread. From Python, and from Rust by the `ort` crate with the same shared
+  weights of seven bits, as its guide asks for: eight would overflow in AVX2. On several cores both as one session of
+  as many threads and as many sessions of one thread. From Python, and from Rust by the `ort` crate with the same shared
   library.
 - **OpenVINO**: the same export, static int8 by NNCF for transformers (SmoothQuant, 120 paragraphs of the sample that
-  are not among the measured texts, its guard against overflow where there is no VNNI). On four cores both as one
-  stream of four threads (latency hint) and as four streams of one thread (throughput hint).
+  are not among the measured texts, its guard against overflow where there is no VNNI). On several cores both as one
+  stream of as many threads (latency hint) and as many streams of one thread (throughput hint).
 - **sentence-transformers** on PyTorch in f32: its modules from padded ids, and `encode` of texts, which tokenises
   too. Tokenising is no part of any other row.
 
@@ -32,7 +32,8 @@ were the fastest sizes in a short trial (1 to 32).
 
 METHOD = """## How it was measured
 
-- Every engine lives in one process that is bound to one core or to all four. In each round every engine gets a turn
+- Every engine lives in one process that is bound to one core or to all that are measured on
+  (four, or fewer if the machine has fewer: the headings say how many). In each round every engine gets a turn
   at every case, in a random order: calls that do not count (lone texts), then a few that do. The first round does not
   count. What the machine does beside meets all. An engine that used twice its share of the time sits turns out.
 - p50 and p99 are of single calls (p99 of less than a hundred calls is the slowest one). CPU is the mean over the

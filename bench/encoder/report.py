@@ -9,7 +9,7 @@ from typing import Any
 
 from cases import Case
 from engines import Engine
-from pages import machine, number, table
+from pages import core_count, machine, number, table
 from prose import METHOD, SETUP, TOP
 
 # Multiply-adds of all-MiniLM-L6-v2: for each token in the products with weights (6 layers of 4·384² + 2·384·1536), and
@@ -25,7 +25,7 @@ RIVALS = (
     ("sentence-transformers, from ids", "st ids"),
     ("sentence-transformers, `encode`", "st texts"),
 )
-# (cores, case, kind) → how many times faster the encoder must be.
+# (cores, case, kind) → how many times faster the encoder must be. There are no targets for other numbers of cores.
 RATIO_TARGETS = {
     (1, "8 tokens", "ort int8"): 1.9,
     (1, "16 tokens", "ort int8"): 1.9,
@@ -253,11 +253,6 @@ def share(report: Report, case: Case, engine: Engine, samples: Samples) -> float
     return rate(case, samples) / report.peak.of_type(engine.type)
 
 
-def cores_of(case: Case) -> str:
-    """For headings."""
-    return "one core" if case.cores == 1 else "four cores"
-
-
 def case_tables(report: Report) -> str:
     """A table for each case."""
     parts = []
@@ -285,7 +280,7 @@ def case_tables(report: Report) -> str:
             "of quad peak",
             "calls",
         ]
-        parts.append(f"### {case.name}, {cores_of(case)}{size}\n\n{table(headings, rows)}")
+        parts.append(f"### {case.name}, {core_count(case.cores)}{size}\n\n{table(headings, rows)}")
     return "\n".join(parts)
 
 
@@ -304,7 +299,7 @@ def ratio_table(report: Report) -> str:
             row = found.get((case.cores, case.name, heading))
             bound = f"{row['target']:g}×" if row and row["target"] else ""
             cells.append(verdict(row["ratio"], row["target"], f"{row['ratio']:.2f}×", bound) if row else "")
-        rows.append([f"{case.name}, {cores_of(case)}", *cells])
+        rows.append([f"{case.name}, {core_count(case.cores)}", *cells])
     return table(["case", *(heading for heading, _ in RIVALS)], rows)
 
 
@@ -360,7 +355,7 @@ def page(report: Report) -> str:
     if report.failures:
         parts.append(f"Left out, because they did not run here: {'; '.join(report.failures)}.\n")
     parts += [
-        "![p50 by length on one core, and tokens a second on four](encoder.svg)\n",
+        "![p50 by length on one core, and tokens per second of batches](encoder.svg)\n",
         "## Every case\n",
         case_tables(report),
     ]
@@ -376,6 +371,6 @@ def summary(report: Report) -> str:
             part = share(report, case, facts.engine, samples)
             times = f"{samples.p50_ms:>9.3f} {samples.wall_ms(0.99):>9.3f}"
             speed = f"{case.tokens / samples.p50_ms * 1e3:>9,.0f}"
-            where = f"{case.name}, {cores_of(case)}"
+            where = f"{case.name}, {core_count(case.cores)}"
             lines.append(f"{where:<28} {facts.engine.name:<46} {times} {speed} {part:>7.1%}")
     return "\n".join([*lines, "", core_sentence(report), "", ratio_table(report), share_table(report)])

@@ -13,6 +13,7 @@ from pathlib import Path
 import cases
 import engines
 import report
+from pages import measured_cores
 
 BINARIES = Path(os.environ.get("CARGO_TARGET_DIR", cases.ROOT / "target")) / "checked" / "examples"
 MODEL = Path(os.environ.get("WEIR_TEST_MODEL", cases.ROOT / "models" / "all-MiniLM-L6-v2"))
@@ -58,10 +59,16 @@ class Figures(unittest.TestCase):
 
 class Cases(unittest.TestCase):
     def test_a_batch_has_texts_of_exactly_the_length(self) -> None:
-        case = cases.batch_case(128, one_token_a_word)
+        case = cases.batch_case(128, 2, one_token_a_word)
         self.assertEqual([len(ids) for ids in case.sequences], [128] * 32)
         self.assertEqual(len(set(case.texts)), 32)
         self.assertEqual(case.tokens, 4096)
+
+    def test_one_core_has_batches_but_no_split_texts(self) -> None:
+        names = {cores: [case.name for case in cases.all_cases(cores, one_token_a_word)] for cores in (1, 2)}
+        self.assertEqual(len(names[1]), len(set(names[1])))
+        self.assertEqual([len(names[cores]) for cores in (1, 2)], [8, 10])
+        self.assertEqual({case.cores for case in cases.all_cases(2, one_token_a_word) if not case.is_lone}, {2})
 
 
 class TinyRun(unittest.TestCase):
@@ -81,7 +88,8 @@ class TinyRun(unittest.TestCase):
         expected = ("8 tokens", "16 tokens", "mixed lengths")
         precisions = ("weir int8", "weir bf16", "weir f32")
         self.assertEqual(sorted(measured), sorted((case, engine) for case in expected for engine in precisions))
-        nearest = {row["engine"]: row["cosine_min"] for row in figures["engines"] if row["cores"] == 4}
+        cores = len(measured_cores())
+        nearest = {row["engine"]: row["cosine_min"] for row in figures["engines"] if row["cores"] == cores}
         self.assertGreater(nearest["weir f32"], 0.9999)
         self.assertGreater(nearest["weir int8"], 0.97)
 

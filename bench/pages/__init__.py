@@ -1,4 +1,4 @@
-"""What the pages of all measurements have alike: the machine, tables, figures. The standard library alone."""
+"""Parts of the pages of all benchmarks: the machine, its cores, tables, figures. The standard library alone."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ def machine() -> str:
     return (
         f"{os.cpu_count()} cores of {name} ({family}; {', '.join(sets)}), {system}, Python {platform.python_version()}"
     )
+
+
+# Figures on several cores are comparable between machines only if the number is the same; four is what most have.
+CORES_MAX = 4
+
+
+def measured_cores() -> list[int]:
+    """The cores to measure on: the last four that this process may use, or all of them if there are fewer."""
+    return sorted(os.sched_getaffinity(0))[-CORES_MAX:]
+
+
+def core_count(count: int) -> str:
+    """A number of cores in words."""
+    return f"{('one', 'two', 'three', 'four')[count - 1] if count <= CORES_MAX else count} core{'s' * (count > 1)}"
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:

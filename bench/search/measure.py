@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ import report
 import truth as truths
 from corpus import Corpus
 from engines import Engine, Process, Setup
+from pages import core_count, measured_cores
 from processes import EngineError
 from report import Place, Report
 
@@ -37,7 +37,7 @@ SIZES = (10_000, 50_000, 100_000, 200_000, 1_000_000)
 # Sizes at which only ours is measured: at 200,000 every document is real.
 OURS_ALONE = (200_000,)
 BOUNDS = (1, 10, 100, 500)
-# The size at which filters are measured, and the one of the comparison.
+# Searches per second are measured with these numbers of threads, up to the number of cores.
 THREADS = (1, 2, 4)
 QUERIES_PER_TURN = 100
 TUNING_QUERIES = 200
@@ -48,7 +48,6 @@ RECALL_WANTED = 0.99
 ROUNDS_MIN = 3
 # Of an engine that used this many times its share of the time a turn has fewer queries.
 SLOW_TURN_SECONDS = 1.0
-FOUR = 4
 FUSED_LENGTH = 1000
 
 
@@ -66,8 +65,8 @@ class Run:
 
     @property
     def cores(self) -> list[int]:
-        """Four cores, the last of them for what is measured on one."""
-        return sorted(os.sched_getaffinity(0))[-FOUR:]
+        """All cores that are measured on; the last of them is used for measurements on one core."""
+        return measured_cores()
 
 
 @contextmanager
@@ -123,12 +122,12 @@ def tune(run: Run, processes: list[Process], documents: int) -> None:
             run.found.efforts[documents, name] = run.found.efforts[documents, other]
 
 
-def places_of(documents: int, with_filters: bool) -> list[Place]:
-    """What is measured at a size, on one core and on four."""
-    plain = [Place(documents, mode, None, cores) for cores in (1, FOUR) for mode in engines.MODES]
+def places_of(documents: int, cores: int, with_filters: bool) -> list[Place]:
+    """The kinds of search at a size, on one core and on all."""
+    plain = [Place(documents, mode, None, count) for count in sorted({1, cores}) for mode in engines.MODES]
     if not with_filters:
         return plain
-    filtered = [Place(documents, mode, below, FOUR) for mode in ("dense", "hybrid") for below in BOUNDS]
+    filtered = [Place(documents, mode, below, cores) for mode in ("dense", "hybrid") for below in BOUNDS]
     return plain + filtered
 
 
@@ -136,9 +135,9 @@ def measure_places(run: Run, processes: list[Process], places: list[Place]) -> N
     """Rounds over all places and engines until the time is used; the first round does not count."""
     order = Random(7)
     started, rounds = time.monotonic(), 0
-    by_cores = [[place for place in places if place.cores == cores] for cores in (1, FOUR)]
+    by_cores = [(place_cores, [place for place in places if place.cores == len(place_cores)]) for place_cores in core_sets(run)]
     while rounds <= (1 if run.is_tiny else ROUNDS_MIN) or time.monotonic() - started < run.seconds:
-        for group, cores in zip(by_cores, (run.cores[-1:], run.cores), strict=True):
+        for cores, group in by_cores:
             for process in processes:
                 process.bind(cores)
             if not run.is_tiny:
@@ -150,6 +149,11 @@ def measure_places(run: Run, processes: list[Process], places: list[Place]) -> N
                     take_turn(run, process, place, rounds)
         rounds += 1
     say(f"{places[0].documents:,}: {rounds} rounds in {time.monotonic() - started:.0f} s")
+
+
+def core_sets(run: Run) -> list[list[int]]:
+    """One core and all of them; on a machine with one core only that."""
+    return [run.cores[-1:], run.cores] if len(run.cores) > 1 else [run.cores]
 
 
 def takes(engine: Engine, place: Place) -> bool:
@@ -194,11 +198,11 @@ def weighted(shares: list[tuple[int, float]]) -> float:
 
 
 def measure_throughput(run: Run, processes: list[Process], documents: int, seconds: float) -> None:
-    """Searches a second by threads, on four cores."""
+    """Searches per second by threads, on all cores."""
     for process in processes:
         process.bind(run.cores)
     for mode in ("hybrid", "lexical"):
-        for threads in THREADS:
+        for threads in sorted({threads for threads in THREADS if threads < len(run.cores)} | {len(run.cores)}):
             for process in processes:
                 if mode in process.engine.modes:
                     effort = run.found.efforts.get((documents, process.engine.name), 0)
@@ -224,7 +228,7 @@ def measure_size(run: Run, documents: int, chosen: list[Engine]) -> None:
         chosen = [engine for engine in chosen if engine.name == engines.OURS]
     with alive(run, documents, chosen) as processes:
         tune(run, processes, documents)
-        measure_places(run, processes, places_of(documents, with_filters=documents not in OURS_ALONE))
+        measure_places(run, processes, places_of(documents, len(run.cores), with_filters=documents not in OURS_ALONE))
         measure_throughput(run, processes, documents, 0.2 if run.is_tiny else 2.0)
         for process in processes:
             run.found.facts[documents, process.engine.name].warm = process.memory()
@@ -285,7 +289,7 @@ def start(given: argparse.Namespace, cache: Path) -> Run:
         size = (corpora.REAL_MAX, corpora.DOCUMENTS, corpora.QUERIES)
         made = corpora.make(cache, given.binaries.resolve(), model, given.data, size)
     setup = Setup(given.binaries.resolve(), cache, made.folder, made.facts.hash)
-    return Run(setup, made, Report(made.facts), 0.0 if given.tiny else given.seconds, tuple(given.alone), given.tiny)
+    return Run(setup, made, Report(made.facts, len(measured_cores())), 0.0 if given.tiny else given.seconds, tuple(given.alone), given.tiny)
 
 
 def main(arguments: list[str]) -> int:
@@ -293,6 +297,7 @@ def main(arguments: list[str]) -> int:
     given = parse_arguments(arguments)
     with tempfile.TemporaryDirectory() as name:
         try:
+            say(f"measuring on one core and on {core_count(len(measured_cores()))}")
             run = start(given, Path(name) if given.tiny else given.cache.resolve())
             sizes = [run.corpus.facts.documents] if given.tiny else given.sizes
             measure_all(run, sizes, given.engines)

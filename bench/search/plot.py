@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 
 from engines import OURS, OURS_HTTP
+from pages import core_count
 from report import Place, Report
 
 matplotlib.use("svg")
@@ -83,7 +84,7 @@ def rate(report: Report) -> Figure:
                 [threads for threads, _ in measured], [rate for _, rate in measured],
                 color=colour, marker="o", markersize=4, label=name,
             )  # fmt: skip
-        axes.set(yscale="log", xlabel="threads", title=f"{mode}, {RATE_DOCUMENTS:,} documents, four cores")
+        axes.set(yscale="log", xlabel="threads", title=f"{mode}, {RATE_DOCUMENTS:,} documents, {core_count(report.cores)}")
         axes.set_xticks(THREADS, [str(threads) for threads in THREADS])
         axes.grid(alpha=0.3)
     all_axes[0].set_ylabel("searches/s")

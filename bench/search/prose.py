@@ -8,7 +8,8 @@ queries for everyone, in one run: 384 values of all-MiniLM-L6-v2 for each docume
 
 METHOD = """## How it was measured
 
-- **In turns.** At each size every engine lives in a process of its own, open and bound to one core, later to four. In
+- **In turns.** At each size every engine lives in a process of its own, open and bound to one core, later to all that are
+  measured on (four, or fewer if the machine has fewer). In
   each round every engine gets a turn of a hundred queries at every kind of search (twenty, if a hundred take longer
   than a second), in a random order. The first round does not count. What the machine does beside meets all.
 - **Recall@10** is of vector search alone, against an exact comparison in f32 by numpy. A hit that is as near as the
@@ -23,7 +24,7 @@ METHOD = """## How it was measured
 - **Filters** are `n < 1`, `n < 10`, `n < 100` and `n < 500` over an integer that is uniform in 0 to 999.
 - **Queries** are one to four content words of the title of a passage that is held out, or the first three to eight
   words of its text, and their embeddings.
-- Build times include everything until the indexes are complete, on four cores. An index of an earlier run with the
+- Build times include everything until the indexes are complete, on all of these cores. An index of an earlier run with the
   same program, settings and corpus is used again, with the build time of then.
 - PostgreSQL and bm25s are here for words. Chroma has no ranking by words, so it has no hybrid search.
 - Chroma and Qdrant Edge are left out above 200,000 documents, because building their indexes takes too long, and all

@@ -9,7 +9,7 @@ from typing import Any
 
 from corpus import Facts as CorpusFacts
 from engines import MODES, OURS, Built, Engine, Memory, Opened
-from pages import machine, number, table
+from pages import core_count, machine, number, table
 from prose import METHOD, TOP
 
 
@@ -82,6 +82,8 @@ class Report:
     """All that there is to say."""
 
     corpus: CorpusFacts
+    # the number of cores of measurements on several
+    cores: int = 4
     samples: dict[tuple[str, Place], Samples] = field(default_factory=dict)
     facts: dict[tuple[int, str], EngineFacts] = field(default_factory=dict)
     # by documents and engine: the setting of its approximate search
@@ -185,7 +187,8 @@ def size_tables(report: Report) -> str:
         for mode in MODES:
             rows = latency_rows(report, documents, mode)
             if rows:
-                headings = [f"{mode}, ms", "p50", "p95", "p99", "p50 on four cores", "p99 on four cores", "recall@10"]
+                several = core_count(report.cores)
+                headings = [f"{mode}, ms", "p50", "p95", "p99", f"p50 on {several}", f"p99 on {several}", "recall@10"]
                 parts.append(table(headings, rows))
         parts.append(filter_table(report, documents))
         parts.append(cost_table(report, documents))
@@ -197,22 +200,22 @@ def latency_rows(report: Report, documents: int, mode: str) -> list[list[str]]:
     found = []
     for name in report.names(documents):
         one = report.found(name, Place(documents, mode, None, 1))
-        four = report.found(name, Place(documents, mode, None, 4))
-        if one and four:
+        several = report.found(name, Place(documents, mode, None, report.cores))
+        if one and several:
             recall = "" if one.recall is None else f"{one.recall:.4f}"
-            times = [one.ms(0.5), one.ms(0.95), one.ms(0.99), four.ms(0.5), four.ms(0.99)]
+            times = [one.ms(0.5), one.ms(0.95), one.ms(0.99), several.ms(0.5), several.ms(0.99)]
             found.append((one.ms(0.5), [bold(name), *map(number, times), recall]))
     return [row for _, row in sorted(found, key=lambda entry: entry[0])]
 
 
 def filter_table(report: Report, documents: int) -> str:
-    """Dense searches below each bound, on four cores."""
+    """Dense searches below each bound, on all cores."""
     bounds = sorted({place.below for _, place in report.samples if place.documents == documents and place.below})
     rows = []
     for name in report.names(documents):
         cells = []
         for below in bounds:
-            samples = report.found(name, Place(documents, "dense", below, 4))
+            samples = report.found(name, Place(documents, "dense", below, report.cores))
             if samples is None:
                 cells.append("")
                 continue
@@ -231,12 +234,13 @@ def cost_table(report: Report, documents: int) -> str:
         facts = report.facts[documents, name]
         opened, warm, anonymous = facts.resident(documents)
         built = facts.built.total_seconds
-        rates = [report.rates.get((name, documents, "hybrid", threads)) for threads in (1, 4)]
-        rates += [report.rates.get((name, documents, "lexical", threads)) for threads in (1, 4)]
+        rates = [report.rates.get((name, documents, "hybrid", threads)) for threads in (1, report.cores)]
+        rates += [report.rates.get((name, documents, "lexical", threads)) for threads in (1, report.cores)]
         cells = [built, documents / built, facts.built.disk_bytes / documents, opened, warm, anonymous, *rates]
         rows.append([bold(name), *map(number, cells), str(report.efforts.get((documents, name), ""))])
     headings = ["cost", "build s", "documents/s", "disk bytes/document", "RSS opened", "RSS warm", "of it anonymous"]
-    headings += ["hybrid/s, 1 thread", "4 threads", "lexical/s, 1 thread", "4 threads", "effort"]
+    several = f"{report.cores} threads"
+    headings += ["hybrid/s, 1 thread", several, "lexical/s, 1 thread", several, "effort"]
     return table(headings, rows)
 
 

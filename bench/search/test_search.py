@@ -17,6 +17,7 @@ import sources
 import targets
 import truth
 from engines import OURS, OURS_HTTP, Built, Engine, Memory, Opened
+from pages import measured_cores
 from report import Place, Report
 
 BINARIES = Path(os.environ.get("CARGO_TARGET_DIR", engines.ROOT / "target")) / "checked" / "examples"
@@ -133,7 +134,7 @@ class TinyRun(unittest.TestCase):
             figures = json.loads((Path(name) / "search.json").read_text(encoding="utf-8"))
             self.assertIn("**Weir**", (Path(name) / "search.md").read_text(encoding="utf-8"))
         ours = [row for row in figures["searches"] if row["engine"] == OURS and row["below"] is None]
-        kinds = [(mode, cores) for cores in (1, 4) for mode in engines.MODES]
+        kinds = [(mode, cores) for cores in sorted({1, len(measured_cores())}) for mode in engines.MODES]
         self.assertEqual(sorted((row["mode"], row["cores"]) for row in ours), sorted(kinds))
         self.assertEqual({row["recall"] for row in ours if row["mode"] == "dense"}, {1.0})
 

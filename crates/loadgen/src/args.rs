@@ -1,4 +1,4 @@
-//! The command line: what was typed, and how it becomes a plan.
+//! The command line, and its conversion to a plan.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
 use weir_loadgen::{Expect, ExpectedStatus, Limit, Load, NullConfig, Plan, RequestTemplate, Target};
 
-/// Largest file of bodies.
+/// Largest --body-file.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// Load for HTTP/1.1 servers on this machine, with percentiles that don't hide stalls.
+/// Load generator for HTTP/1.1 servers on this machine, with percentiles free of coordinated omission.
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -21,9 +21,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send requests in a closed loop, or at a constant rate with --rate, and report
+    /// Send requests in a closed loop, or at a constant rate with --rate, and print a report
     Load(Box<LoadArgs>),
-    /// Serve a constant answer, to measure the generator itself
+    /// Serve a constant response
     Null(NullArgs),
     /// Measure the generator itself against a null server in the same process
     Ceiling(CeilingArgs),
@@ -31,58 +31,58 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// Target, http only; must be a loopback address unless --allow-remote
+    /// Target, http only; a loopback address unless --allow-remote
     #[arg(long)]
     url: String,
-    /// Connections, with at most one request under way on each
+    /// Connections, each with at most one outstanding request
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
     /// Generator threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// End after this many requests
+    /// Number of requests after which the run ends
     #[arg(long)]
     requests: Option<u64>,
-    /// End after this time [default: 10s unless --requests is given]
+    /// Time after which the run ends [default: 10s unless --requests is given]
     #[arg(long, value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Send at a constant rate, requests per second over all connections, instead of in a closed loop
+    /// Send at this constant rate instead of in a closed loop: requests per second over all connections
     #[arg(long)]
     rate: Option<f64>,
-    /// Requests to send before measuring
+    /// Requests before the measurement
     #[arg(long, default_value_t = 0)]
     warmup: u64,
-    /// Longest wait for one answer
+    /// Timeout of one request
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
     /// HTTP method [default: POST with a body, GET without]
     #[arg(long)]
     method: Option<String>,
-    /// Header to send, as 'name: value'; repeatable
+    /// Header, as 'name: value'; repeatable
     #[arg(long = "header")]
     headers: Vec<String>,
     /// Body of every request
     #[arg(long, conflicts_with = "body_file")]
     body: Option<String>,
-    /// File of bodies, one a line, sent in order and again from the first; empty lines are skipped
+    /// File with one body per line, sent in order and repeated from the first; empty lines are skipped
     #[arg(long)]
     body_file: Option<PathBuf>,
-    /// Shuffle the bodies once before the run
+    /// Shuffle the bodies before the run
     #[arg(long, requires = "body_file")]
     shuffle: bool,
-    /// Seed of --shuffle
+    /// Random seed of --shuffle
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Statuses that count as right: 2xx, 404, 200-299, or several with commas
+    /// Statuses that count as success: 2xx, 404, 200-299, or several separated by commas
     #[arg(long, default_value = "2xx")]
     expect_status: ExpectedStatus,
-    /// Text that every right answer must hold
+    /// Text that every successful response must contain
     #[arg(long)]
     expect_body: Option<String>,
-    /// Server process whose memory and CPU are reported; repeatable
+    /// Server process whose memory and CPU time are reported; repeatable
     #[arg(long = "pid")]
     pids: Vec<u32>,
-    /// Count the descendants of every --pid too
+    /// Include the descendants of every --pid
     #[arg(long, requires = "pids")]
     pid_tree: bool,
     /// Allow a target on another machine
@@ -94,26 +94,26 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// Write the report as JSON to this file, or with `-` to stdout instead of the table
+    /// Write the report as JSON to this file; `-` prints it instead of the table
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Exit with 0 although requests failed
+    /// Exit with code 0 even if requests failed
     #[arg(long)]
     pub(crate) allow_errors: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NullArgs {
-    /// Address; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Body of every answer
+    /// Body of every response
     #[arg(long, default_value = r#"{"hits":[]}"#)]
     body: String,
-    /// Wait before each answer
+    /// Delay before each response
     #[arg(long, default_value = "0ms", value_parser = parse_duration)]
     latency: Duration,
-    /// Threads
+    /// Server threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Allow an address that other machines can reach
@@ -132,7 +132,7 @@ pub(crate) struct CeilingArgs {
     /// Threads of the null server
     #[arg(long, default_value_t = 2)]
     server_threads: usize,
-    /// How long to measure
+    /// Length of the measurement
     #[arg(long, default_value = "3s", value_parser = parse_duration)]
     duration: Duration,
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub(crate) struct CeilingArgs {
 }
 
 impl LoadArgs {
-    /// Resolves, reads and renders everything that was named.
+    /// Resolves the target, reads the bodies and renders the requests.
     pub(crate) fn plan(&self) -> anyhow::Result<Plan> {
         let target = Target::parse(&self.url, self.allow_remote)?;
         let bodies = self.bodies()?;
@@ -151,8 +151,8 @@ impl LoadArgs {
             url: self.url.clone(),
             requests: bodies.iter().map(|body| template.render(&target, body)).collect(),
             target,
-            to_head: template.method() == "HEAD",
-            load: self.rate.map_or(Load::Closed, |per_second| Load::Rate { per_second }),
+            is_head: template.method() == "HEAD",
+            load: self.rate.map_or(Load::ClosedLoop, |per_second| Load::ConstantRate { per_second }),
             concurrency: self.concurrency,
             threads: self.threads,
             limit: Limit { requests: self.requests, duration: self.duration },
@@ -199,7 +199,7 @@ impl CeilingArgs {
         }
     }
 
-    /// A closed loop of small searches at `addr`.
+    /// A closed loop of small search requests to `addr`.
     pub(crate) fn plan(&self, addr: SocketAddr) -> anyhow::Result<Plan> {
         let url = format!("http://{addr}/v1/search");
         let target = Target::parse(&url, false)?;
@@ -208,8 +208,8 @@ impl CeilingArgs {
             requests: vec![template.render(&target, br#"{"query":"how high is the ceiling","top_k":5}"#)],
             url,
             target,
-            to_head: false,
-            load: Load::Closed,
+            is_head: false,
+            load: Load::ClosedLoop,
             concurrency: self.concurrency,
             threads: self.threads,
             limit: Limit { requests: None, duration: Some(self.duration) },
@@ -234,11 +234,11 @@ fn read_bodies(path: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
         .filter(|line| !line.is_empty())
         .collect();
-    ensure!(!bodies.is_empty(), "--body-file {shown} has no body; write one a line");
+    ensure!(!bodies.is_empty(), "--body-file {shown} has no body; write one per line");
     Ok(bodies)
 }
 
-/// Fisher-Yates with SplitMix64 (Steele, Lea, Flood 2014): equal seeds give equal orders everywhere.
+/// Fisher-Yates shuffle with SplitMix64 (Steele, Lea, Flood 2014): a seed gives the same order on every machine.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed;
     let mut next = || {
@@ -252,7 +252,7 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// Reads `250us`, `10ms`, `1.5s`, `2m` or `1h`.
+/// Parses `250us`, `10ms`, `1.5s`, `2m` or `1h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -262,7 +262,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err("write a number and one of us, ms, s, m, h".to_owned()),
+        _ => return Err("write a number and a unit: us, ms, s, m or h".to_owned()),
     };
     let number: f64 = number.parse().map_err(|_| format!("`{number}` isn't a number"))?;
     Duration::try_from_secs_f64(number * seconds_per_unit)
@@ -275,12 +275,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_definition_of_the_command_line_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn durations_are_read_with_their_unit() {
+    fn durations_are_parsed_with_their_unit() {
         for (text, micros) in
             [("250us", 250), ("10ms", 10_000), ("1.5s", 1_500_000), ("2m", 120_000_000), ("0ms", 0)]
         {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_fixes_the_order_and_keeps_every_body() {
+    fn a_seed_determines_the_order_and_keeps_every_item() {
         let shuffled = |seed| {
             let mut items: Vec<u32> = (0..10).collect();
             shuffle(&mut items, seed);

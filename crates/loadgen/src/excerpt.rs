@@ -1,13 +1,13 @@
-//! An unexpected answer as a person reads it.
+//! Shortens the body of an unexpected response to one readable line.
 
 use serde_json::Value;
 
-/// Most of an unexpected body that is kept: errors in JSON are seldom longer, and what is cut can't be read as one.
+/// Longest beginning of an unexpected body that is kept. JSON errors are rarely longer; a cut one cannot be parsed.
 pub(crate) const KEPT_BYTES_MAX: usize = 8 * 1024;
-/// How much of a body without a message is shown.
+/// Characters shown of a body without an error message.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The message of an error in JSON, or else the beginning of the text; on one line.
+/// The error message of a JSON body, or the beginning of any other body, on one line.
 pub(crate) fn excerpt(body: &str) -> String {
     let json = serde_json::from_str(body).unwrap_or(Value::Null);
     match message_of(&json) {
@@ -19,13 +19,13 @@ pub(crate) fn excerpt(body: &str) -> String {
     }
 }
 
-/// Where OpenAI's API, RFC 9457, Cohere's API and TEI have it.
+/// Finds the message where OpenAI's API, RFC 9457, Cohere's API or TEI put it.
 fn message_of(body: &Value) -> Option<&str> {
     let error = &body["error"];
     [&error["message"], &body["detail"], &body["message"], error].into_iter().find_map(Value::as_str)
 }
 
-/// The text without characters that would move a terminal's cursor.
+/// Replaces control characters, which would move a terminal's cursor.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_of_an_error_is_found_in_every_dialect() {
+    fn the_error_message_of_every_dialect_is_found() {
         for body in [
             r#"{"error":{"message":"a \"b\"","type":"t"},"detail":"c"}"#,
             r#"{"status":400,"detail":"a \"b\""}"#,
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_message_is_shown_from_its_beginning_on_one_line() {
+    fn a_body_without_an_error_message_is_cut_and_put_on_one_line() {
         for (body, expected) in [
             (r#"{"code":"overloaded"}"#, r#"{"code":"overloaded"}"#),
             ("\u{1b}[31mno\r\nway", " [31mno  way"),

@@ -1,14 +1,14 @@
-//! A small HTTP/1.1 response parser without IO: heads by `httparse`, bodies by length, by chunks or up
-//! to the end of the connection (RFC 9112, sections 4 to 7). Bytes come in pieces of any size.
+//! An HTTP/1.1 response parser without IO (RFC 9112, sections 4 to 7): heads by `httparse`; bodies by length, by chunks
+//! or up to the end of the connection. Input may be cut anywhere.
 
 use memchr::memchr;
 
-/// Most headers in one answer.
+/// Most headers in one response.
 const HEADERS_MAX: usize = 64;
-/// Longest chunk-size line or trailer line, extensions included.
+/// Longest chunk-size line (with extensions) or trailer line.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// An answer that HTTP/1.1 doesn't allow; says what is wrong.
+/// Why a message is not valid HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -16,25 +16,25 @@ pub(crate) struct Malformed(pub(crate) &'static str);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// Whether the connection can carry another request afterwards, as far as the head says.
+    /// Whether the head allows another request on this connection.
     pub(crate) keep_alive: bool,
     pub(crate) body: Body,
-    /// Length of the head with its empty line.
+    /// Bytes of the head, including its empty line.
     pub(crate) len: usize,
 }
 
-/// Where the body ends, and how much of it is still to come.
+/// How the body is framed, and how much of it is still to be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// This many more bytes.
     Length(u64),
-    /// Chunks, and where in them we are.
+    /// Chunks, and the position within them.
     Chunked(Chunk),
-    /// Everything until the server closes.
+    /// All bytes until the server closes the connection.
     UntilClose,
 }
 
-/// Place within a chunked body.
+/// Position within a chunked body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
     SizeLine,
@@ -44,27 +44,27 @@ pub(crate) enum Chunk {
     Done,
 }
 
-/// Parses the head of an answer. `None` when `bytes` holds only a part of it.
+/// Parses the head of a response. `None` when `bytes` is only a part of it.
 ///
-/// `to_head` says that the request was a `HEAD`, whose answer has no body.
-pub(crate) fn parse_head(bytes: &[u8], to_head: bool) -> Result<Option<Head>, Malformed> {
+/// `is_head`: the request was `HEAD`, whose response has no body.
+pub(crate) fn parse_head(bytes: &[u8], is_head: bool) -> Result<Option<Head>, Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let len = match response.parse(bytes) {
         Ok(httparse::Status::Complete(len)) => len,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("more than 64 headers")),
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("it has more than 64 headers")),
         Err(_) => return Err(Malformed("the head isn't HTTP/1.1")),
     };
     let status = response.code.unwrap_or(0);
     let framing = Framing::read(response.headers)?;
-    let body = framing.body(status, to_head);
+    let body = framing.body(status, is_head);
     let keep_alive =
         !framing.close && body != Body::UntilClose && (response.version == Some(1) || framing.keep_alive);
     Ok(Some(Head { status, keep_alive, body, len }))
 }
 
-/// What the headers say about the body and the connection.
+/// The headers that frame the body and the connection.
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -87,7 +87,7 @@ impl Framing {
             }
         }
         if framing.chunked && framing.length.is_some() {
-            return Err(Malformed("both content-length and transfer-encoding"));
+            return Err(Malformed("it has both content-length and transfer-encoding"));
         }
         Ok(framing)
     }
@@ -100,7 +100,7 @@ impl Framing {
         let text = std::str::from_utf8(digits).unwrap_or_default();
         let length = text.parse().map_err(|_| Malformed("content-length is too large"))?;
         if self.length.is_some_and(|l| l != length) {
-            return Err(Malformed("two different content-lengths"));
+            return Err(Malformed("the content-lengths differ"));
         }
         self.length = Some(length);
         Ok(())
@@ -108,14 +108,14 @@ impl Framing {
 
     fn add_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
         if self.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-            return Err(Malformed("a transfer-encoding other than chunked"));
+            return Err(Malformed("its transfer-encoding isn't chunked"));
         }
         self.chunked = true;
         Ok(())
     }
 
-    fn body(&self, status: u16, to_head: bool) -> Body {
-        if to_head || matches!(status, 100..=199 | 204 | 304) {
+    fn body(&self, status: u16, is_head: bool) -> Body {
+        if is_head || matches!(status, 100..=199 | 204 | 304) {
             return Body::Length(0);
         }
         match (self.chunked, self.length) {
@@ -131,14 +131,14 @@ fn has_token(value: &[u8], token: &[u8]) -> bool {
 }
 
 impl Body {
-    /// Whether every byte of the body was seen. A body that ends with the connection never says so.
+    /// Whether the whole body was decoded; never true of a body that ends with the connection.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Body::Length(0) | Body::Chunked(Chunk::Done))
     }
 
-    /// Takes what it can from `bytes`, hands the content to `on_content` and returns how many bytes it
-    /// took. The rest must be offered again with more behind it.
-    pub(crate) fn feed(
+    /// Decodes a prefix of `bytes`, passes its content to `on_content` and returns the length of the prefix.
+    /// The caller passes the rest again, with more bytes behind it.
+    pub(crate) fn decode(
         &mut self,
         bytes: &[u8],
         mut on_content: impl FnMut(&[u8]),
@@ -161,7 +161,7 @@ impl Body {
 }
 
 impl Chunk {
-    /// One move forward: the number of bytes taken, or `None` when more are needed or all is done.
+    /// Decodes one element: its number of bytes, or `None` when more input is needed or the body is complete.
     fn step(&mut self, bytes: &[u8], on_content: &mut impl FnMut(&[u8])) -> Result<Option<usize>, Malformed> {
         match self {
             Chunk::SizeLine => self.size_line(bytes),
@@ -191,7 +191,7 @@ impl Chunk {
                 Ok(Some(taken))
             }
             Ok(httparse::Status::Partial) if bytes.len() < LINE_BYTES_MAX => Ok(None),
-            Ok(httparse::Status::Partial) => Err(Malformed("a chunk-size line over 4096 bytes")),
+            Ok(httparse::Status::Partial) => Err(Malformed("a chunk-size line is longer than 4096 bytes")),
             Err(_) => Err(Malformed("a chunk size isn't hexadecimal")),
         }
     }
@@ -205,7 +205,7 @@ impl Chunk {
                 Ok(Some(end + 1))
             }
             None if bytes.len() < LINE_BYTES_MAX => Ok(None),
-            None => Err(Malformed("a trailer line over 4096 bytes")),
+            None => Err(Malformed("a trailer line is longer than 4096 bytes")),
         }
     }
 }
@@ -230,12 +230,12 @@ mod tests {
         (head.body, head.keep_alive)
     }
 
-    /// Feeds `wire` in pieces of `step` bytes; returns content, whether it is complete, bytes left over.
+    /// Decodes `wire` in pieces of `step` bytes: the content, whether the body is complete, the number of bytes left over.
     fn decode(wire: &[u8], step: usize) -> Result<(Vec<u8>, bool, usize), Malformed> {
         let (mut body, mut content, mut pending) = (Body::Chunked(Chunk::SizeLine), Vec::new(), Vec::new());
         for piece in wire.chunks(step) {
             pending.extend_from_slice(piece);
-            let taken = body.feed(&pending, |c| content.extend_from_slice(c))?;
+            let taken = body.decode(&pending, |c| content.extend_from_slice(c))?;
             pending.drain(..taken);
         }
         Ok((content, body.is_complete(), pending.len()))
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_parsed_only_when_whole() {
-        let whole = b"HTTP/1.1 422 Nope\r\ncontent-length: 3\r\n\r\n";
-        for cut in 0..whole.len() {
-            assert_eq!(parse_head(&whole[..cut], false), Ok(None), "{cut}");
+    fn a_partial_head_is_not_parsed() {
+        let complete = b"HTTP/1.1 422 Nope\r\ncontent-length: 3\r\n\r\n";
+        for cut in 0..complete.len() {
+            assert_eq!(parse_head(&complete[..cut], false), Ok(None), "{cut}");
         }
-        let parsed = parse_head(whole, false).unwrap().unwrap();
-        assert_eq!((parsed.status, parsed.len), (422, whole.len()));
-        assert_eq!(parse_head(whole, true).unwrap().unwrap().body, Body::Length(0));
+        let parsed = parse_head(complete, false).unwrap().unwrap();
+        assert_eq!((parsed.status, parsed.len), (422, complete.len()));
+        assert_eq!(parse_head(complete, true).unwrap().unwrap().body, Body::Length(0));
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_decoded_however_the_bytes_arrive() {
+    fn chunks_are_decoded_from_pieces_of_any_size() {
         let wire = b"5;ext=1\r\nhello\r\n00A\r\n, chunked!\r\n0\r\nx-sum: 1\r\n\r\n";
         for step in 1..=wire.len() {
             assert_eq!(decode(wire, step), Ok((b"hello, chunked!".to_vec(), true, 0)), "{step}");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_stop_early_are_not_complete() {
+    fn a_truncated_chunked_body_is_not_complete() {
         let wire = b"5\r\nhello\r\n0\r\n\r\n";
         for cut in 0..wire.len() {
             assert!(!decode(&wire[..cut], 4).unwrap().1, "{cut}");
@@ -306,11 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn broken_chunks_are_malformed() {
+    fn invalid_chunks_are_malformed() {
         assert!(decode(b"xyz\r\n", 99).is_err());
         assert!(decode(b"2\r\nabc\r\n", 99).is_err());
         assert!(decode(&[b'x'; 5000], 99).is_err());
         let long_trailer = [b"0\r\n".as_slice(), &[b'x'; 5000]].concat();
-        assert_eq!(decode(&long_trailer, 99), Err(Malformed("a trailer line over 4096 bytes")));
+        assert_eq!(decode(&long_trailer, 99), Err(Malformed("a trailer line is longer than 4096 bytes")));
     }
 }

@@ -1,37 +1,37 @@
 //! weir-bench: closed-loop and constant-rate load with HDR percentiles.
 //!
-//! Reading order: a [`Plan`] says what to send, how fast and for how long; [`run`] sends it over
-//! keep-alive HTTP/1.1 connections and returns a [`Report`]. [`NullServer`] answers a constant as
-//! fast as it can, to measure the generator itself. `docs/bench.md` explains what the figures mean.
+//! A [`Plan`] contains the requests, their rate and the length of the run. [`run`] sends them over keep-alive HTTP/1.1
+//! connections and returns a [`Report`]. [`NullServer`] sends a constant response, so that the generator itself can be
+//! measured. `docs/bench.md` defines the figures.
 //!
-//! Invariants: no target that isn't loopback unless the plan says so; every run is bounded in
-//! requests and in time; at most one request is under way on a connection.
+//! Invariants: targets are loopback addresses unless the plan allows others; every run is limited in requests and time;
+//! each connection has at most one outstanding request.
 
 #![forbid(unsafe_code)]
 
-mod check;
 mod client;
-mod closed;
+mod closed_loop;
+mod constant_rate;
 mod excerpt;
 mod http1;
-mod null;
-mod pacer;
+mod null_server;
 mod plan;
-mod procstat;
-mod rate;
-mod record;
+mod process_usage;
+mod recorder;
 mod report;
+mod report_table;
+mod response_check;
 mod run;
-mod table;
 mod target;
+mod timer;
 
 pub use client::FailureKind;
-pub use null::{NullConfig, NullServer};
+pub use null_server::{NullConfig, NullServer};
 pub use plan::{
     CONCURRENCY_MAX, DURATION_DEFAULT, DURATION_MAX, RATE_MAX, REQUESTS_MAX, THREADS_MAX, TIMEOUT_MAX,
 };
 pub use plan::{Expect, ExpectedStatus, Limit, Load, Plan, PlanError};
-pub use procstat::{ProcError, ProcessUse, ServerUse};
-pub use report::{Latency, Lateness, Report};
+pub use process_usage::{ProcessError, ProcessUsage, ServerUsage};
+pub use report::{Latency, Report, ScheduleReport};
 pub use run::{RunError, run};
 pub use target::{RequestTemplate, Target, TargetError};

@@ -1,4 +1,4 @@
-//! `weir-bench`: parse, run, report. Exit codes: 0 good, 1 requests or the run failed, 2 wrong usage.
+//! `weir-bench`: parses arguments, runs, reports. Exit codes: 0 success, 1 requests or the run failed, 2 usage error.
 
 #![forbid(unsafe_code)]
 
@@ -32,39 +32,39 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and the exit code that it means.
-struct Failed {
+/// An error and its exit code.
+struct CommandError {
     code: u8,
     source: anyhow::Error,
 }
 
-impl Failed {
-    fn usage(source: anyhow::Error) -> Failed {
-        Failed { code: USAGE, source }
+impl CommandError {
+    fn usage(source: anyhow::Error) -> CommandError {
+        CommandError { code: USAGE, source }
     }
 }
 
-impl From<anyhow::Error> for Failed {
-    fn from(source: anyhow::Error) -> Failed {
-        Failed { code: FAILED, source }
+impl From<anyhow::Error> for CommandError {
+    fn from(source: anyhow::Error) -> CommandError {
+        CommandError { code: FAILED, source }
     }
 }
 
-impl From<RunError> for Failed {
-    fn from(error: RunError) -> Failed {
-        let is_usage = matches!(error, RunError::Plan(_) | RunError::Proc(_));
-        Failed { code: if is_usage { USAGE } else { FAILED }, source: error.into() }
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> CommandError {
+        let is_usage = matches!(error, RunError::Plan(_) | RunError::Process(_));
+        CommandError { code: if is_usage { USAGE } else { FAILED }, source: error.into() }
     }
 }
 
-fn load(args: &LoadArgs) -> Result<ExitCode, Failed> {
-    let plan = args.plan().map_err(Failed::usage)?;
+fn load(args: &LoadArgs) -> Result<ExitCode, CommandError> {
+    let plan = args.plan().map_err(CommandError::usage)?;
     measure(plan, &args.output)
 }
 
-fn null(args: &NullArgs) -> Result<ExitCode, Failed> {
+fn null(args: &NullArgs) -> Result<ExitCode, CommandError> {
     if !args.allow_remote && !args.listen.ip().is_loopback() {
-        return Err(Failed::usage(TargetError::Remote { addr: args.listen }.into()));
+        return Err(CommandError::usage(TargetError::Remote { addr: args.listen }.into()));
     }
     let server = start_null(&args.config())?;
     print(&format!("http://{}\n", server.addr()))?;
@@ -72,24 +72,24 @@ fn null(args: &NullArgs) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failed> {
+fn ceiling(args: &CeilingArgs) -> Result<ExitCode, CommandError> {
     let server = start_null(&args.null_config())?;
-    let plan = args.plan(server.addr()).map_err(Failed::usage)?;
+    let plan = args.plan(server.addr()).map_err(CommandError::usage)?;
     measure(plan, &args.output)
 }
 
-fn start_null(config: &weir_loadgen::NullConfig) -> Result<NullServer, Failed> {
+fn start_null(config: &weir_loadgen::NullConfig) -> Result<NullServer, CommandError> {
     Ok(NullServer::start(config).with_context(|| format!("could not listen on {}", config.listen))?)
 }
 
-fn measure(plan: Plan, output: &OutputArgs) -> Result<ExitCode, Failed> {
+fn measure(plan: Plan, output: &OutputArgs) -> Result<ExitCode, CommandError> {
     let report = run(plan)?;
     write_report(&report, output.json.as_deref())?;
     let failed = report.has_failures() && !output.allow_errors;
     Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// A table on stdout, and JSON to a file; or with `-` JSON on stdout alone.
+/// Prints a table and writes JSON to the file `json`; `-` prints JSON instead of the table.
 fn write_report(report: &Report, json: Option<&Path>) -> anyhow::Result<()> {
     let text = format!("{:#}\n", report.to_json());
     match json {

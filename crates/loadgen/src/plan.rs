@@ -1,4 +1,4 @@
-//! What to send, how fast, for how long, and what to expect: everything that is known before a run.
+//! The plan of a run: requests, rate, length and expected responses.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use crate::target::Target;
 
-/// Most connections.
+/// Largest number of connections.
 pub const CONCURRENCY_MAX: usize = 10_000;
-/// Most generator threads.
+/// Largest number of generator threads.
 pub const THREADS_MAX: usize = 64;
-/// Most requests of one run, warm-up not included.
+/// Largest number of requests in one run, without warm-up.
 pub const REQUESTS_MAX: u64 = 100_000_000;
 /// Longest run.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Length of a run for which neither requests nor a duration were given.
+/// Length of a run without a given number of requests or duration.
 pub const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 /// Highest constant rate, requests per second.
 pub const RATE_MAX: f64 = 1_000_000.0;
 /// Longest timeout of one request.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 
-/// Why a plan can't be run.
+/// Why a plan is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A number outside its limits.
+    /// A value is outside its limits.
     #[error("{what} is {given}, but must be {allowed}")]
     OutOfRange {
         /// The setting.
@@ -37,37 +37,37 @@ pub enum PlanError {
     /// No request to send.
     #[error("there is no request to send; give at least one body")]
     NoRequests,
-    /// A status expectation that can't be read.
-    #[error("`{given}` isn't a list of statuses; write 2xx, 404, 200-299 or several with commas")]
+    /// A list of statuses can't be parsed.
+    #[error("`{given}` isn't a list of statuses; write 2xx, 404, 200-299 or several separated by commas")]
     Status {
-        /// What was given.
+        /// The given text.
         given: String,
     },
 }
 
-/// How requests follow each other.
+/// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// Each connection sends the next request when the last was answered.
-    Closed,
-    /// Requests are due at fixed instants, `1 / per_second` apart, whether or not answers come.
-    Rate {
+    /// Each connection sends the next request after the response to the previous one.
+    ClosedLoop,
+    /// Requests are due at fixed instants, `1 / per_second` apart, independent of responses.
+    ConstantRate {
         /// Requests per second over all connections.
         per_second: f64,
     },
 }
 
-/// When a run ends: at whichever comes first.
+/// When a run ends: at the first of these limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limit {
     /// Number of requests.
     pub requests: Option<u64>,
-    /// Time; in the closed loop no request is sent after it, at a constant rate none is due after it.
+    /// Time after which no request is sent (closed loop) or due (constant rate).
     pub duration: Option<Duration>,
 }
 
 impl Limit {
-    /// The duration that holds: as given, the longest allowed if only requests were, else the default.
+    /// The effective duration: as given; the maximum if only `requests` is given; else the default.
     pub fn duration(&self) -> Duration {
         match (self.duration, self.requests) {
             (Some(duration), _) => duration,
@@ -77,20 +77,20 @@ impl Limit {
     }
 }
 
-/// Everything about one run.
+/// Everything that a run needs.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The target as the user wrote it, for the report.
     pub url: String,
-    /// Where to connect.
+    /// The address to connect to.
     pub target: Target,
-    /// Rendered requests, sent in this order, again from the first after the last.
+    /// Rendered requests, sent in this order and repeated from the first.
     pub requests: Vec<Vec<u8>>,
-    /// Whether the requests are `HEAD`, whose answers have no body.
-    pub to_head: bool,
+    /// Whether the requests are `HEAD`, whose responses have no body.
+    pub is_head: bool,
     /// Closed loop or constant rate.
     pub load: Load,
-    /// Connections, 1 to [`CONCURRENCY_MAX`]; at most one request is under way on each.
+    /// Connections, 1 to [`CONCURRENCY_MAX`], each with at most one outstanding request.
     pub concurrency: usize,
     /// Generator threads, 1 to [`THREADS_MAX`]; connections are spread over them evenly.
     pub threads: usize,
@@ -98,18 +98,18 @@ pub struct Plan {
     pub limit: Limit,
     /// Requests sent in the closed loop before anything is measured.
     pub warmup: u64,
-    /// Longest wait for one answer, from sending.
+    /// Timeout of one request, from sending.
     pub timeout: Duration,
-    /// Which answers are right.
+    /// Which responses are successful.
     pub expect: Expect,
-    /// Server processes whose memory and CPU are read from `/proc`.
+    /// Server processes whose memory and CPU time are measured.
     pub pids: Vec<u32>,
-    /// Whether their descendants count too.
+    /// Whether to include their descendants.
     pub pid_tree: bool,
 }
 
 impl Plan {
-    /// Checks every number against its limits.
+    /// Checks every value against its limits.
     pub fn check(&self) -> Result<(), PlanError> {
         if self.requests.is_empty() {
             return Err(PlanError::NoRequests);
@@ -120,23 +120,23 @@ impl Plan {
         in_range("warmup", self.warmup, 0..=REQUESTS_MAX)?;
         time_in_range("duration", self.limit.duration(), DURATION_MAX)?;
         time_in_range("timeout", self.timeout, TIMEOUT_MAX)?;
-        if let Load::Rate { per_second } = self.load {
+        if let Load::ConstantRate { per_second } = self.load {
             let allowed = || format!("above 0 and at most {RATE_MAX}");
             if !(per_second > 0.0 && per_second <= RATE_MAX) {
                 return Err(out_of_range("rate", per_second.to_string(), allowed()));
             }
-            in_range("rate times duration", self.planned(), 1..=REQUESTS_MAX)?;
+            in_range("rate times duration", self.requests_max(), 1..=REQUESTS_MAX)?;
         }
         Ok(())
     }
 
-    /// How many requests will be sent at most; at a constant rate exactly how many will be due.
-    pub fn planned(&self) -> u64 {
+    /// Largest number of requests that will be sent; at a constant rate, the exact number that will be due.
+    pub fn requests_max(&self) -> u64 {
         let requests = self.limit.requests.unwrap_or(u64::MAX);
         match self.load {
-            Load::Closed => requests.min(REQUESTS_MAX),
-            // Requests due before the end: 0/rate, 1/rate, …; the small term forgives float error.
-            Load::Rate { per_second } => {
+            Load::ClosedLoop => requests.min(REQUESTS_MAX),
+            // Due before the end: 0/rate, 1/rate, …; the small term compensates rounding errors.
+            Load::ConstantRate { per_second } => {
                 let due = (per_second * self.limit.duration().as_secs_f64() - 1e-6).ceil();
                 requests.min((due as u64).max(1))
             }
@@ -167,12 +167,12 @@ fn time_in_range(what: &'static str, given: Duration, max: Duration) -> Result<(
     Err(out_of_range(what, format!("{given:?}"), format!("1ms to {max:?}")))
 }
 
-/// Which answers count as right.
+/// Which responses count as successful.
 #[derive(Debug, Clone, Default)]
 pub struct Expect {
     /// The statuses.
     pub status: ExpectedStatus,
-    /// Text that the body must hold within its first 16 MiB.
+    /// Text that must be in the first 16 MiB of the body.
     pub body: Option<String>,
 }
 
@@ -196,7 +196,7 @@ impl Default for ExpectedStatus {
 impl FromStr for ExpectedStatus {
     type Err = PlanError;
 
-    /// Reads `2xx`, `404`, `200-299` or several of them with commas between.
+    /// Parses `2xx`, `404`, `200-299` or several of them separated by commas.
     fn from_str(text: &str) -> Result<ExpectedStatus, PlanError> {
         let ranges: Option<Vec<_>> = text.split(',').map(|part| parse_status_range(part.trim())).collect();
         ranges.map(ExpectedStatus).ok_or_else(|| PlanError::Status { given: text.to_owned() })
@@ -226,8 +226,8 @@ pub(crate) mod tests {
             target: Target::parse(&url, false).unwrap(),
             url,
             requests: vec![b"a".to_vec(), b"b".to_vec()],
-            to_head: false,
-            load: Load::Closed,
+            is_head: false,
+            load: Load::ClosedLoop,
             concurrency: 1,
             threads: 1,
             limit: Limit::default(),
@@ -240,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn planned_requests_are_those_due_before_the_end() {
+    fn the_schedule_contains_the_requests_due_before_its_end() {
         for (rate, ms, requests, expected) in [
             (500.0, 2000, None, 1000),
             (0.1, 10_000, None, 1),
@@ -249,20 +249,20 @@ pub(crate) mod tests {
             (500.0, 2000, Some(7), 7),
         ] {
             let mut plan = plan();
-            plan.load = Load::Rate { per_second: rate };
+            plan.load = Load::ConstantRate { per_second: rate };
             plan.limit = Limit { requests, duration: Some(Duration::from_millis(ms)) };
-            assert_eq!(plan.planned(), expected, "{rate}/s for {ms} ms, at most {requests:?}");
+            assert_eq!(plan.requests_max(), expected, "{rate}/s for {ms} ms, at most {requests:?}");
         }
     }
 
     #[test]
-    fn a_run_without_limits_lasts_ten_seconds_and_one_with_requests_at_most_a_day() {
+    fn the_default_duration_is_ten_seconds_or_a_day_with_a_number_of_requests() {
         assert_eq!(Limit::default().duration(), Duration::from_secs(10));
         assert_eq!(Limit { requests: Some(5), duration: None }.duration(), Duration::from_secs(86_400));
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_by_name() {
+    fn values_out_of_range_are_rejected_by_name() {
         let check = |change: fn(&mut Plan), expected: &str| {
             let mut plan = plan();
             change(&mut plan);
@@ -276,14 +276,14 @@ pub(crate) mod tests {
             "duration is 86401s, but must be 1ms to 86400s",
         );
         check(
-            |p| p.load = Load::Rate { per_second: f64::NAN },
+            |p| p.load = Load::ConstantRate { per_second: f64::NAN },
             "rate is NaN, but must be above 0 and at most 1000000",
         );
         check(|p| p.requests.clear(), "there is no request to send; give at least one body");
     }
 
     #[test]
-    fn statuses_are_read_as_classes_codes_ranges_and_lists() {
+    fn statuses_are_parsed_as_classes_codes_ranges_and_lists() {
         let parse = |text: &str| text.parse::<ExpectedStatus>();
         assert_eq!(parse("2xx").unwrap(), ExpectedStatus::default());
         let list = parse("2xx, 404,500-502").unwrap();
@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bodies_are_cycled_in_order() {
+    fn requests_repeat_in_order() {
         let plan = plan();
         let sent: Vec<&[u8]> = (0..5).map(|n| plan.request(n)).collect();
         assert_eq!(sent, [b"a", b"b", b"a", b"b", b"a"]);

@@ -1,4 +1,4 @@
-//! What a run found, typed and as JSON with stable names.
+//! The report of a run: typed, and as JSON with stable names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 use crate::client::FailureKind;
 use crate::excerpt::excerpt;
 use crate::plan::{Load, Plan};
-use crate::procstat::ServerUse;
-use crate::record::Recorder;
+use crate::process_usage::ServerUsage;
+use crate::recorder::Recorder;
 
-/// A generator that is later than this in 1 of 100 requests is named in a warning.
+/// 99th percentile of lateness above which a warning says that the generator was too slow.
 const LATENESS_P99_MS_MAX: f64 = 1.0;
-/// Share of requests without a free connection above which a warning says so.
+/// Share of requests that found every connection busy, above which a warning says so.
 const QUEUED_SHARE_MAX: f64 = 0.01;
-/// Cores per generator thread above which the generator itself was the limit.
+/// CPU use per generator thread above which a warning says that the generator may be the limit.
 const CORES_PER_THREAD_MAX: f64 = 0.9;
 
-/// Percentiles of a time in milliseconds, exact to 0.1 %; all zero when nothing was recorded.
+/// Percentiles of a time in milliseconds, precise to 0.1 %; all zero when nothing was recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
     /// Number of recorded times.
@@ -69,68 +69,73 @@ impl Latency {
     }
 }
 
-/// How well a constant-rate run kept its schedule.
+/// How closely a constant-rate run followed its schedule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lateness {
+pub struct ScheduleReport {
     /// Requests per second that were due.
     pub rate_target_per_s: f64,
-    /// Requests for which every connection was busy at their due instant.
+    /// Requests that found every connection busy when they were due.
     pub requests_queued: u64,
-    /// How late the generator itself was, waits for a free connection not counted.
-    pub late: Latency,
+    /// Delay of sending caused by the generator itself, without the wait for a free connection.
+    pub lateness: Latency,
 }
 
 /// The result of one run.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The target as given.
+    /// The given URL.
     pub url: String,
     /// Connections.
     pub concurrency: usize,
     /// Generator threads.
     pub threads: usize,
-    /// Unmeasured requests before the run.
+    /// Warm-up requests, which are not measured.
     pub requests_warmup: u64,
     /// Timeout of one request.
     pub timeout_ms: f64,
-    /// From start to the last answer; at a constant rate at least as long as the schedule.
+    /// From start to the last response; at a constant rate, at least the length of the schedule.
     pub duration_s: f64,
     /// Requests sent.
     pub requests_sent: u64,
-    /// Requests that got a complete and expected answer in time.
+    /// Requests with a complete, expected response before their timeout.
     pub requests_ok: u64,
-    /// Requests that failed, those that were due but never sent included.
+    /// Failed requests, including those that were due but never sent.
     pub requests_failed: u64,
-    /// Right answers per second.
+    /// Successful requests per second.
     pub requests_per_s: f64,
-    /// What a caller waits: from the due instant at a constant rate, from sending in the closed loop.
+    /// Latency seen by a caller: from the due instant at a constant rate, from sending in the closed loop.
     pub latency: Latency,
-    /// From sending to the answer's last byte. Equal to `latency` in the closed loop.
+    /// From sending to the last byte of the response. Equal to `latency` in the closed loop.
     pub service: Latency,
-    /// How the schedule was kept; `None` in the closed loop.
-    pub lateness: Option<Lateness>,
-    /// From sending to the last byte of complete answers, right or not, by their status.
+    /// Constant rate only.
+    pub schedule: Option<ScheduleReport>,
+    /// From sending to the last byte of complete responses, expected or not, by status.
     pub statuses: BTreeMap<u16, Latency>,
-    /// Failures by kind; kinds that did not occur are absent.
+    /// Failures by kind; kinds that did not occur are missing.
     pub failures: BTreeMap<FailureKind, u64>,
-    /// The first failure of each kind, in words.
+    /// Description of the first failure of each kind.
     pub failure_examples: BTreeMap<FailureKind, String>,
-    /// Bytes of requests.
+    /// Bytes of all requests.
     pub sent_bytes: u64,
-    /// Bytes of answers, heads included.
+    /// Bytes of all responses, including their heads.
     pub received_bytes: u64,
-    /// Connections opened during the run, beyond those that were open at its start.
+    /// Connections opened during the run, besides those opened before it.
     pub reconnects: u64,
     /// User and system time of the generator's threads during the run.
     pub generator_cpu_s: f64,
-    /// Memory and CPU of the server's processes, if any were named.
-    pub server: Option<ServerUse>,
-    /// What a reader must know before believing the figures.
+    /// Memory and CPU time of the server's processes, if any were given.
+    pub server: Option<ServerUsage>,
+    /// Reasons why the figures may not mean what they seem to.
     pub warnings: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, total: Recorder, elapsed: Duration, server: Option<ServerUse>) -> Report {
+    pub(crate) fn new(
+        plan: &Plan,
+        total: Recorder,
+        elapsed: Duration,
+        server: Option<ServerUsage>,
+    ) -> Report {
         let duration_s = elapsed.as_secs_f64();
         let mut report = Report {
             url: plan.url.clone(),
@@ -145,10 +150,10 @@ impl Report {
             requests_per_s: ratio(total.ok as f64, duration_s),
             latency: Latency::of(&total.response),
             service: Latency::of(&total.service),
-            lateness: lateness(plan, &total),
+            schedule: schedule_report(plan, &total),
             statuses: total.statuses.iter().map(|(status, times)| (*status, Latency::of(times))).collect(),
             failures: total.failures,
-            failure_examples: total.examples.into_iter().map(readable).collect(),
+            failure_examples: total.examples.into_iter().map(shorten_example).collect(),
             sent_bytes: total.traffic.sent_bytes,
             received_bytes: total.traffic.received_bytes,
             reconnects: total.traffic.connects,
@@ -165,7 +170,7 @@ impl Report {
         self.requests_failed > 0
     }
 
-    /// Right answers per second of the server's CPU time; `None` when nobody watched or it used none.
+    /// Successful requests per second of the server's CPU time; `None` when that was not measured or is zero.
     pub fn requests_per_cpu_s(&self) -> Option<f64> {
         let server = self.server.as_ref()?;
         (server.cpu_s > 0.0).then(|| self.requests_ok as f64 / server.cpu_s)
@@ -177,20 +182,20 @@ impl Report {
 
     fn find_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Some(lateness) = &self.lateness {
-            self.add_schedule_warnings(lateness, &mut warnings);
+        if let Some(schedule) = &self.schedule {
+            self.add_schedule_warnings(schedule, &mut warnings);
         }
         let cores = self.generator_cores_mean();
         if cores > CORES_PER_THREAD_MAX * self.threads as f64 {
             warnings.push(format!(
-                "the generator used {cores:.2} of {} cores: it may be the limit, not the server; raise --threads",
+                "the generator used {cores:.2} of {} cores: it may be the limit instead of the server; raise --threads",
                 self.threads
             ));
         }
-        let fine: u64 = self.statuses.range(..400).map(|(_, times)| times.count).sum();
-        if self.requests_ok > fine {
+        let not_errors: u64 = self.statuses.range(..400).map(|(_, times)| times.count).sum();
+        if self.requests_ok > not_errors {
             warnings.push(
-                "refusals count as right, in every figure but those by status: a fast one makes the others look better"
+                "error statuses count as success in every figure except those by status: fast errors improve the others"
                     .to_owned(),
             );
         }
@@ -200,27 +205,27 @@ impl Report {
         warnings
     }
 
-    fn add_schedule_warnings(&self, lateness: &Lateness, warnings: &mut Vec<String>) {
-        if lateness.late.ms_p99 > LATENESS_P99_MS_MAX {
+    fn add_schedule_warnings(&self, schedule: &ScheduleReport, warnings: &mut Vec<String>) {
+        if schedule.lateness.ms_p99 > LATENESS_P99_MS_MAX {
             warnings.push(format!(
-                "the generator did not keep its schedule: it was {:.3} ms late in 1 of 100 requests; \
+                "the generator did not keep its schedule: 1 % of the requests were sent {:.3} ms late or more; \
                  lower --rate, raise --threads or free some CPU",
-                lateness.late.ms_p99
+                schedule.lateness.ms_p99
             ));
         }
-        let share = ratio(lateness.requests_queued as f64, self.requests_sent as f64);
+        let share = ratio(schedule.requests_queued as f64, self.requests_sent as f64);
         if share > QUEUED_SHARE_MAX {
             warnings.push(format!(
-                "{:.1} % of the requests found no free connection when they were due: the server stalled, \
+                "{:.1} % of the requests found every connection busy when they were due: the server stalled, \
                  {}/s is above its capacity, or --concurrency {} is too low",
                 share * 100.0,
-                lateness.rate_target_per_s,
+                schedule.rate_target_per_s,
                 self.concurrency
             ));
         }
         if let Some(unsent) = self.failures.get(&FailureKind::Unsent) {
             warnings.push(format!(
-                "{unsent} requests were due but never sent: they count with their wait so far, and the true \
+                "{unsent} requests were due but never sent: their wait so far is in the percentiles, and the true \
                  latencies are higher"
             ));
         }
@@ -232,10 +237,10 @@ impl Report {
         self.put_plan(&mut map);
         put_latency(&mut map, "latency", &self.latency);
         put_latency(&mut map, "service", &self.service);
-        if let Some(lateness) = &self.lateness {
-            map.insert("rate_target_per_s".to_owned(), json!(lateness.rate_target_per_s));
-            map.insert("requests_queued".to_owned(), json!(lateness.requests_queued));
-            put_latency(&mut map, "late", &lateness.late);
+        if let Some(schedule) = &self.schedule {
+            map.insert("rate_target_per_s".to_owned(), json!(schedule.rate_target_per_s));
+            map.insert("requests_queued".to_owned(), json!(schedule.requests_queued));
+            put_latency(&mut map, "late", &schedule.lateness);
         }
         self.put_counts(&mut map);
         self.put_usage(&mut map);
@@ -243,7 +248,7 @@ impl Report {
     }
 
     fn mode(&self) -> &'static str {
-        if self.lateness.is_some() { "rate" } else { "closed" }
+        if self.schedule.is_some() { "rate" } else { "closed" }
     }
 
     fn put_plan(&self, map: &mut Map<String, Value>) {
@@ -326,19 +331,19 @@ impl Report {
     }
 }
 
-fn lateness(plan: &Plan, total: &Recorder) -> Option<Lateness> {
+fn schedule_report(plan: &Plan, total: &Recorder) -> Option<ScheduleReport> {
     match plan.load {
-        Load::Closed => None,
-        Load::Rate { per_second } => Some(Lateness {
+        Load::ClosedLoop => None,
+        Load::ConstantRate { per_second } => Some(ScheduleReport {
             rate_target_per_s: per_second,
             requests_queued: total.queued,
-            late: Latency::of(&total.lateness),
+            lateness: Latency::of(&total.lateness),
         }),
     }
 }
 
-/// The example of a failure without what a person doesn't read; a wrong status stands before its body.
-fn readable((kind, example): (FailureKind, String)) -> (FailureKind, String) {
+/// Shortens the example of a failure to one line; that of an unexpected status is `status body`.
+fn shorten_example((kind, example): (FailureKind, String)) -> (FailureKind, String) {
     let shown = match example.split_once(' ') {
         Some((status, body)) if kind == FailureKind::BadStatus => format!("{status} {}", excerpt(body)),
         Some(_) | None => excerpt(&example),
@@ -373,10 +378,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::client::Failure;
     use crate::plan::tests::plan;
-    use crate::record::Times;
+    use crate::recorder::RequestTimes;
     use std::time::Instant;
 
-    /// 100 right answers after 1 to 100 ms, one 503; two seconds.
+    /// A run of two seconds: 100 expected responses after 1 to 100 ms, and one 503.
     pub(crate) fn report(load: Load) -> Report {
         let mut plan = plan();
         plan.load = load;
@@ -384,18 +389,18 @@ pub(crate) mod tests {
         let due = Instant::now();
         for ms in 1..=100 {
             let done = due + Duration::from_millis(ms);
-            total.record_start(due, due, due);
-            total.record(Times { due, sent: due, done }, 200, Ok(()));
+            total.record_lateness(due, due, due);
+            total.record(RequestTimes { due, sent: due, done }, 200, Ok(()));
         }
         let failure = Failure::new(FailureKind::BadStatus, "503 {\"error\":\n}");
-        total.record(Times { due, sent: due, done: due }, 503, Err(failure));
+        total.record(RequestTimes { due, sent: due, done: due }, 503, Err(failure));
         total.cpu = Duration::from_millis(100);
         Report::new(&plan, total, Duration::from_secs(2), None)
     }
 
     #[test]
-    fn percentiles_and_throughput_are_exact_to_a_thousandth() {
-        let report = report(Load::Closed);
+    fn percentiles_and_throughput_are_precise_to_a_thousandth() {
+        let report = report(Load::ClosedLoop);
         assert_eq!(report.requests_per_s, 50.0);
         let latency = report.latency;
         assert_eq!((latency.count, report.requests_failed), (100, 1));
@@ -424,29 +429,29 @@ pub(crate) mod tests {
             requests_per_s requests_sent requests_warmup sent_bytes service_by_status service_count service_ms_max \
             service_ms_mean service_ms_p50 service_ms_p90 service_ms_p95 service_ms_p99 service_ms_p999 \
             statuses threads timeout_ms tool url version warnings";
-        let mut sorted: Vec<String> = keys(Load::Closed).split(' ').map(str::to_owned).collect();
+        let mut sorted: Vec<String> = keys(Load::ClosedLoop).split(' ').map(str::to_owned).collect();
         sorted.sort();
         assert_eq!(sorted.join(" "), closed);
         for key in ["late_ms_p99", "rate_target_per_s", "requests_queued"] {
-            assert!(keys(Load::Rate { per_second: 50.0 }).contains(key), "{key}");
+            assert!(keys(Load::ConstantRate { per_second: 50.0 }).contains(key), "{key}");
         }
     }
 
     #[test]
-    fn refusals_that_count_as_right_are_warned_about() {
-        let mut report = report(Load::Closed);
+    fn error_statuses_that_count_as_success_cause_a_warning() {
+        let mut report = report(Load::ClosedLoop);
         assert_eq!(report.find_warnings(), Vec::<String>::new());
         report.requests_ok += 1;
         assert!(
-            report.find_warnings()[0].starts_with("refusals count as right"),
+            report.find_warnings()[0].starts_with("error statuses count as success"),
             "{:?}",
             report.find_warnings()
         );
     }
 
     #[test]
-    fn json_has_the_times_of_each_status() {
-        let json = report(Load::Closed).to_json();
+    fn json_contains_the_latency_of_each_status() {
+        let json = report(Load::ClosedLoop).to_json();
         assert_eq!(json["statuses"], json!({ "200": 100, "503": 1 }));
         let (right, refused) = (&json["service_by_status"]["200"], &json["service_by_status"]["503"]);
         assert!((right["ms_p99"].as_f64().unwrap() / 99.0 - 1.0).abs() < 0.001, "{right}");
@@ -454,19 +459,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_schedule_that_was_not_kept_is_warned_about() {
-        let mut report = report(Load::Rate { per_second: 50.0 });
+    fn a_schedule_that_was_not_kept_causes_warnings() {
+        let mut report = report(Load::ConstantRate { per_second: 50.0 });
         assert_eq!(report.find_warnings(), Vec::<String>::new());
-        let lateness = report.lateness.as_mut().unwrap();
-        lateness.late.ms_p99 = 1.5;
-        lateness.requests_queued = 2;
+        let schedule = report.schedule.as_mut().unwrap();
+        schedule.lateness.ms_p99 = 1.5;
+        schedule.requests_queued = 2;
         report.generator_cpu_s = 1.9;
         let starts: Vec<String> = report.find_warnings().iter().map(|w| w[..32].to_owned()).collect();
         assert_eq!(
             starts,
             [
                 "the generator did not keep its s",
-                "2.0 % of the requests found no f",
+                "2.0 % of the requests found ever",
                 "the generator used 0.95 of 1 core"
             ]
             .map(|w| w[..32].to_owned())

@@ -1,4 +1,4 @@
-//! One run from plan to report: open connections, warm up, measure on all threads, add up.
+//! One run, from plan to report: opens connections, warms up, measures on all threads, merges their counters.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,27 +15,27 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::client::Client;
-use crate::pacer::Pacer;
+use crate::constant_rate::Schedule;
 use crate::plan::{Load, Plan, PlanError};
-use crate::procstat::{ProcError, ServerWatch};
-use crate::rate::Schedule;
-use crate::record::Recorder;
+use crate::process_usage::{ProcessError, ProcessMonitor, RunningMonitor};
+use crate::recorder::Recorder;
 use crate::report::Report;
-use crate::{closed, rate};
+use crate::timer::PreciseTimer;
+use crate::{closed_loop, constant_rate};
 
-/// Time between the signal to start and the first due instant, so that every thread is awake by then.
-const RATE_LEAD: Duration = Duration::from_millis(5);
+/// Time between the start signal and the first due instant, so that every thread is running by then.
+const START_DELAY: Duration = Duration::from_millis(5);
 
-/// Why a run could not be made. Failed requests are no such reason: they are in the report.
+/// Why a run could not be made. Failed requests are not an error: the report counts them.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The plan is outside its limits.
+    /// A value of the plan is outside its limits.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A server process can't be watched.
+    /// A server process can't be read.
     #[error(transparent)]
-    Proc(#[from] ProcError),
-    /// Nothing answers at the target.
+    Process(#[from] ProcessError),
+    /// No connection to the target could be opened.
     #[error("could not connect to {addr}; start the server first or correct --url")]
     Connect {
         /// The target.
@@ -50,8 +50,8 @@ pub enum RunError {
         #[from]
         source: io::Error,
     },
-    /// A histogram could not be made.
-    #[error("could not make a histogram")]
+    /// A histogram could not be created.
+    #[error("could not create a histogram")]
     Histogram {
         /// Why.
         #[from]
@@ -62,30 +62,31 @@ pub enum RunError {
     Panicked,
 }
 
-/// Hands out the numbers 0, 1, … below a limit, each once.
-pub(crate) struct Tickets {
+/// Numbers requests 0, 1, … up to a limit, over all threads.
+pub(crate) struct RequestCounter {
     next: AtomicU64,
     limit: u64,
 }
 
-impl Tickets {
-    fn new(limit: u64) -> Tickets {
-        Tickets { next: AtomicU64::new(0), limit }
+impl RequestCounter {
+    fn new(limit: u64) -> RequestCounter {
+        RequestCounter { next: AtomicU64::new(0), limit }
     }
 
-    pub(crate) fn take(&self) -> Option<u64> {
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        (ticket < self.limit).then_some(ticket)
+    /// The next number; `None` when all are taken.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.limit).then_some(number)
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared {
     plan: Plan,
-    warmup: Tickets,
-    tickets: Tickets,
+    warmup: RequestCounter,
+    measured: RequestCounter,
     start: OnceLock<Instant>,
-    /// Passed twice by every thread and the conductor: when all are warm, and when to go.
+    /// All threads wait here twice: after warm-up, and for the start signal.
     barrier: Barrier,
 }
 
@@ -95,12 +96,12 @@ struct Shared {
 pub fn run(plan: Plan) -> Result<Report, RunError> {
     plan.check()?;
     raise_open_files_limit();
-    probe(&plan)?;
-    let mut watch = ServerWatch::open(&plan.pids, plan.pid_tree)?;
-    let workers = make_workers(&plan)?;
+    check_reachable(&plan)?;
+    let monitor = ProcessMonitor::open(&plan.pids, plan.pid_tree)?;
+    let workers = create_workers(&plan)?;
     let shared = Arc::new(Shared {
-        warmup: Tickets::new(plan.warmup),
-        tickets: Tickets::new(plan.planned()),
+        warmup: RequestCounter::new(plan.warmup),
+        measured: RequestCounter::new(plan.requests_max()),
         start: OnceLock::new(),
         barrier: Barrier::new(workers.len() + 1),
         plan,
@@ -114,32 +115,32 @@ pub fn run(plan: Plan) -> Result<Report, RunError> {
         .collect();
 
     shared.barrier.wait();
-    watch.begin();
-    let start = *shared.start.get_or_init(|| first_instant(shared.plan.load));
+    let monitor = monitor.map(ProcessMonitor::start);
+    let start = *shared.start.get_or_init(|| first_due(shared.plan.load));
     shared.barrier.wait();
 
     let mut total = Recorder::new()?;
     for thread in threads {
         total.merge(thread.join().map_err(|_| RunError::Panicked)??);
     }
-    let server = watch.end();
-    let elapsed = finish(&shared.plan, start, &mut total);
+    let server = monitor.and_then(RunningMonitor::stop);
+    let elapsed = complete(&shared.plan, start, &mut total);
     Ok(Report::new(&shared.plan, total, elapsed, server))
 }
 
-fn first_instant(load: Load) -> Instant {
+fn first_due(load: Load) -> Instant {
     match load {
-        Load::Closed => Instant::now(),
-        Load::Rate { .. } => Instant::now() + RATE_LEAD,
+        Load::ClosedLoop => Instant::now(),
+        Load::ConstantRate { .. } => Instant::now() + START_DELAY,
     }
 }
 
-/// Completes the counts and returns how long the run took, to its last answer.
-fn finish(plan: &Plan, start: Instant, total: &mut Recorder) -> Duration {
+/// Adds the requests that were never sent. Returns the duration of the run, up to its last response.
+fn complete(plan: &Plan, start: Instant, total: &mut Recorder) -> Duration {
     let to_last = total.last_done.map_or(Duration::ZERO, |done| done.saturating_duration_since(start));
     match plan.load {
-        Load::Closed => to_last,
-        Load::Rate { per_second } => {
+        Load::ClosedLoop => to_last,
+        Load::ConstantRate { per_second } => {
             let schedule = Schedule::new(plan, per_second, start);
             schedule.record_unsent(total);
             to_last.max(schedule.span())
@@ -147,30 +148,30 @@ fn finish(plan: &Plan, start: Instant, total: &mut Recorder) -> Duration {
     }
 }
 
-/// Each connection takes a file; many systems start programs with room for 1024 only.
+/// Each connection takes a file descriptor, and the usual default limit is 1024.
 fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // When it can't be raised, opening connections fails visibly later.
+    // If it can't be raised, opening connections fails later with an error of its own.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Fails early when nobody listens, instead of counting thousands of refused connections.
-fn probe(plan: &Plan) -> Result<(), RunError> {
+/// Fails before the run when no server listens, instead of counting thousands of refused connections.
+fn check_reachable(plan: &Plan) -> Result<(), RunError> {
     let addr = plan.target.addr;
     let connected = TcpStream::connect_timeout(&addr, plan.timeout);
     connected.map(drop).map_err(|source| RunError::Connect { addr, source })
 }
 
-/// One thread: an event loop and its share of the connections. Made before any thread starts, so that
-/// nothing that can fail stands before the barrier.
+/// One thread: an event loop and its share of the connections. Created before any thread starts, because a thread that
+/// failed before the barrier would block all others.
 struct Worker {
     runtime: Runtime,
     clients: Vec<Client>,
-    pacer: Pacer,
+    timer: PreciseTimer,
     recorder: Recorder,
 }
 
-fn make_workers(plan: &Plan) -> Result<Vec<Worker>, RunError> {
+fn create_workers(plan: &Plan) -> Result<Vec<Worker>, RunError> {
     let threads = plan.threads.min(plan.concurrency);
     (0..threads).map(|thread| Worker::new(plan, (plan.concurrency + thread) / threads)).collect()
 }
@@ -178,13 +179,13 @@ fn make_workers(plan: &Plan) -> Result<Vec<Worker>, RunError> {
 impl Worker {
     fn new(plan: &Plan, connections: usize) -> Result<Worker, RunError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let pacer = {
-            let _inside = runtime.enter();
-            Pacer::new()?
+        let timer = {
+            let _guard = runtime.enter();
+            PreciseTimer::new()?
         };
-        let client = || Client::new(plan.target.addr, plan.timeout, plan.to_head);
+        let client = || Client::new(plan.target.addr, plan.timeout, plan.is_head);
         let clients = std::iter::repeat_with(client).take(connections).collect();
-        Ok(Worker { runtime, clients, pacer, recorder: Recorder::new()? })
+        Ok(Worker { runtime, clients, timer, recorder: Recorder::new()? })
     }
 
     fn work(self, shared: &Arc<Shared>) -> Result<Recorder, RunError> {
@@ -193,7 +194,7 @@ impl Worker {
         shared.barrier.wait();
         let cpu_before = thread_cpu();
         let mut recorder = LocalSet::new()
-            .block_on(&self.runtime, measure(shared, clients, self.pacer, RefCell::new(self.recorder)))?;
+            .block_on(&self.runtime, measure(shared, clients, self.timer, RefCell::new(self.recorder)))?;
         recorder.cpu = thread_cpu().saturating_sub(cpu_before);
         Ok(recorder)
     }
@@ -205,16 +206,16 @@ fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Opens every connection and sends the warm-up requests. Failures show up in the measured part.
+/// Opens every connection and sends the warm-up requests. Errors are ignored: the measured part reports them.
 async fn warm_up(shared: &Arc<Shared>, clients: Vec<Client>) -> Vec<Client> {
     let mut tasks = JoinSet::new();
     for mut client in clients {
         let shared = Arc::clone(shared);
         tasks.spawn_local(async move {
-            client.connect_ahead().await;
-            let mut check = crate::check::Check::new(&shared.plan.expect);
-            while let Some(ticket) = shared.warmup.take() {
-                let _ = client.send(shared.plan.request(ticket), &mut check).await;
+            client.preconnect().await;
+            let mut check = crate::response_check::ResponseCheck::new(&shared.plan.expect);
+            while let Some(number) = shared.warmup.next() {
+                let _ = client.send(shared.plan.request(number), &mut check).await;
             }
             client.take_traffic();
             client
@@ -226,16 +227,16 @@ async fn warm_up(shared: &Arc<Shared>, clients: Vec<Client>) -> Vec<Client> {
 async fn measure(
     shared: &Arc<Shared>,
     clients: Vec<Client>,
-    pacer: Pacer,
+    timer: PreciseTimer,
     recorder: RefCell<Recorder>,
 ) -> io::Result<Recorder> {
     let start = *shared.start.get_or_init(Instant::now);
-    let (pacer, recorder) = (Rc::new(Mutex::new(pacer)), Rc::new(recorder));
+    let (timer, recorder) = (Rc::new(Mutex::new(timer)), Rc::new(recorder));
     let mut tasks = JoinSet::new();
     for mut client in clients {
-        let (shared, pacer, recorder) = (Arc::clone(shared), Rc::clone(&pacer), Rc::clone(&recorder));
+        let (shared, timer, recorder) = (Arc::clone(shared), Rc::clone(&timer), Rc::clone(&recorder));
         tasks.spawn_local(async move {
-            drive(&shared, start, &pacer, &mut client, &recorder).await?;
+            send_all(&shared, start, &timer, &mut client, &recorder).await?;
             recorder.borrow_mut().add_traffic(client.take_traffic());
             io::Result::Ok(())
         });
@@ -246,23 +247,23 @@ async fn measure(
         .ok_or_else(|| io::Error::other("a connection's task outlived the run"))
 }
 
-async fn drive(
+async fn send_all(
     shared: &Shared,
     start: Instant,
-    pacer: &Mutex<Pacer>,
+    timer: &Mutex<PreciseTimer>,
     client: &mut Client,
     recorder: &RefCell<Recorder>,
 ) -> io::Result<()> {
-    let Shared { plan, tickets, .. } = shared;
+    let Shared { plan, measured, .. } = shared;
     match plan.load {
-        Load::Closed => {
+        Load::ClosedLoop => {
             let end = start + plan.limit.duration();
-            closed::drive(plan, tickets, end, client, recorder).await;
+            closed_loop::send_until_end(plan, measured, end, client, recorder).await;
             Ok(())
         }
-        Load::Rate { per_second } => {
+        Load::ConstantRate { per_second } => {
             let schedule = Schedule::new(plan, per_second, start);
-            rate::drive(plan, tickets, &schedule, pacer, client, recorder).await
+            constant_rate::send_on_schedule(plan, measured, &schedule, timer, client, recorder).await
         }
     }
 }

@@ -1,62 +1,62 @@
-//! Where requests go, and the bytes that are sent there: rendered once, before the run.
+//! The target of a run and its requests, which are rendered to bytes before the run.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 
-/// Why a URL or a header can't be used.
+/// Why a URL, method or header is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// Not a URL of the form `http://host[:port][/path]`.
-    #[error("`{url}` is not a URL that can be measured: {reason}; write http://host:port/path")]
+    #[error("`{url}` can't be a target: {reason}; write http://host:port/path")]
     Url {
-        /// What was given.
+        /// The given text.
         url: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: &'static str,
     },
     /// The host has no address.
     #[error("host `{host}` has no address; check the name or write the address itself")]
     Resolve {
-        /// Host and port as given.
+        /// The given host and port.
         host: String,
-        /// The resolver's answer, if it was an error.
+        /// The resolver's error, if it returned one.
         source: Option<std::io::Error>,
     },
-    /// The host is on another machine and that was not allowed.
-    #[error("{addr} is not a loopback address; pass --allow-remote if you may load that machine")]
+    /// The host is another machine, which is not allowed.
+    #[error("{addr} is not a loopback address; pass --allow-remote if you may put load on that machine")]
     Remote {
-        /// The refused address.
+        /// The rejected address.
         addr: SocketAddr,
     },
-    /// A method, header name or header value that HTTP doesn't allow, or one that is ours to set.
+    /// A method, header name or header value that HTTP doesn't allow, or a header that follows from the body.
     #[error("{what} `{given}` can't be sent: {reason}")]
     Header {
         /// `method` or `header`.
         what: &'static str,
-        /// What was given.
+        /// The given text.
         given: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: &'static str,
     },
 }
 
-/// A resolved target: one address, and what the request line and `Host` say.
+/// A resolved target: its address, and the text of the request line and the `Host` header.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The only address that is ever connected to.
+    /// The address of every connection.
     pub addr: SocketAddr,
-    /// Host and port as written in the URL, for the `Host` header.
+    /// Host and port as in the URL, for the `Host` header.
     pub authority: String,
     /// Path and query, at least `/`.
     pub path: String,
 }
 
 impl Target {
-    /// Reads `http://host[:port][/path][?query]` and resolves the host once.
+    /// Parses `http://host[:port][/path][?query]` and resolves the host once.
     ///
-    /// Fails for any other scheme, for credentials in the URL, and, unless `allow_remote`, when the
-    /// address isn't loopback. A name with several addresses is refused if any of them is remote.
+    /// Other schemes and credentials in the URL are errors; so is, unless `allow_remote`, a host with an address that isn't
+    /// loopback.
     pub fn parse(url: &str, allow_remote: bool) -> Result<Target, TargetError> {
         let bad = |reason| TargetError::Url { url: url.to_owned(), reason };
         let uri: Uri = url.parse().map_err(|_| bad("it can't be parsed"))?;
@@ -74,7 +74,7 @@ impl Target {
     }
 }
 
-/// Refuses `addr` unless it is loopback or `allow_remote`.
+/// Rejects `addr` unless it is loopback or `allow_remote`.
 pub(crate) fn check_loopback(addr: SocketAddr, allow_remote: bool) -> Result<(), TargetError> {
     if allow_remote || addr.ip().to_canonical().is_loopback() {
         return Ok(());
@@ -88,11 +88,11 @@ fn resolve(host: &str, port: u16, allow_remote: bool) -> Result<SocketAddr, Targ
     for addr in &addrs {
         check_loopback(*addr, allow_remote)?;
     }
-    // `localhost` often lists ::1 first while servers listen on 127.0.0.1: prefer IPv4.
+    // IPv4 first: `localhost` often resolves to ::1 before 127.0.0.1, on which servers listen.
     addrs.iter().find(|a| a.is_ipv4()).or(addrs.first()).copied().ok_or_else(|| unknown(None))
 }
 
-/// Method and headers that all requests of a run share.
+/// Method and headers of all requests of a run.
 #[derive(Debug, Clone)]
 pub struct RequestTemplate {
     method: Method,
@@ -102,8 +102,8 @@ pub struct RequestTemplate {
 impl RequestTemplate {
     /// Checks a method and headers of the form `name: value`.
     ///
-    /// `Content-Length` and `Transfer-Encoding` are refused, because they follow from the body.
-    /// A given `Host` or `Content-Type` replaces ours.
+    /// `Content-Length` and `Transfer-Encoding` are rejected, because they follow from the body.
+    /// `Host` and `Content-Type` replace the default values.
     pub fn new(method: &str, headers: &[String]) -> Result<RequestTemplate, TargetError> {
         let bad = |what, given: &str, reason| TargetError::Header { what, given: given.to_owned(), reason };
         let method = Method::from_bytes(method.as_bytes())
@@ -115,12 +115,12 @@ impl RequestTemplate {
         Ok(RequestTemplate { method, headers })
     }
 
-    /// The method, as it stands in the request line.
+    /// The method in the request line.
     pub fn method(&self) -> &str {
         self.method.as_str()
     }
 
-    /// The whole request as bytes. `Content-Type` is `application/json` unless given or `body` is empty.
+    /// The bytes of a request. `Content-Type` is `application/json` unless given or `body` is empty.
     pub fn render(&self, target: &Target, body: &[u8]) -> Vec<u8> {
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, target.path).into_bytes();
         if !self.has(&http::header::HOST) {
@@ -132,7 +132,7 @@ impl RequestTemplate {
         for (name, value) in &self.headers {
             push_header(&mut out, name.as_str(), value.as_bytes());
         }
-        // RFC 9110 8.6: methods that give a body a meaning say its length even when it is empty.
+        // RFC 9110, section 8.6: methods with a defined body send its length even if it is 0.
         if !body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
             push_header(&mut out, "content-length", body.len().to_string().as_bytes());
         }
@@ -168,12 +168,12 @@ fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 mod tests {
     use super::*;
 
-    fn refusal(url: &str) -> String {
+    fn rejection(url: &str) -> String {
         Target::parse(url, false).unwrap_err().to_string()
     }
 
     #[test]
-    fn loopback_in_every_spelling_is_accepted() {
+    fn every_form_of_a_loopback_address_is_accepted() {
         for (url, addr) in [
             ("http://127.0.0.1:8000/v1/search?x=1", "127.0.0.1:8000"),
             ("http://127.9.9.9", "127.9.9.9:80"),
@@ -185,19 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_another_machine_is_refused_unless_allowed() {
+    fn an_address_of_another_machine_is_rejected_unless_allowed() {
         for url in ["http://192.0.2.1:80/", "http://0.0.0.0:80/", "http://[2001:db8::1]/"] {
-            assert!(refusal(url).contains("pass --allow-remote"), "{url}");
+            assert!(rejection(url).contains("pass --allow-remote"), "{url}");
             assert!(Target::parse(url, true).is_ok(), "{url}");
         }
     }
 
     #[test]
-    fn what_is_not_plain_http_is_refused() {
-        assert!(refusal("https://127.0.0.1/").contains("the scheme isn't http"));
-        assert!(refusal("127.0.0.1:8000").contains("the scheme isn't http"));
-        assert!(refusal("http://me:pw@127.0.0.1/").contains("it holds credentials"));
-        assert!(refusal("http://").contains("it can't be parsed"));
+    fn urls_with_credentials_or_another_scheme_are_rejected() {
+        assert!(rejection("https://127.0.0.1/").contains("the scheme isn't http"));
+        assert!(rejection("127.0.0.1:8000").contains("the scheme isn't http"));
+        assert!(rejection("http://me:pw@127.0.0.1/").contains("it holds credentials"));
+        assert!(rejection("http://").contains("it can't be parsed"));
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_would_break_the_framing_are_refused() {
+    fn headers_that_would_break_the_framing_are_rejected() {
         for line in ["Content-Length: 3", "transfer-encoding: chunked", "a: b\r\nc: d", "no colon", "a b: c"]
         {
             assert!(RequestTemplate::new("GET", &[line.to_owned()]).is_err(), "{line}");

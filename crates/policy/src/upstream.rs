@@ -174,6 +174,7 @@ pub fn wait_before_retry(failed: &FailedAttempt) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "an `Instant` can only be made by the clock")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Black-box tests: whole runs through the library, and the binary as a user runs it.
+//! Black-box tests: complete runs through the library, and the binary.
 
 #[cfg(test)]
 mod cli;

@@ -1,4 +1,4 @@
-//! A server of a few lines that answers by script, and plans against it.
+//! A small scripted server, and plans for it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,29 +8,31 @@ use std::time::Duration;
 
 use weir_loadgen::{Expect, Limit, Load, Plan, RequestTemplate, Target};
 
-/// One request as the server saw it.
-pub(crate) struct Seen {
-    /// How many requests came before it, over all connections.
+/// A request that the server received.
+pub(crate) struct Received {
+    /// Number of earlier requests, over all connections.
     pub(crate) number: usize,
-    /// Its body.
+    /// The body.
     pub(crate) body: Vec<u8>,
 }
 
-/// Starts a server that hands every request to `answer`, each connection on a thread of its own.
-/// `answer` writes what it likes; the connection is closed when it returns `false`.
-pub(crate) fn serve(answer: impl Fn(Seen, &mut TcpStream) -> bool + Send + Sync + 'static) -> SocketAddr {
+/// Starts a server that passes every request to `respond`, with one thread per connection.
+/// `respond` writes any bytes; the connection is closed when it returns `false`.
+pub(crate) fn serve(
+    respond: impl Fn(Received, &mut TcpStream) -> bool + Send + Sync + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let (answer, count) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+    let (respond, count) = (Arc::new(respond), Arc::new(AtomicUsize::new(0)));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, answer, count) = (stream.unwrap(), Arc::clone(&answer), Arc::clone(&count));
+            let (mut stream, respond, count) = (stream.unwrap(), Arc::clone(&respond), Arc::clone(&count));
             std::thread::spawn(move || {
                 stream.set_nodelay(true).unwrap();
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 while let Some(body) = read_request(&mut reader) {
                     let number = count.fetch_add(1, Ordering::SeqCst);
-                    if !answer(Seen { number, body }, &mut stream) {
+                    if !respond(Received { number, body }, &mut stream) {
                         return;
                     }
                 }
@@ -40,15 +42,15 @@ pub(crate) fn serve(answer: impl Fn(Seen, &mut TcpStream) -> bool + Send + Sync 
     addr
 }
 
-/// Starts a server that answers 200 to everything, after `answer` had its way.
-pub(crate) fn serve_ok(before: impl Fn(Seen) + Send + Sync + 'static) -> SocketAddr {
-    serve(move |seen, stream| {
-        before(seen);
+/// Starts a server that runs `before` and then responds with 200.
+pub(crate) fn serve_ok(before: impl Fn(Received) + Send + Sync + 'static) -> SocketAddr {
+    serve(move |request, stream| {
+        before(request);
         reply(stream, "200 OK", "{}")
     })
 }
 
-/// Writes a whole answer; returns whether it could.
+/// Writes a response; returns whether that succeeded.
 pub(crate) fn reply(stream: &mut TcpStream, status: &str, body: &str) -> bool {
     write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).is_ok()
 }
@@ -81,8 +83,8 @@ pub(crate) fn plan(addr: SocketAddr, concurrency: usize, requests: u64) -> Plan 
         requests: vec![template.render(&target, br#"{"query":"q"}"#)],
         url,
         target,
-        to_head: false,
-        load: Load::Closed,
+        is_head: false,
+        load: Load::ClosedLoop,
         concurrency,
         threads: 2,
         limit: Limit { requests: Some(requests), duration: None },

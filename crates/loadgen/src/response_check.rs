@@ -1,32 +1,32 @@
-//! Decides whether a complete answer is the expected one.
+//! Compares responses with the expected status and text.
 
 use crate::client::{Failure, FailureKind, ResponseSink};
 use crate::excerpt;
 use crate::plan::Expect;
 
-/// Most of a body that is kept to look for the expected text.
+/// Longest beginning of a body that is searched for the expected text.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Receives answers of one connection, one after the other.
-pub(crate) struct Check<'a> {
+/// Receives the responses of one connection, one after the other.
+pub(crate) struct ResponseCheck<'a> {
     expect: &'a Expect,
     status: u16,
     kept: Vec<u8>,
     kept_bytes_max: usize,
 }
 
-impl<'a> Check<'a> {
-    pub(crate) fn new(expect: &'a Expect) -> Check<'a> {
-        Check { expect, status: 0, kept: Vec::new(), kept_bytes_max: 0 }
+impl<'a> ResponseCheck<'a> {
+    pub(crate) fn new(expect: &'a Expect) -> ResponseCheck<'a> {
+        ResponseCheck { expect, status: 0, kept: Vec::new(), kept_bytes_max: 0 }
     }
 
-    /// Status of the last answer.
+    /// Status of the last response.
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
-    /// Whether the last answer, which must be complete, is what was expected.
-    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+    /// Whether the last response, which must be complete, is as expected.
+    pub(crate) fn result(&self) -> Result<(), Failure> {
         if !self.expect.status.contains(self.status) {
             return Err(Failure::new(
                 FailureKind::BadStatus,
@@ -47,8 +47,8 @@ impl<'a> Check<'a> {
     }
 }
 
-impl ResponseSink for Check<'_> {
-    fn head(&mut self, status: u16) {
+impl ResponseSink for ResponseCheck<'_> {
+    fn on_status(&mut self, status: u16) {
         self.status = status;
         self.kept.clear();
         self.kept_bytes_max = match (self.expect.status.contains(status), &self.expect.body) {
@@ -58,8 +58,8 @@ impl ResponseSink for Check<'_> {
         };
     }
 
-    fn content(&mut self, piece: &[u8]) {
-        let room = self.kept_bytes_max - self.kept.len();
-        self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
+    fn on_body(&mut self, piece: &[u8]) {
+        let spare = self.kept_bytes_max - self.kept.len();
+        self.kept.extend_from_slice(&piece[..piece.len().min(spare)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a generator thread counts while it runs; threads are added up at the end.
+//! Counters and histograms of one generator thread. Those of all threads are merged at the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,38 +7,38 @@ use hdrhistogram::{CreationError, Histogram};
 
 use crate::client::{Failure, FailureKind, Traffic};
 
-/// Longest time that a histogram tells apart; longer ones count as this.
+/// Largest value of a histogram; longer times count as this.
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// Significant digits of a recorded time: 0.1 % of the value.
+/// Significant digits of a recorded time: precision 0.1 %.
 const DIGITS: u8 = 3;
 
 /// The instants of one request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    /// When it should have been sent; in the closed loop, when it was.
+pub(crate) struct RequestTimes {
+    /// The scheduled instant; in the closed loop, the same as `sent`.
     pub(crate) due: Instant,
-    /// When its sending began.
+    /// Start of sending.
     pub(crate) sent: Instant,
-    /// When it was answered or had failed.
+    /// End of the response, or the failure.
     pub(crate) done: Instant,
 }
 
 /// Counters and histograms (nanoseconds) of one thread or of a whole run.
 pub(crate) struct Recorder {
-    /// From the due instant, of right answers, timeouts and requests that were never sent.
+    /// From the due instant to the end: expected responses, timeouts and requests that were never sent.
     pub(crate) response: Histogram<u64>,
-    /// From sending, of right answers and timeouts.
+    /// From sending to the end: expected responses and timeouts.
     pub(crate) service: Histogram<u64>,
-    /// How late the generator itself sent, waits for a free connection not counted. Constant rate only.
+    /// Delay of sending caused by the generator itself, without the wait for a free connection. Constant rate only.
     pub(crate) lateness: Histogram<u64>,
-    /// Requests for which no connection was free when they were due. Constant rate only.
+    /// Requests that found every connection busy when they were due. Constant rate only.
     pub(crate) queued: u64,
     pub(crate) sent: u64,
     pub(crate) ok: u64,
-    /// From sending, of complete answers, by their status, the right ones and the others.
+    /// From sending to the end of complete responses, expected or not, by status.
     pub(crate) statuses: BTreeMap<u16, Histogram<u64>>,
     pub(crate) failures: BTreeMap<FailureKind, u64>,
-    /// The first failure of each kind, in words.
+    /// Description of the first failure of each kind.
     pub(crate) examples: BTreeMap<FailureKind, String>,
     pub(crate) traffic: Traffic,
     pub(crate) last_done: Option<Instant>,
@@ -65,15 +65,15 @@ impl Recorder {
         })
     }
 
-    /// Counts a request that was sent, with the status of its answer and the verdict over it.
-    pub(crate) fn record(&mut self, times: Times, status: u16, outcome: Result<(), Failure>) {
+    /// Records a request that was sent, the status of its response and its outcome.
+    pub(crate) fn record(&mut self, times: RequestTimes, status: u16, outcome: Result<(), Failure>) {
         self.sent += 1;
         self.last_done = self.last_done.max(Some(times.done));
         let kind = outcome.as_ref().err().map(|failure| failure.kind);
         if matches!(kind, None | Some(FailureKind::BadStatus | FailureKind::BodyMismatch)) {
-            self.of_status(status).saturating_record(nanos(times.done - times.sent));
+            self.status_histogram(status).saturating_record(nanos(times.done - times.sent));
         }
-        // A timeout's true time is unknown but at least this; leaving it out would flatter the percentiles.
+        // The true time of a timeout is unknown, but at least this; without it the percentiles would be too low.
         if matches!(kind, None | Some(FailureKind::Timeout)) {
             self.response.saturating_record(nanos(times.done - times.due));
             self.service.saturating_record(nanos(times.done - times.sent));
@@ -84,13 +84,13 @@ impl Recorder {
         }
     }
 
-    /// Counts how late a request was sent that was due at `due`, on a connection that was free from `free`.
-    pub(crate) fn record_start(&mut self, due: Instant, free: Instant, sent: Instant) {
+    /// Records how late a request was sent: it was due at `due`, and its connection became free at `free`.
+    pub(crate) fn record_lateness(&mut self, due: Instant, free: Instant, sent: Instant) {
         self.queued += u64::from(free > due);
         self.lateness.saturating_record(nanos(sent.saturating_duration_since(due.max(free))));
     }
 
-    /// Counts a request that was due but never sent, `waited` before the generator gave up.
+    /// Records a request that was due but never sent within `waited`.
     pub(crate) fn record_unsent(&mut self, waited: Duration) {
         self.response.saturating_record(nanos(waited));
         let detail = "no connection became free within the timeout after the end of the schedule";
@@ -103,9 +103,9 @@ impl Recorder {
         self.traffic.connects += traffic.connects;
     }
 
-    /// Adds what another thread counted.
+    /// Adds the counters of another thread.
     pub(crate) fn merge(&mut self, other: Recorder) {
-        // Equal bounds, so adding can't fail.
+        // Adding fails only for histograms of different bounds.
         let _ = self.response.add(&other.response);
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
@@ -113,7 +113,7 @@ impl Recorder {
         self.sent += other.sent;
         self.ok += other.ok;
         for (status, service) in other.statuses {
-            let _ = self.of_status(status).add(&service);
+            let _ = self.status_histogram(status).add(&service);
         }
         for (kind, count) in other.failures {
             let detail = other.examples.get(&kind).cloned().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Recorder {
         self.cpu += other.cpu;
     }
 
-    fn of_status(&mut self, status: u16) -> &mut Histogram<u64> {
+    fn status_histogram(&mut self, status: u16) -> &mut Histogram<u64> {
         let empty = || Histogram::new_from(&self.service);
         self.statuses.entry(status).or_insert_with(empty)
     }
@@ -146,7 +146,7 @@ mod tests {
     fn record(recorder: &mut Recorder, response_ms: u64, service_ms: u64, outcome: Result<(), Failure>) {
         let due = Instant::now();
         let done = due + Duration::from_millis(response_ms);
-        let times = Times { due, sent: done - Duration::from_millis(service_ms), done };
+        let times = RequestTimes { due, sent: done - Duration::from_millis(service_ms), done };
         recorder.record(times, 200, outcome);
     }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn right_answers_and_timeouts_have_times_and_other_failures_only_counts() {
+    fn expected_responses_and_timeouts_are_timed_and_other_failures_only_counted() {
         let mut recorder = Recorder::new().unwrap();
         record(&mut recorder, 30, 10, Ok(()));
         record(&mut recorder, 50, 40, failure(FailureKind::Timeout));
@@ -166,25 +166,25 @@ mod tests {
         assert_eq!(counts, (4, 1, 3, 2));
         assert_eq!(recorder.statuses.keys().collect::<Vec<_>>(), [&200]);
         let answered = &recorder.statuses[&200];
-        assert_eq!((answered.len(), answered.min() / 1_000_000), (2, 0)); // the wrong one took 1 ms, to 0.1 %
+        assert_eq!((answered.len(), answered.min() / 1_000_000), (2, 0)); // the unexpected response took 1 ms, to 0.1 %
         assert_eq!(recorder.response.max() / 1_000_000, 70);
         assert_eq!(recorder.service.min() / 1_000_000, 9); // 10 ms, to 0.1 %
         assert_eq!(recorder.failures[&FailureKind::Unsent], 1);
     }
 
     #[test]
-    fn lateness_is_counted_from_when_the_request_was_due_and_the_connection_free() {
+    fn lateness_excludes_the_wait_for_a_free_connection() {
         let mut recorder = Recorder::new().unwrap();
         let due = Instant::now();
         let at = |ms| due + Duration::from_millis(ms);
-        recorder.record_start(due, due, at(2));
-        recorder.record_start(due, at(100), at(101));
+        recorder.record_lateness(due, due, at(2));
+        recorder.record_lateness(due, at(100), at(101));
         assert_eq!(recorder.queued, 1);
         assert_eq!((recorder.lateness.len(), recorder.lateness.max() / 1_000_000), (2, 2));
     }
 
     #[test]
-    fn merging_adds_every_count_and_keeps_the_first_example() {
+    fn merging_adds_all_counters_and_keeps_the_first_example() {
         let (mut a, mut b) = (Recorder::new().unwrap(), Recorder::new().unwrap());
         record(&mut a, 1, 1, Ok(()));
         record(&mut b, 9, 9, Ok(()));

@@ -1,4 +1,4 @@
-//! A server that answers one constant, as fast as it can: what is measured against it is the generator.
+//! A server that sends one constant response: a run against it measures the generator itself.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -12,27 +12,27 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 use crate::http1::Malformed;
-use crate::pacer::Pacer;
+use crate::timer::PreciseTimer;
 
 /// Most headers in one request.
 const HEADERS_MAX: usize = 64;
 /// Longest request head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Connections accepted and not yet given to a thread.
+/// Accepted connections that wait for a thread.
 const ACCEPTED_MAX: usize = 1024;
-/// Rest after a failed accept (out of files).
+/// Pause after a failed accept (no file descriptor left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a null server answers, and where.
+/// Configuration of a null server.
 #[derive(Debug, Clone)]
 pub struct NullConfig {
-    /// Address; port 0 takes a free one. The caller decides whether anything but loopback is allowed.
+    /// Address to listen on; port 0 chooses a free one. The caller checks that it is loopback where it must be.
     pub listen: SocketAddr,
-    /// Threads, at least 1.
+    /// Server threads, at least 1.
     pub threads: usize,
-    /// Body of every answer, sent as `application/json`.
+    /// Body of every response, sent as `application/json`.
     pub body: Vec<u8>,
-    /// Wait before each answer.
+    /// Delay before each response.
     pub latency: Duration,
 }
 
@@ -50,7 +50,7 @@ impl NullServer {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let (stop, stopped) = watch::channel(());
-        let answer = Arc::new(Answer { bytes: render_answer(&config.body), latency: config.latency });
+        let answer = Arc::new(Reply { bytes: render_reply(&config.body), latency: config.latency });
         let mut senders = Vec::new();
         let mut threads = Vec::new();
         for _ in 0..config.threads.max(1) {
@@ -65,7 +65,7 @@ impl NullServer {
         Ok(NullServer { addr, stop: Some(stop), threads })
     }
 
-    /// The address that it listens on.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -87,12 +87,12 @@ impl Drop for NullServer {
     }
 }
 
-struct Answer {
+struct Reply {
     bytes: Vec<u8>,
     latency: Duration,
 }
 
-fn render_answer(body: &[u8]) -> Vec<u8> {
+fn render_reply(body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -100,14 +100,14 @@ fn render_answer(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Accepts and deals connections out in turn, so that every thread has as many.
+/// Accepts connections and distributes them round-robin over the threads.
 async fn accept(
     listener: std::net::TcpListener,
     threads: Vec<mpsc::Sender<std::net::TcpStream>>,
     mut stopped: watch::Receiver<()>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let mut turn = 0;
+    let mut accepted_count = 0;
     loop {
         let accepted = tokio::select! {
             _ = stopped.changed() => return,
@@ -115,8 +115,8 @@ async fn accept(
         };
         match accepted.and_then(|(stream, _)| stream.into_std()) {
             Ok(stream) => {
-                let _ = threads[turn % threads.len()].send(stream).await;
-                turn += 1;
+                let _ = threads[accepted_count % threads.len()].send(stream).await;
+                accepted_count += 1;
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -126,7 +126,7 @@ async fn accept(
 async fn work(
     mut connections: mpsc::Receiver<std::net::TcpStream>,
     mut stopped: watch::Receiver<()>,
-    answer: Arc<Answer>,
+    answer: Arc<Reply>,
 ) {
     loop {
         tokio::select! {
@@ -134,24 +134,24 @@ async fn work(
             stream = connections.recv() => {
                 let Some(stream) = stream else { return };
                 let answer = Arc::clone(&answer);
-                // A connection that breaks ends its task; nobody needs to know.
+                // An error ends this connection only; the client sees it.
                 tokio::spawn(async move { serve(stream, &answer).await });
             }
         }
     }
 }
 
-async fn serve(stream: std::net::TcpStream, answer: &Answer) -> io::Result<()> {
+async fn serve(stream: std::net::TcpStream, answer: &Reply) -> io::Result<()> {
     let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
-    let mut pacer = Pacer::new()?;
+    let mut timer = PreciseTimer::new()?;
     let mut buffer = vec![0; HEAD_BYTES_MAX];
     let mut filled = 0;
     loop {
         let Some(request) = read_head(&mut stream, &mut buffer, &mut filled).await? else { return Ok(()) };
         skip_body(&mut stream, &mut buffer, &mut filled, request.len).await?;
         if !answer.latency.is_zero() {
-            pacer.wait_until(std::time::Instant::now() + answer.latency).await?;
+            timer.wait_until(std::time::Instant::now() + answer.latency).await?;
         }
         stream.write_all(&answer.bytes).await?;
         if request.close {
@@ -166,7 +166,7 @@ struct RequestHead {
     close: bool,
 }
 
-/// Reads until a request's head is whole; `None` at the end of the connection.
+/// Reads until the head of a request is complete; `None` at the end of the connection.
 async fn read_head(
     stream: &mut TcpStream,
     buffer: &mut [u8],
@@ -177,7 +177,7 @@ async fn read_head(
         if let Some(head) = parsed.map_err(|m| io::Error::new(ErrorKind::InvalidData, m.0))? {
             return Ok(Some(head));
         }
-        // A full buffer reads 0 bytes and so ends the connection: the head is too long.
+        // When the head fills the buffer, nothing can be read: 0 bytes, which closes the connection.
         match stream.read(&mut buffer[*filled..]).await? {
             0 => return Ok(None),
             count => *filled += count,
@@ -185,7 +185,7 @@ async fn read_head(
     }
 }
 
-/// Drops `len` bytes, of which some are in the buffer; keeps what follows them.
+/// Discards `len` bytes, of which some are in the buffer; the bytes after them stay in the buffer.
 async fn skip_body(
     stream: &mut TcpStream,
     buffer: &mut [u8],

@@ -1,19 +1,19 @@
-//! A report as a table for people.
+//! The report as a table, for a terminal.
 
 use crate::client::FailureKind;
-use crate::procstat::ServerUse;
+use crate::process_usage::ServerUsage;
 use crate::report::{Latency, Report};
 
 impl Report {
-    /// The report for people: a few lines, warnings last.
+    /// A few lines of text, warnings last.
     pub fn to_table(&self) -> String {
         let mut lines = vec![self.render_head(), String::new()];
         lines.push(format!("  {:<11}{}", "ms", Latency::render_names(&self.latency)));
-        if let Some(lateness) = &self.lateness {
+        if let Some(schedule) = &self.schedule {
             lines.push(format!("  {:<11}{}", "response", self.latency.render()));
             lines.push(format!("  {:<11}{}", "service", self.service.render()));
             lines.extend(self.render_statuses());
-            lines.push(format!("  {:<11}{}", "own delay", lateness.late.render()));
+            lines.push(format!("  {:<11}{}", "lateness", schedule.lateness.render()));
         } else {
             lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
             lines.extend(self.render_statuses());
@@ -23,8 +23,8 @@ impl Report {
         lines.extend(self.failures.iter().map(|(kind, count)| self.render_failure(*kind, *count)));
         lines.push(format!(
             "  bytes      {} sent, {} received, {} reconnects",
-            bytes(self.sent_bytes),
-            bytes(self.received_bytes),
+            format_bytes(self.sent_bytes),
+            format_bytes(self.received_bytes),
             self.reconnects
         ));
         lines.push(format!(
@@ -38,17 +38,17 @@ impl Report {
     }
 
     fn render_head(&self) -> String {
-        let how = match &self.lateness {
+        let mode = match &self.schedule {
             None => "closed loop".to_owned(),
-            Some(lateness) => format!("constant {}/s", lateness.rate_target_per_s),
+            Some(schedule) => format!("constant {}/s", schedule.rate_target_per_s),
         };
         format!(
-            "{}\n  {how}, {} connections, {:.2} s: {:.1} requests/s",
+            "{}\n  {mode}, {} connections, {:.2} s: {:.1} requests/s",
             self.url, self.concurrency, self.duration_s, self.requests_per_s
         )
     }
 
-    /// The service times of each status, where they are not those of all right answers.
+    /// The service time of each status, unless all responses were successful with one status.
     fn render_statuses(&self) -> impl Iterator<Item = String> {
         let differs = self.statuses.len() > 1 || self.has_failures();
         let row = |(status, times): (&u16, &Latency)| {
@@ -60,8 +60,8 @@ impl Report {
     fn render_requests(&self) -> String {
         let statuses: Vec<_> =
             self.statuses.iter().map(|(status, times)| format!("{status}: {}", times.count)).collect();
-        let queued = self.lateness.as_ref().map_or(String::new(), |lateness| {
-            format!(", {} found no free connection when due", lateness.requests_queued)
+        let queued = self.schedule.as_ref().map_or(String::new(), |schedule| {
+            format!(", {} found every connection busy when due", schedule.requests_queued)
         });
         format!(
             "  requests   {} sent, {} ok, {} failed{queued}; status {}",
@@ -74,23 +74,29 @@ impl Report {
 
     fn render_failure(&self, kind: FailureKind, count: u64) -> String {
         let example = self.failure_examples.get(&kind).map_or("", String::as_str);
-        format!("  FAILED     {count} {}, the first: {example}", kind.name())
+        format!("  FAILED     {count} {}, first: {example}", kind.name())
     }
 
-    fn render_server(&self, server: &ServerUse) -> Vec<String> {
+    fn render_server(&self, server: &ServerUsage) -> Vec<String> {
         let per_cpu_s = self.requests_per_cpu_s().map_or("-".to_owned(), |n| format!("{n:.0}"));
         let total = format!(
             "  server     {:.2} s CPU, {:.2} cores, {per_cpu_s} requests per CPU second; \
              RSS {} at start, {} mean, {} max, {} at end",
             server.cpu_s,
             server.cores_mean,
-            bytes(server.rss_bytes_start),
-            bytes(server.rss_bytes_mean),
-            bytes(server.rss_bytes_max),
-            bytes(server.rss_bytes_end)
+            format_bytes(server.rss_bytes_start),
+            format_bytes(server.rss_bytes_mean),
+            format_bytes(server.rss_bytes_max),
+            format_bytes(server.rss_bytes_end)
         );
         let each = server.processes.iter().map(|p| {
-            format!("    {:<9}{}: {:.2} s CPU, RSS {} max", p.pid, p.name, p.cpu_s, bytes(p.rss_bytes_max))
+            format!(
+                "    {:<9}{}: {:.2} s CPU, RSS {} max",
+                p.pid,
+                p.name,
+                p.cpu_s,
+                format_bytes(p.rss_bytes_max)
+            )
         });
         std::iter::once(total).chain(each).collect()
     }
@@ -106,7 +112,7 @@ impl Latency {
     }
 }
 
-fn bytes(count: u64) -> String {
+fn format_bytes(count: u64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     match count {
         0..10_240 => format!("{count} B"),
@@ -122,15 +128,15 @@ mod tests {
     use crate::report::tests::report;
 
     #[test]
-    fn failures_are_shown_on_one_line_each() {
-        let table = report(Load::Closed).to_table();
+    fn each_kind_of_failure_has_one_line() {
+        let table = report(Load::ClosedLoop).to_table();
         assert!(table.contains("101 sent, 100 ok, 1 failed; status 200: 100, 503: 1\n"), "{table}");
-        assert!(table.contains("FAILED     1 bad_status, the first: 503 {\"error\": }\n"), "{table}");
+        assert!(table.contains("FAILED     1 bad_status, first: 503 {\"error\": }\n"), "{table}");
     }
 
     #[test]
-    fn bytes_are_shown_in_a_unit_that_keeps_them_short() {
-        let shown = [0, 10_239, 10_240, 10_485_759, 10_485_760].map(bytes);
+    fn bytes_are_printed_in_the_unit_that_keeps_them_short() {
+        let shown = [0, 10_239, 10_240, 10_485_759, 10_485_760].map(format_bytes);
         assert_eq!(shown, ["0 B", "10239 B", "10.0 KiB", "10240.0 KiB", "10.0 MiB"]);
     }
 }
