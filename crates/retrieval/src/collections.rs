@@ -25,32 +25,33 @@ use weir_telemetry::metrics::Metrics;
 /// A collection that is open: searchable, and kept up to date by its worker.
 pub struct OpenCollection {
     /// Names it in the store.
-    pub id: CollectionId,
+    pub(crate) id: CollectionId,
     /// The name that callers use.
-    pub name: String,
+    pub(crate) name: String,
     /// The settings in force, none absent.
-    pub settings: CollectionSettings,
+    pub(crate) settings: CollectionSettings,
     /// When it was created, in unix seconds.
-    pub created_at: f64,
+    pub(crate) created_at: f64,
     /// Its index.
-    pub engine: Engine,
+    pub(crate) engine: Engine,
     /// What prepares its documents; has the model as well.
-    pub preparer: Preparer,
+    pub(crate) preparer: Preparer,
     /// How large a batch may be.
-    pub ingest: weir_config::table::Ingest,
+    pub(crate) ingest: weir_config::table::Ingest,
     /// Where the worker counts.
-    pub metrics: Metrics,
+    pub(crate) metrics: Metrics,
     /// Wakes the ingest worker.
-    pub operations_added: Notify,
+    pub(crate) operations_added: Notify,
     /// Wakes the feedback worker.
-    pub feedback_added: Notify,
+    pub(crate) feedback_added: Notify,
     /// Ends both.
-    pub closing: CancellationToken,
+    pub(crate) closing: CancellationToken,
     /// The number of the newest operation that this process has seen acknowledged.
     accepted: AtomicU64,
     /// The operation that a lost index had reached: below it searches would miss what they found before.
     rebuild_until: u64,
-    reached: watch::Sender<u64>,
+    /// Published by the worker.
+    applied_seq: watch::Sender<u64>,
     failure: Mutex<Option<String>>,
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -114,33 +115,33 @@ pub enum CollectionError {
 
 impl OpenCollection {
     /// The model that embeds its chunks; `None` for a text-only collection.
-    pub fn model(&self) -> Option<&Arc<LoadedModel>> {
+    pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
         self.preparer.model.as_ref()
     }
 
     /// The language that its texts are analysed in.
-    pub fn language(&self) -> Language {
+    pub(crate) fn language(&self) -> Language {
         self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
     }
 
     /// Tells the worker that operations up to `number` are in the store.
-    pub fn wake(&self, number: u64) {
+    pub(crate) fn wake(&self, number: u64) {
         self.accepted.fetch_max(number, Ordering::Relaxed);
         self.operations_added.notify_one();
     }
 
     /// The newest operation that was acknowledged.
-    pub fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
     /// Acknowledged operations that are not searchable yet.
-    pub fn pending_operations(&self) -> u64 {
+    pub(crate) fn pending_operations(&self) -> u64 {
         self.accepted().saturating_sub(self.engine.applied_seq())
     }
 
     /// Reads a query; what doesn't parse, or names a field that the collection hasn't, is text.
-    pub fn read_query(&self, text: &str) -> Query {
+    pub(crate) fn read_query(&self, text: &str) -> Query {
         let query = query::parse_forgiving(text);
         if query.fields().is_empty() {
             return query;
@@ -149,26 +150,26 @@ impl OpenCollection {
     }
 
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.
-    pub async fn wait_until_searchable(&self, number: u64) {
-        let mut reached = self.reached.subscribe();
+    pub(crate) async fn wait_until_searchable(&self, number: u64) {
+        let mut applied = self.applied_seq.subscribe();
         tokio::select! {
-            _ = reached.wait_for(|reached| *reached >= number) => {}
+            _ = applied.wait_for(|applied| *applied >= number) => {}
             () = self.closing.cancelled() => {}
         }
     }
 
     /// Whether searches would miss what they found before the index was lost.
-    pub fn is_rebuilding(&self) -> bool {
+    pub(crate) fn is_rebuilding(&self) -> bool {
         self.engine.applied_seq() < self.rebuild_until
     }
 
     /// What the store keeps of what is done.
-    pub fn retention(&self) -> Retention {
+    pub(crate) fn retention(&self) -> Retention {
         Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
     }
 
     /// Why the last batch could not be applied, while that is so.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -177,7 +178,7 @@ impl OpenCollection {
     }
 
     pub(crate) fn notify_applied(&self, number: u64) {
-        self.reached.send_replace(number);
+        self.applied_seq.send_replace(number);
     }
 
     async fn close(&self) {
@@ -447,7 +448,7 @@ impl Collections {
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
-            reached: watch::Sender::new(engine.applied_seq()),
+            applied_seq: watch::Sender::new(engine.applied_seq()),
             failure: Mutex::default(),
             workers: Mutex::default(),
             engine,

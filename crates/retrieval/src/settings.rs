@@ -83,6 +83,11 @@ impl Retrieval {
     /// # Errors
     /// `collection_not_found`; store and file system errors.
     pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply, RequestError> {
+        if caller.filter().is_some() && caller.sees(name) {
+            let message =
+                "the caller's mandatory filter hides documents, so it may not delete whole collections";
+            return Err(RequestError::new(ErrorCode::InsufficientScope, message));
+        }
         if self.collections.delete(caller, name).await? {
             return Ok(DeletedReply { deleted: true, chunks: None });
         }
@@ -103,21 +108,30 @@ impl Retrieval {
         failing
     }
 
-    /// The gauges of every collection.
-    pub async fn gauges(&self) -> Vec<CollectionGauges> {
+    /// The number of searchable documents in all collections.
+    pub fn document_count(&self) -> u64 {
+        let all = self.collections.all(&Caller::system());
+        all.iter().map(|collection| collection.engine.counts().documents).sum()
+    }
+
+    /// The gauges of every collection that the caller may see.
+    ///
+    /// # Errors
+    /// Index errors.
+    pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>, RequestError> {
         let mut gauges = Vec::new();
-        for collection in self.collections.all(&Caller::system()) {
-            let counts = collection.engine.counts();
+        for view in self.views(caller) {
+            let (documents, chunks) = view.counts().await?;
             gauges.push(CollectionGauges {
-                name: collection.name.clone(),
-                documents: counts.documents,
-                chunks: counts.chunks,
-                pending: collection.pending_operations(),
-                index_segments: counts.segments,
-                index_bytes: collection.engine.disk_bytes().await.unwrap_or(0),
+                name: view.name.clone(),
+                documents,
+                chunks,
+                pending: view.pending_operations(),
+                index_segments: view.engine.counts().segments,
+                index_bytes: view.engine.disk_bytes().await.unwrap_or(0),
             });
         }
-        gauges
+        Ok(gauges)
     }
 
     fn check_settings(&self, caller: &Caller, settings: &CollectionSettings) -> Result<(), RequestError> {

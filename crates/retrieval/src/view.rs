@@ -26,14 +26,14 @@ impl Parts {
     ///
     /// # Errors
     /// `collection_not_found`, also for a collection that the caller may not see.
-    pub fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView, RequestError> {
+    pub(crate) fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView, RequestError> {
         let collection =
             self.collections.get(caller, name).ok_or_else(|| RequestError::no_collection(name))?;
         Ok(CollectionView { collection, caller: caller.clone() })
     }
 
     /// Every collection that `caller` may see, by name.
-    pub fn views(&self, caller: &Arc<Caller>) -> Vec<CollectionView> {
+    pub(crate) fn views(&self, caller: &Arc<Caller>) -> Vec<CollectionView> {
         let all = self.collections.all(caller).into_iter();
         all.map(|collection| CollectionView { collection, caller: caller.clone() }).collect()
     }

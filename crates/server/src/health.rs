@@ -6,14 +6,15 @@ use axum::response::{IntoResponse, Response};
 use weir_api::{HealthReply, ReadyReply};
 
 use super::Gateway;
-use super::body::Json;
+use super::body::{CallerOf, Json};
+use super::error::ApiError;
 
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
     Json(HealthReply {
         status: "ok".to_owned(),
         model_loaded: gateway.models.default_model().is_some(),
-        document_count: gateway.retrieval.gauges().await.iter().map(|gauges| gauges.documents).sum(),
+        document_count: gateway.retrieval.document_count(),
     })
 }
 
@@ -31,10 +32,13 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
 }
 
 /// Everything that is counted, for Prometheus.
-pub(super) async fn metrics(State(gateway): State<Gateway>) -> Response {
-    let gauges = gateway.retrieval.gauges().await;
+pub(super) async fn metrics(
+    State(gateway): State<Gateway>,
+    CallerOf(caller): CallerOf,
+) -> Result<Response, ApiError> {
+    let gauges = gateway.retrieval.gauges(&caller).await?;
     let text =
         gateway.metrics.render(gateway.scheduler.queued_tokens(), gateway.scheduler.cache_bytes(), &gauges);
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-        .into_response()
+    let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

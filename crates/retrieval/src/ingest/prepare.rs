@@ -22,7 +22,7 @@ const HARMLESS: &str = "text";
 
 /// Why a batch could not be made searchable. It is tried again; nothing is lost.
 #[derive(Debug, thiserror::Error)]
-pub enum IngestError {
+pub(crate) enum IngestError {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(#[from] weir_store::Error),
@@ -39,7 +39,7 @@ pub enum IngestError {
 
 /// Prepares the documents of one collection generation.
 #[derive(Clone)]
-pub struct Preparer {
+pub(crate) struct Preparer {
     /// Where embeddings are kept.
     pub store: Store,
     /// Who embeds.
@@ -67,7 +67,10 @@ impl Preparer {
     ///
     /// # Errors
     /// [`IngestError`]; the batch can be tried again.
-    pub async fn prepare(&self, documents: Vec<StoredDocument>) -> Result<Vec<IndexedDocument>, IngestError> {
+    pub(crate) async fn prepare(
+        &self,
+        documents: Vec<StoredDocument>,
+    ) -> Result<Vec<IndexedDocument>, IngestError> {
         let preparer = self.clone();
         let cut = move || documents.into_iter().map(|document| preparer.cut(document)).collect::<Vec<_>>();
         let cuts = tokio::task::spawn_blocking(cut).await.map_err(|_| IngestError::Interrupted)?;
@@ -80,7 +83,7 @@ impl Preparer {
     }
 
     /// Whether it is the text that the model refused with `error`: it embeds another one.
-    pub async fn is_text_refused(&self, error: &InferenceError) -> bool {
+    pub(crate) async fn is_text_refused(&self, error: &InferenceError) -> bool {
         let may_be = match error {
             InferenceError::Upstream(error) => error.may_be_the_text(),
             InferenceError::Failed => true,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use weir_api::{DegradedReason, EmbeddingSource, Mode, Timings};
-use weir_index::{Hit, IndexQuery, IndexResult, MatchCount, RetrievalMode};
+use weir_index::{Hit, IndexQuery, IndexResult, MatchCount, RetrievalMode, TraceStage};
 use weir_inference::InferenceError;
 
 use super::degraded::{Part, reason};
@@ -63,6 +63,13 @@ impl Ranked {
         let query = plan.index_query(embedded.mode, embedded.vector);
         let found = plan.view.search(query.clone()).await;
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
+        if let (Some(id), Some(trace)) = (&plan.request.why_not, &mut found.trace)
+            && trace.stage == TraceStage::Filter
+            && plan.view.document(id).await?.is_none()
+        {
+            // the caller's mandatory filter hides it: for this caller it does not exist
+            trace.stage = TraceStage::Missing;
+        }
         let hits = std::mem::take(&mut found.hits);
         let mut ranked = Ranked {
             query,
