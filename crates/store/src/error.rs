@@ -48,6 +48,15 @@ pub enum Error {
         /// The newest format that this build reads.
         known: u32,
     },
+    /// The collection does not exist for the caller.
+    #[error("there is no collection `{}`", name.escape_debug())]
+    UnknownCollection {
+        /// The name.
+        name: String,
+    },
+    /// The change could affect documents that are hidden from the caller.
+    #[error("a caller with a mandatory filter may not delete a collection; delete documents instead")]
+    NotAllowed,
     /// A cursor that this list did not return.
     #[error("the cursor `{cursor}` is not one that this list returned; start again without a cursor")]
     UnknownCursor {

@@ -26,6 +26,15 @@ pub struct DocumentError {
     pub message: String,
 }
 
+impl DocumentError {
+    /// The error of a document that its submitter may not store: it does not pass the submitter's mandatory filter, or its id belongs to
+    /// a document that is hidden from the submitter.
+    pub(crate) fn not_allowed(document_id: String) -> DocumentError {
+        let message = "the caller may not store this document; send metadata that passes the caller's mandatory filter, or choose another id";
+        DocumentError { document_id, code: "document_not_allowed".to_owned(), message: message.to_owned() }
+    }
+}
+
 /// The progress of a [`Submission`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {

@@ -10,11 +10,15 @@
 //! - **Every row that a replay reads has a checksum**, verified on each read. A row whose checksum does not match is
 //!   [`Error::Damaged`] and never returned as content.
 //!
+//! Content is read through a [`StoreView`] only, which a [`Caller`](weir_policy::Caller) opens: its allow list and its mandatory filter
+//! apply to every read, and to every write that names a document.
+//!
 //! The store has no clock: callers pass the time ([`Timestamp`]). `settings` and `metadata` are stored as the strings that were given.
 //! Ids and texts are any Unicode, NUL included, and are compared byte by byte.
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod checksum;
 mod collection;
 mod document;
@@ -26,6 +30,7 @@ mod query_log;
 mod sqlite;
 mod store;
 mod verify;
+mod view;
 
 pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Retention};
 pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, StoredDocument, TextHash};
@@ -37,6 +42,7 @@ pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;
+pub use view::StoreView;
 
 /// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
 pub type Timestamp = f64;

@@ -6,7 +6,7 @@ mod contract;
 
 use std::path::Path;
 
-use contract::{accept, close_sound, collection, document, everyone, hash, span};
+use contract::{Caller, accept, close_sound, collection, document, hash, span, view};
 use rusqlite::Connection;
 use weir_store::{Collection, Error, NewFeedback, PreparedDocument, Store};
 
@@ -48,7 +48,7 @@ async fn a_folder_has_one_store_at_a_time() {
     );
     let clone = store.clone();
     store.close().await;
-    assert!(matches!(clone.collections(&everyone()).await, Err(Error::Closed)));
+    assert!(matches!(clone.collections(&Caller::system()).await, Err(Error::Closed)));
     drop(Store::open_sqlite(&path).unwrap());
     Store::open_sqlite(&path).unwrap().close().await;
     assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "the write-ahead log was not written back");
@@ -70,18 +70,19 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 3 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 4 }), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
+        ALTER TABLE jobs DROP COLUMN filter_hash;
         PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
     let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
-    assert_eq!(store.add_feedback(made.id, judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
-    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().text, "the second text");
+    assert_eq!(view(&store, &made).add_feedback(judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
+    assert_eq!(view(&store, &made).document("b").await.unwrap().unwrap().text, "the second text");
     close_sound(store).await;
 }
 
@@ -90,9 +91,10 @@ async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
     let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to;
+        ALTER TABLE jobs DROP COLUMN filter_hash;
         INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;
-    let batch = store.feedback_batch(made.id, &made.generation.fingerprint, 9, 9).await.unwrap();
+    let batch = view(&store, &made).feedback_batch(&made.generation.fingerprint, 9, 9).await.unwrap();
     assert_eq!((batch.processed.len(), batch.pending[0].query.as_str()), (0, "q"));
     close_sound(store).await;
 }
@@ -138,7 +140,7 @@ async fn a_damaged_document_is_reported() {
     for change in changes {
         check_damage(
             &format!("UPDATE documents SET {change} WHERE id = 'a'"),
-            async |store, made| store.document(made.id, "a").await,
+            async |store, made| view(store, made).document("a").await,
             "document \"a\" of collection 1 (row 1)",
         )
         .await;
@@ -151,14 +153,14 @@ async fn a_damaged_operation_is_reported() {
     for change in changes {
         check_damage(
             &format!("UPDATE operations SET {change} WHERE number = 2"),
-            async |store, made| store.operations_after(made.id, 0, 10).await,
+            async |store, made| view(store, made).operations_after(0, 10).await,
             "operation 2 of collection 1",
         )
         .await;
     }
     check_damage(
         "DELETE FROM operations WHERE number = 1",
-        async |store, made| store.operations_after(made.id, 0, 10).await,
+        async |store, made| view(store, made).operations_after(0, 10).await,
         "operation 1 of collection 1",
     )
     .await;
@@ -169,7 +171,7 @@ async fn a_damaged_chunk_is_reported() {
     for change in ["start = 1", "end = 13", "text_hash = zeroblob(32)", "text_hash = x'01'", "checksum = 0"] {
         check_damage(
             &format!("UPDATE chunks SET {change}"),
-            async |store, made| store.document(made.id, "a").await,
+            async |store, made| view(store, made).document("a").await,
             "chunk 0 of document row 1 in generation 1",
         )
         .await;
@@ -182,7 +184,7 @@ async fn a_damaged_embedding_is_reported() {
     for change in ["vector = zeroblob(8)", "vector = x'0102'", "checksum = 0"] {
         check_damage(
             &format!("UPDATE embeddings SET {change}"),
-            async |store, _| store.embeddings("m", vec![hash(1)]).await,
+            async |store, made| view(store, made).embeddings("m", vec![hash(1)]).await,
             &name,
         )
         .await;
@@ -194,14 +196,14 @@ async fn a_damaged_collection_is_reported() {
     for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
         check_damage(
             &format!("UPDATE collections SET {change}"),
-            async |store, _| store.collections(&everyone()).await,
+            async |store, _| store.collections(&Caller::system()).await,
             "collection 1",
         )
         .await;
     }
     check_damage(
         "UPDATE fingerprints SET fingerprint = 'n'",
-        async |store, _| store.collections(&everyone()).await,
+        async |store, _| store.collections(&Caller::system()).await,
         "generation of collection 1",
     )
     .await;
@@ -268,9 +270,9 @@ async fn a_flipped_byte_is_never_returned_as_content() {
 
 /// Everything that a replay reads, as text.
 async fn read_everything(store: &Store, made: &Collection) -> weir_store::Result<[Option<String>; 5]> {
-    let operations = store.operations_after(made.id, 0, 10).await?;
-    let documents = store.documents(made.id, vec!["a".to_owned(), "b".to_owned()]).await?;
-    let embeddings = store.embeddings("m", vec![hash(1)]).await?;
+    let operations = view(store, made).operations_after(0, 10).await?;
+    let documents = view(store, made).documents(vec!["a".to_owned(), "b".to_owned()]).await?;
+    let embeddings = view(store, made).embeddings("m", vec![hash(1)]).await?;
     Ok([
         operations.first().map(|operation| format!("{operation:?}")),
         operations.get(1).map(|operation| format!("{operation:?}")),

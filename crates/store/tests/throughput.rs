@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_store::{CollectionId, NewDocument, Store, Submission};
+use weir_policy::Caller;
+use weir_store::{StoreView, NewDocument, Store, Submission};
 
 /// A submission of new documents with 1 KB of text each.
 fn submission(job: &str, documents: usize) -> Submission {
@@ -29,21 +30,15 @@ fn submission(job: &str, documents: usize) -> Submission {
 }
 
 /// Runs `callers` concurrent tasks with `rounds` submissions each; returns the duration of each submission.
-async fn ingest(
-    store: &Store,
-    id: CollectionId,
-    callers: usize,
-    rounds: usize,
-    batch: usize,
-) -> Vec<Duration> {
+async fn ingest(view: &StoreView, callers: usize, rounds: usize, batch: usize) -> Vec<Duration> {
     let spawn = |caller: usize| {
-        let store = store.clone();
+        let view = view.clone();
         tokio::spawn(async move {
             let mut times = Vec::new();
             for round in 0..rounds {
                 let submission = submission(&format!("{callers}-{batch}-{caller}-{round}"), batch);
                 let start = Instant::now();
-                store.accept(id, submission, 1.0).await.unwrap().unwrap();
+                view.accept(submission, 1.0).await.unwrap().unwrap();
                 times.push(start.elapsed());
             }
             times
@@ -60,9 +55,10 @@ async fn ingest(
 async fn measure(folder: &Path, submissions: usize) -> u64 {
     let store = Store::open_sqlite(folder).unwrap();
     let (collection, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
+    let view = store.view(&Caller::system(), &collection).unwrap();
     for (callers, batch) in [(1, 1), (16, 1), (64, 1), (1, 100), (8, 100)] {
         let start = Instant::now();
-        let mut times = ingest(&store, collection.id, callers, submissions.div_ceil(callers), batch).await;
+        let mut times = ingest(&view, callers, submissions.div_ceil(callers), batch).await;
         let documents = (times.len() * batch) as f64 / start.elapsed().as_secs_f64();
         times.sort_unstable();
         let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
@@ -70,7 +66,7 @@ async fn measure(folder: &Path, submissions: usize) -> u64 {
             "{callers:3} callers, batches of {batch:3}: {documents:8.0} documents/s, p50 {p50:.2?}, p99 {p99:.2?}"
         );
     }
-    let count = store.counts(collection.id).await.unwrap().documents;
+    let count = view.counts().await.unwrap().documents;
     store.close().await;
     count
 }

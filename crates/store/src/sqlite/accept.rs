@@ -6,16 +6,20 @@ use rusqlite::Connection;
 
 use super::collections::CollectionRow;
 use super::{documents, jobs, operations};
-use crate::{CollectionId, Job, NewDocument, OperationKind, Result, Submission, Timestamp};
+use crate::access::Access;
+use crate::{DocumentError, Job, NewDocument, OperationKind, Result, Submission, Timestamp};
 
-/// A submission with the content hashes of its documents, which are computed outside the writing thread.
+/// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
 pub(crate) struct HashedSubmission {
     submission: Submission,
     hashes: Vec<[u8; 32]>,
 }
 
 impl HashedSubmission {
-    pub(crate) fn new(submission: Submission) -> HashedSubmission {
+    /// Moves the documents that would be hidden from their own submitter to the rejected ones.
+    pub(crate) fn new(mut submission: Submission, access: &Access) -> HashedSubmission {
+        let refused = submission.documents.extract_if(.., |document| !access.is_visible(&document.metadata));
+        submission.rejected.extend(refused.map(|document| DocumentError::not_allowed(document.id)));
         let hashes = submission.documents.iter().map(NewDocument::content_hash).collect();
         HashedSubmission { submission, hashes }
     }
@@ -39,17 +43,22 @@ impl HashedSubmission {
 
 pub(crate) fn accept(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     submission: &HashedSubmission,
     now: Timestamp,
 ) -> Result<Option<Job>> {
+    let collection = access.collection;
     let Some(mut row) = CollectionRow::by_id(connection, collection)? else {
         return Ok(None);
     };
     let first_operation = row.next_operation;
-    let mut unchanged = 0;
+    let (mut unchanged, mut refused) = (0, Vec::new());
     for (document, hash) in submission.last_of_each_id() {
         let stored = documents::hash_and_version(connection, collection, &document.id)?;
+        if stored.is_some() && documents::is_hidden(connection, access, &document.id)? {
+            refused.push(DocumentError::not_allowed(document.id.clone()));
+            continue;
+        }
         if stored.as_ref().is_some_and(|(stored, _)| stored == hash) {
             unchanged += 1;
             continue;
@@ -63,7 +72,12 @@ pub(crate) fn accept(
         row.next_operation += 1;
     }
     row.save(connection)?;
-    let accepted = jobs::Accepted { collection: row, first_operation, unchanged };
-    jobs::insert(connection, &accepted, &submission.submission, now)?;
-    jobs::by_id(connection, &submission.submission.job_id)
+    let accepted = jobs::Accepted {
+        collection: row,
+        first_operation,
+        unchanged,
+        refused,
+        filter_hash: access.filter_hash(),
+    };
+    jobs::insert(connection, accepted, &submission.submission, now)
 }

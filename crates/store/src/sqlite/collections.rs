@@ -4,8 +4,9 @@ use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
 use super::{generations, jobs, operations};
+use crate::access::Access;
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Counts, Result, Retention, Timestamp};
+use crate::{Collection, CollectionId, Counts, Error, Result, Retention, Timestamp};
 
 /// A collection's row, with the counter of its operations.
 pub(super) struct CollectionRow {
@@ -140,7 +141,11 @@ pub(crate) fn create(
     Ok((row.with_generation(connection)?, true))
 }
 
-pub(crate) fn delete(connection: &Connection, id: CollectionId, now: Timestamp) -> Result<bool> {
+pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -> Result<bool> {
+    if access.is_filtered() {
+        return Err(Error::NotAllowed);
+    }
+    let id = access.collection;
     jobs::cancel(connection, id, now)?;
     generations::delete_all(connection, id)?;
     connection.prepare_cached("DELETE FROM documents WHERE collection_id = ?1")?.execute([id.0])?;
@@ -160,8 +165,11 @@ pub(crate) fn prune(connection: &Connection, id: CollectionId, retention: Retent
     Ok(jobs && operations)
 }
 
-pub(crate) fn counts(connection: &Connection, id: CollectionId) -> Result<Counts> {
-    let count = |sql| connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0));
+pub(crate) fn counts(connection: &Connection, access: &Access) -> Result<Counts> {
+    if access.is_filtered() {
+        return counts_of_visible(connection, access);
+    }
+    let count = |sql| connection.prepare_cached(sql)?.query_row([access.collection.0], |row| row.get(0));
     Ok(Counts {
         documents: count("SELECT count(*) FROM documents WHERE collection_id = ?1")?,
         chunks: count(
@@ -169,6 +177,25 @@ pub(crate) fn counts(connection: &Connection, id: CollectionId) -> Result<Counts
                  (SELECT id FROM generations WHERE collection_id = ?1 AND current = 1)",
         )?,
     })
+}
+
+fn counts_of_visible(connection: &Connection, access: &Access) -> Result<Counts> {
+    let mut statement = connection.prepare_cached(
+        "SELECT metadata, (SELECT count(*) FROM chunks WHERE document = key AND generation_id =
+             (SELECT id FROM generations WHERE collection_id = ?1 AND current = 1))
+         FROM documents WHERE collection_id = ?1",
+    )?;
+    let mut rows = statement.query([access.collection.0])?;
+    let mut counts = Counts::default();
+    while let Some(row) = rows.next()? {
+        let name = || format!("of collection {}", access.collection);
+        let metadata: String = row.get(0).or_damaged("a document", name)?;
+        if access.is_visible(&metadata) {
+            counts.documents += 1;
+            counts.chunks += row.get::<_, u64>(1)?;
+        }
+    }
+    Ok(counts)
 }
 
 /// Takes the next operation number for a change other than a submission; `None` when the collection is deleted.

@@ -7,6 +7,7 @@ use super::collections;
 use super::error::{OrDamaged, damaged};
 use super::generations;
 use super::operations;
+use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::{
     CollectionId, DeletedDocument, GenerationId, NewDocument, OperationKind, Result, StoredDocument,
@@ -94,25 +95,21 @@ fn checksum_of(
         .finish()
 }
 
-pub(crate) fn read(
-    connection: &Connection,
-    collection: CollectionId,
-    id: &str,
-) -> Result<Option<StoredDocument>> {
-    match generations::current_id(connection, collection)? {
-        Some((generation, _)) => read_with_chunks(connection, collection, generation, id),
+pub(crate) fn read(connection: &Connection, access: &Access, id: &str) -> Result<Option<StoredDocument>> {
+    match generations::current_id(connection, access.collection)? {
+        Some((generation, _)) => read_with_chunks(connection, access, generation, id),
         None => Ok(None),
     }
 }
 
 pub(crate) fn read_all(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     ids: &[String],
 ) -> Result<Vec<Option<StoredDocument>>> {
-    match generations::current_id(connection, collection)? {
+    match generations::current_id(connection, access.collection)? {
         Some((generation, _)) => {
-            ids.iter().map(|id| read_with_chunks(connection, collection, generation, id)).collect()
+            ids.iter().map(|id| read_with_chunks(connection, access, generation, id)).collect()
         }
         None => Ok(vec![None; ids.len()]),
     }
@@ -122,21 +119,24 @@ pub(crate) fn read_all(
 /// once their texts and metadata have `bytes_max` bytes.
 pub(crate) fn after(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     after: &str,
     limit: usize,
     bytes_max: usize,
 ) -> Result<(Vec<StoredDocument>, bool)> {
-    let Some((generation, _)) = generations::current_id(connection, collection)? else {
+    let Some((generation, _)) = generations::current_id(connection, access.collection)? else {
         return Ok((Vec::new(), false));
     };
     let mut statement = connection.prepare_cached(
         "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
          FROM documents WHERE collection_id = ?1 AND id > ?2 ORDER BY id",
     )?;
-    let mut rows = statement.query(params![collection.0, after])?;
+    let mut rows = statement.query(params![access.collection.0, after])?;
     let (mut page, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
+        if !is_visible_row(access, row)? {
+            continue;
+        }
         if page.len() >= limit || bytes >= bytes_max {
             return Ok((page, true));
         }
@@ -149,16 +149,40 @@ pub(crate) fn after(
 
 fn read_with_chunks(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     generation: GenerationId,
     id: &str,
 ) -> Result<Option<StoredDocument>> {
     let mut statement = connection.prepare_cached(DocumentRow::BY_ID)?;
-    let mut rows = statement.query(params![collection.0, id])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
+    let mut rows = statement.query(params![access.collection.0, id])?;
+    match rows.next()? {
+        Some(row) if is_visible_row(access, row)? => {
+            DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether the document of a row in the column order of [`DocumentRow::read`] is visible. Does not verify the checksum.
+fn is_visible_row(access: &Access, row: &Row<'_>) -> Result<bool> {
+    if !access.is_filtered() {
+        return Ok(true);
+    }
+    let metadata: String = row.get(6).or_damaged("document", || name(row))?;
+    Ok(access.is_visible(&metadata))
+}
+
+/// Whether the document with this id is hidden from a caller with a filter, or does not exist. `false` without a filter.
+pub(super) fn is_hidden(connection: &Connection, access: &Access, id: &str) -> Result<bool> {
+    if !access.is_filtered() {
+        return Ok(false);
+    }
+    let metadata: Option<String> = connection
+        .prepare_cached("SELECT metadata FROM documents WHERE collection_id = ?1 AND id = ?2")?
+        .query_row(params![access.collection.0, id], |row| row.get(0))
+        .optional()
+        .or_damaged("document", || format!("{id:?} of collection {}", access.collection))?;
+    Ok(metadata.is_none_or(|metadata| !access.is_visible(&metadata)))
 }
 
 /// Content hash and version of the document with this id.
@@ -218,11 +242,11 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(crate) fn delete(
-    connection: &Connection,
-    collection: CollectionId,
-    id: &str,
-) -> Result<Option<DeletedDocument>> {
+pub(crate) fn delete(connection: &Connection, access: &Access, id: &str) -> Result<Option<DeletedDocument>> {
+    let collection = access.collection;
+    if is_hidden(connection, access, id)? {
+        return Ok(None);
+    }
     let Some((key, version)) = key_and_version(connection, collection, id)? else {
         return Ok(None);
     };

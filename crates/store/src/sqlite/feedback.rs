@@ -6,17 +6,20 @@ use rusqlite::{Connection, Row, params};
 
 use super::documents;
 use super::error::OrDamaged;
+use crate::access::Access;
 use crate::{CollectionId, Error, Feedback, FeedbackBatch, NewFeedback, Result, Timestamp};
 
 /// Stores a judgment; `None` when there is no such document.
 pub(crate) fn add(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     feedback: &NewFeedback,
     entries_max: u64,
     now: Timestamp,
 ) -> Result<Option<Feedback>> {
-    if documents::key_and_version(connection, collection, &feedback.document_id)?.is_none() {
+    let collection = access.collection;
+    let document = documents::key_and_version(connection, collection, &feedback.document_id)?;
+    if document.is_none() || documents::is_hidden(connection, access, &feedback.document_id)? {
         return Ok(None);
     }
     let number: u64 = connection
@@ -46,7 +49,7 @@ pub(crate) fn add(
 /// Newest first. The cursor is the number of the last judgment of the previous page.
 pub(crate) fn list(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     limit: usize,
     cursor: Option<&str>,
 ) -> Result<(Vec<Feedback>, Option<String>)> {
@@ -58,25 +61,29 @@ pub(crate) fn list(
     };
     let mut statement = connection.prepare_cached(
         "SELECT number, query, document_id, chunk, grade, created_at FROM feedback
-         WHERE collection_id = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3",
+         WHERE collection_id = ?1 AND number < ?2 ORDER BY number DESC",
     )?;
-    let more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    let mut rows = statement.query(params![collection.0, before, more])?;
+    let mut rows = statement.query(params![access.collection.0, before])?;
     let mut page = Vec::new();
     while let Some(row) = rows.next()? {
+        let feedback =
+            decode(row).or_damaged("feedback", || format!("of collection {}", access.collection))?;
+        if documents::is_hidden(connection, access, &feedback.document_id)? {
+            continue;
+        }
         if page.len() == limit {
             let next = page.last().map(|feedback: &Feedback| feedback.number.to_string());
             return Ok((page, next));
         }
-        page.push(decode(row).or_damaged("feedback", || format!("of collection {collection}"))?);
+        page.push(feedback);
     }
     Ok((page, None))
 }
 
 /// The last judgment of each query and document among the newest `entries_max` judgments.
-pub(crate) fn feedback_batch(
+pub(crate) fn batch(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     fingerprint: &str,
     entries_max: usize,
     pending_max: usize,
@@ -87,16 +94,16 @@ pub(crate) fn feedback_batch(
          FROM feedback WHERE collection_id = ?1 ORDER BY number DESC LIMIT ?3",
     )?;
     let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![collection.0, fingerprint, entries_max])?;
+    let mut rows = statement.query(params![access.collection.0, fingerprint, entries_max])?;
     let mut seen = HashSet::new();
     let mut batch = FeedbackBatch::default();
     while let Some(row) = rows.next()? {
-        let decoded =
-            decode_with_features(row).or_damaged("feedback", || format!("of collection {collection}"))?;
+        let decoded = decode_with_features(row)
+            .or_damaged("feedback", || format!("of collection {}", access.collection))?;
         let (feedback, features, is_processed) = decoded;
         // hashes, because queries can be long
         let key = [feedback.query.trim(), &feedback.document_id].map(|text| blake3::hash(text.as_bytes()));
-        if !seen.insert(key) {
+        if !seen.insert(key) || documents::is_hidden(connection, access, &feedback.document_id)? {
             continue;
         }
         match (is_processed, features) {

@@ -1,11 +1,11 @@
 //! Jobs: inserted with their documents, updated when the applied sequence advances.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use weir_policy::Caller;
 
 use super::collections::CollectionRow;
 use super::error::{OrDamaged, damaged};
 use super::{documents, generations};
+use crate::access::{FilterHash, JobAccess};
 use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Result, Submission, Timestamp};
 
 /// The result of storing a submission's documents.
@@ -14,19 +14,22 @@ pub(super) struct Accepted {
     pub(super) collection: CollectionRow,
     pub(super) first_operation: u64,
     pub(super) unchanged: u64,
+    /// Documents that the caller may not replace.
+    pub(super) refused: Vec<DocumentError>,
+    /// The filter of the caller that submitted the job.
+    pub(super) filter_hash: Option<FilterHash>,
 }
 
 pub(super) fn insert(
     connection: &Connection,
-    accepted: &Accepted,
+    accepted: Accepted,
     submission: &Submission,
     now: Timestamp,
-) -> Result<()> {
-    let Accepted { collection, first_operation, unchanged } = accepted;
+) -> Result<Option<Job>> {
+    let Accepted { collection, first_operation, unchanged, refused, filter_hash } = accepted;
     let operations = collection.next_operation - first_operation;
-    let failed = submission.rejected.len() as u64;
-    let total = submission.documents.len() as u64 + failed;
-    let errors = errors_to_json(&submission.rejected)?;
+    let total = (submission.documents.len() + submission.rejected.len()) as u64;
+    let errors = [submission.rejected.as_slice(), &refused].concat();
     let (status, finished_at) = match operations {
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
@@ -34,8 +37,8 @@ pub(super) fn insert(
     connection
         .prepare_cached(
             "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
-                 unchanged, failed, errors, status, created_at, started_at, finished_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13)",
+                 unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)",
         )?
         .execute(params![
             submission.job_id,
@@ -46,13 +49,16 @@ pub(super) fn insert(
             total,
             total - operations,
             unchanged,
-            failed,
-            errors,
+            errors.len(),
+            errors_to_json(&errors)?,
             status.as_str(),
             now,
-            finished_at
+            finished_at,
+            filter_hash
         ])?;
-    Ok(())
+    let mut statement = connection.prepare_cached(BY_ID)?;
+    let mut rows = statement.query([&submission.job_id])?;
+    rows.next()?.map(read).transpose()
 }
 
 /// Updates the unfinished jobs of a collection for a new applied sequence.
@@ -142,64 +148,76 @@ pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Tim
 
 const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
-         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed
+         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
+         j.filter_hash
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      WHERE j.id = ?1";
 
 const BEFORE: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
-         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed
+         j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
+         j.filter_hash
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
 
-pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Option<Job>> {
+pub(crate) fn by_id(connection: &Connection, access: &JobAccess, id: &str) -> Result<Option<Job>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
     let mut rows = statement.query([id])?;
-    rows.next()?.map(read).transpose()
+    match rows.next()? {
+        Some(row) if is_visible_row(access, row)? => read(row).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// The cursor is the id of the last job of the previous page.
 pub(crate) fn list(
     connection: &Connection,
-    caller: &Caller,
+    access: &JobAccess,
     limit: usize,
     cursor: Option<&str>,
 ) -> Result<(Vec<Job>, Option<String>)> {
     let before = match cursor {
-        Some(cursor) => sequence_of(connection, caller, cursor)?,
+        Some(cursor) => sequence_of(connection, access, cursor)?,
         None => i64::MAX,
     };
     let mut statement = connection.prepare_cached(BEFORE)?;
     let mut rows = statement.query([before])?;
     let mut page: Vec<Job> = Vec::new();
     while let Some(row) = rows.next()? {
-        let job = read(row)?;
-        if !caller.sees(&job.collection) {
+        if !is_visible_row(access, row)? {
             continue;
         }
         if page.len() == limit {
             let next = page.last().map(|job| job.id.clone());
             return Ok((page, next));
         }
-        page.push(job);
+        page.push(read(row)?);
     }
     Ok((page, None))
 }
 
-fn sequence_of(connection: &Connection, caller: &Caller, cursor: &str) -> Result<i64> {
-    connection
-        .prepare_cached("SELECT sequence, collection FROM jobs WHERE id = ?1")?
-        .query_row([cursor], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
-        .optional()?
-        .filter(|(_, collection)| caller.sees(collection))
-        .map(|(sequence, _)| sequence)
-        .ok_or_else(|| Error::UnknownCursor { cursor: cursor.to_owned() })
+fn sequence_of(connection: &Connection, access: &JobAccess, cursor: &str) -> Result<i64> {
+    let unknown = || Error::UnknownCursor { cursor: cursor.to_owned() };
+    by_id(connection, access, cursor)?.ok_or_else(unknown)?;
+    let mut statement = connection.prepare_cached("SELECT sequence FROM jobs WHERE id = ?1")?;
+    Ok(statement.query_row([cursor], |row| row.get(0))?)
+}
+
+/// Whether the job of a row in the column order of [`BY_ID`] is visible.
+fn is_visible_row(access: &JobAccess, row: &Row<'_>) -> Result<bool> {
+    let decoded = row.get::<_, String>(1).and_then(|collection| Ok((collection, row.get(15)?)));
+    let (collection, filter_hash) = decoded.or_damaged("job", || name(row))?;
+    Ok(access.is_visible(&collection, filter_hash))
 }
 
 fn read(row: &Row<'_>) -> Result<Job> {
-    let name = || row.get::<_, String>(0).unwrap_or_else(|_| "with an unreadable id".to_owned());
-    let decoded = decode(row).or_damaged("job", name)?;
-    decoded.ok_or_else(|| damaged("job", name()))
+    let decoded = decode(row).or_damaged("job", || name(row))?;
+    decoded.ok_or_else(|| damaged("job", name(row)))
+}
+
+/// Identifies a job's row in messages, even if its id cannot be read.
+fn name(row: &Row<'_>) -> String {
+    row.get(0).unwrap_or_else(|_| "with an unreadable id".to_owned())
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::{OrDamaged, damaged};
 use super::generations;
+use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::{CollectionId, Operation, OperationKind, Result};
 
@@ -31,10 +32,14 @@ pub(super) fn insert(
 
 pub(crate) fn after(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     after: u64,
     limit: usize,
 ) -> Result<Vec<Operation>> {
+    if access.is_filtered() {
+        return Ok(Vec::new());
+    }
+    let collection = access.collection;
     let mut statement = connection.prepare_cached(ALL)?;
     let mut rows = statement.query(params![collection.0, after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let pruned_to = pruned_to(connection, collection)?;

@@ -3,7 +3,8 @@
 use rusqlite::{Connection, Row, params};
 
 use super::error::OrDamaged;
-use crate::{CollectionId, LoggedQuery, QueryCount, QueryReport, Result};
+use crate::access::Access;
+use crate::{LoggedQuery, QueryCount, QueryReport, Result};
 
 /// Adds entries, except those of deleted collections.
 pub(crate) fn add(connection: &Connection, queries: &[LoggedQuery], entries_max: u64) -> Result<()> {
@@ -32,10 +33,14 @@ const COLUMNS: &str =
 /// Sums the log up per query. Reads every entry of the collection.
 pub(crate) fn report(
     connection: &Connection,
-    collection: CollectionId,
+    access: &Access,
     report: QueryReport,
     limit: usize,
 ) -> Result<Vec<QueryCount>> {
+    if access.is_filtered() {
+        return Ok(Vec::new());
+    }
+    let collection = access.collection;
     // the query is the last sort key, so that the order is deterministic
     let (rest, below) = match report {
         QueryReport::Popular => ("HAVING ?3 IS NOT NULL ORDER BY times DESC, query", 0.0),

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 3] = [FORMAT_1, FORMAT_2, FORMAT_3];
+const MIGRATIONS: [&str; 4] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -140,6 +140,11 @@ ALTER TABLE feedback ADD COLUMN features TEXT;
 
 -- Operations up to this number are pruned, except those that are the version of a stored document.
 ALTER TABLE collections ADD COLUMN pruned_to INTEGER NOT NULL DEFAULT 0;
+";
+
+/// The mandatory filter of the caller that submitted the job, as a hash; NULL without a filter.
+const FORMAT_4: &str = "
+ALTER TABLE jobs ADD COLUMN filter_hash BLOB;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -4,15 +4,21 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use rusqlite::Connection;
+use weir_policy::Caller;
 
 use super::{Sqlite, accept, collections};
-use crate::{Collection, Error, NewDocument, Result, Store, Submission};
+use crate::access::Access;
+use crate::{Collection, StoreView, Error, NewDocument, Result, Store, Submission};
 
 async fn with_collection(folder: &Path) -> (Sqlite, Store, Collection) {
     let sqlite = Sqlite::open(folder).unwrap();
     let store = Store::Sqlite(sqlite.clone());
     let (made, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
     (sqlite, store, made)
+}
+
+fn view(store: &Store, collection: &Collection) -> StoreView {
+    store.view(&Caller::system(), collection).unwrap()
 }
 
 fn submission(job: &str, bytes: usize) -> Submission {
@@ -36,14 +42,14 @@ async fn allow_pages(sqlite: &Sqlite, pages: u32) {
 async fn a_full_disk_fails_the_request_and_keeps_acknowledged_documents() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, store, made) = with_collection(folder.path()).await;
-    store.accept(made.id, submission("before", 1000), 2.0).await.unwrap();
+    view(&store, &made).accept(submission("before", 1000), 2.0).await.unwrap();
     allow_pages(&sqlite, 64).await;
-    let refused = store.accept(made.id, submission("large", 1 << 20), 2.0).await;
+    let refused = view(&store, &made).accept(submission("large", 1 << 20), 2.0).await;
     assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
-    assert_eq!(store.document(made.id, "large").await.unwrap(), None);
-    store.accept(made.id, submission("small", 1000), 2.0).await.unwrap();
+    assert_eq!(view(&store, &made).document("large").await.unwrap(), None);
+    view(&store, &made).accept(submission("small", 1000), 2.0).await.unwrap();
     allow_pages(&sqlite, 1 << 20).await;
-    let job = store.accept(made.id, submission("large", 1 << 20), 2.0).await.unwrap().unwrap();
+    let job = view(&store, &made).accept(submission("large", 1 << 20), 2.0).await.unwrap().unwrap();
     assert_eq!(job.last_operation, 3);
     let report = store.verify().await.unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
@@ -55,13 +61,14 @@ async fn a_full_disk_fails_the_request_and_keeps_acknowledged_documents() {
 async fn queued_requests_share_a_commit() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, _, made) = with_collection(folder.path()).await;
+    let access = Access::new(&Caller::system(), made.id);
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, made.id, &accept::HashedSubmission::new(submission("j", 1)), 2.0)
+        accept::accept(connection, &access, &accept::HashedSubmission::new(submission("j", 1), &access), 2.0)
     });
     let failing = sqlite.write(move |connection| {
-        collections::delete(connection, made.id, 3.0)?;
+        collections::delete(connection, &Access::new(&Caller::system(), made.id), 3.0)?;
         Err::<(), Error>(Error::Full)
     });
     let file = folder.path().join("store.sqlite3");
@@ -82,10 +89,11 @@ async fn queued_requests_share_a_commit() {
 async fn a_rolled_back_transaction_fails_all_its_requests() {
     let folder = tempfile::tempdir().unwrap();
     let (sqlite, _, made) = with_collection(folder.path()).await;
+    let access = Access::new(&Caller::system(), made.id);
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, made.id, &accept::HashedSubmission::new(submission("j", 1)), 2.0)
+        accept::accept(connection, &access, &accept::HashedSubmission::new(submission("j", 1), &access), 2.0)
     });
     let ending = sqlite.write(|connection| {
         connection.execute_batch("ROLLBACK")?;

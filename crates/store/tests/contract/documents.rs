@@ -1,8 +1,6 @@
 //! The contract on documents and operations.
 
-use weir_store::{
-    CollectionId, DeletedDocument, GenerationId, JobStatus, Operation, OperationKind, StoredDocument,
-};
+use weir_store::{DeletedDocument, JobStatus, Operation, OperationKind, StoredDocument};
 
 use super::*;
 
@@ -27,11 +25,11 @@ pub async fn accepted_documents_are_stored_after_reopening(open: Open<'_>) {
     store.close().await;
 
     let store = open();
-    assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(1, titled)));
-    assert_eq!(store.document(made.id, "b").await.unwrap(), Some(stored(2, document("b", ""))));
-    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), [put(1, "a"), put(2, "b")]);
-    assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
-    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().last_operation, 2);
+    assert_eq!(view(&store, &made).document("a").await.unwrap(), Some(stored(1, titled)));
+    assert_eq!(view(&store, &made).document("b").await.unwrap(), Some(stored(2, document("b", ""))));
+    assert_eq!(view(&store, &made).operations_after(0, 10).await.unwrap(), [put(1, "a"), put(2, "b")]);
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), Some(job));
+    assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().last_operation, 2);
     let report = store.verify().await.unwrap();
     assert_eq!((report.collections, report.documents, report.operations), (1, 2, 2));
     close_sound(store).await;
@@ -45,9 +43,9 @@ pub async fn identical_content_makes_no_operation(open: Open<'_>) {
         accept(&store, &made, "again", &[document("a", "1"), document("b", "new"), document("c", "3")]).await;
     assert_eq!((again.total, again.unchanged, again.processed, again.last_operation), (3, 1, 1, 4));
     let expected = [put(1, "a"), put(2, "b"), put(3, "b"), put(4, "c")];
-    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), expected);
-    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().version, 1);
-    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().version, 3);
+    assert_eq!(view(&store, &made).operations_after(0, 10).await.unwrap(), expected);
+    assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().version, 1);
+    assert_eq!(view(&store, &made).document("b").await.unwrap().unwrap().version, 3);
     close_sound(store).await;
 }
 
@@ -68,7 +66,7 @@ pub async fn a_change_of_title_text_or_metadata_makes_an_operation(open: Open<'_
     for (version, document) in (1..).zip(versions) {
         let job = accept(&store, &made, &format!("j{version}"), std::slice::from_ref(&document)).await;
         assert_eq!((job.unchanged, job.last_operation), (0, version));
-        assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(version, document)));
+        assert_eq!(view(&store, &made).document("a").await.unwrap(), Some(stored(version, document)));
     }
     close_sound(store).await;
 }
@@ -80,10 +78,10 @@ pub async fn of_two_documents_with_one_id_the_last_is_stored(open: Open<'_>) {
         accept(&store, &made, "j", &[document("a", "first"), document("b", "b"), document("a", "last")])
             .await;
     assert_eq!((job.total, job.processed, job.unchanged, job.last_operation), (3, 1, 0, 2));
-    assert_eq!(store.operations_after(made.id, 0, 10).await.unwrap(), [put(1, "b"), put(2, "a")]);
-    assert_eq!(store.document(made.id, "a").await.unwrap(), Some(stored(2, document("a", "last"))));
+    assert_eq!(view(&store, &made).operations_after(0, 10).await.unwrap(), [put(1, "b"), put(2, "a")]);
+    assert_eq!(view(&store, &made).document("a").await.unwrap(), Some(stored(2, document("a", "last"))));
     store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
-    let job = store.job(&everyone(), "j").await.unwrap().unwrap();
+    let job = store.job(&Caller::system(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.processed), (JobStatus::Completed, 3));
     close_sound(store).await;
 }
@@ -92,15 +90,15 @@ pub async fn a_deleted_document_can_be_stored_again(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j1", &[document("a", "1"), document("b", "2")]).await;
-    let deleted = store.delete_document(made.id, "a").await.unwrap();
+    let deleted = view(&store, &made).delete_document("a").await.unwrap();
     assert_eq!(deleted, Some(DeletedDocument { operation: 3, chunks: 0 }));
-    assert_eq!(store.document(made.id, "a").await.unwrap(), None);
-    assert_eq!(store.delete_document(made.id, "a").await.unwrap(), None);
+    assert_eq!(view(&store, &made).document("a").await.unwrap(), None);
+    assert_eq!(view(&store, &made).delete_document("a").await.unwrap(), None);
     let again = accept(&store, &made, "j2", &[document("a", "1")]).await;
     assert_eq!((again.unchanged, again.last_operation), (0, 4));
-    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().version, 4);
+    assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().version, 4);
     let delete = Operation { number: 3, kind: OperationKind::Delete, document_id: "a".to_owned() };
-    assert_eq!(store.operations_after(made.id, 2, 10).await.unwrap(), [delete, put(4, "a")]);
+    assert_eq!(view(&store, &made).operations_after(2, 10).await.unwrap(), [delete, put(4, "a")]);
     close_sound(store).await;
 }
 
@@ -136,18 +134,18 @@ pub async fn ids_and_texts_are_any_unicode(open: Open<'_>) {
     store.close().await;
 
     let store = open();
-    assert_eq!(store.collection(&everyone(), "c\0/🦀").await.unwrap().unwrap().last_operation, 14);
+    assert_eq!(store.collection(&Caller::system(), "c\0/🦀").await.unwrap().unwrap().last_operation, 14);
     for (version, document) in (1..).zip(documents) {
-        let found = store.document(made.id, &document.id).await.unwrap();
+        let found = view(&store, &made).document(&document.id).await.unwrap();
         assert_eq!(found, Some(stored(version, document)));
     }
-    assert!(store.job(&everyone(), "j\0").await.unwrap().is_some());
-    assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
+    assert!(store.job(&Caller::system(), "j\0").await.unwrap().is_some());
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), None);
     assert_eq!(
-        store.delete_document(made.id, "a\0b").await.unwrap(),
+        view(&store, &made).delete_document("a\0b").await.unwrap(),
         Some(DeletedDocument { operation: 15, chunks: 0 })
     );
-    assert!(store.document(made.id, "a\0c").await.unwrap().is_some());
+    assert!(view(&store, &made).document("a\0c").await.unwrap().is_some());
     close_sound(store).await;
 }
 
@@ -156,7 +154,7 @@ pub async fn a_text_of_16_mib_is_read_back_unchanged(open: Open<'_>) {
     let made = collection(&store, "c").await;
     let text: String = (0..).map(|n| char::from(b'a' + (n % 23) as u8)).take(16 << 20).collect();
     accept(&store, &made, "j", &[document("big", &text)]).await;
-    assert!(store.document(made.id, "big").await.unwrap().unwrap().text == text);
+    assert!(view(&store, &made).document("big").await.unwrap().unwrap().text == text);
     close_sound(store).await;
 }
 
@@ -172,7 +170,7 @@ pub async fn operation_numbers_have_no_gaps_under_concurrent_submissions(open: O
                 let documents = [0, 1, 2].map(|n| document(&name(n), "text"));
                 let job = accept(&store, &made, &name(9), &documents).await;
                 for (place, version) in (0..).zip(job.last_operation - 2..=job.last_operation) {
-                    let found = store.document(made.id, &name(place)).await.unwrap();
+                    let found = view(&store, &made).document(&name(place)).await.unwrap();
                     assert_eq!(found.unwrap().version, version);
                 }
                 ranges.push(job.last_operation);
@@ -187,7 +185,7 @@ pub async fn operation_numbers_have_no_gaps_under_concurrent_submissions(open: O
     last.sort_unstable();
     assert_eq!(last, (1..=200).map(|n| n * 3).collect::<Vec<u64>>());
     let numbers: Vec<u64> =
-        store.operations_after(made.id, 0, 1000).await.unwrap().iter().map(|o| o.number).collect();
+        view(&store, &made).operations_after(0, 1000).await.unwrap().iter().map(|o| o.number).collect();
     assert_eq!(numbers, (1..=600).collect::<Vec<u64>>());
     close_sound(store).await;
 }
@@ -200,7 +198,7 @@ pub async fn a_failed_request_is_rolled_back_alone(open: Open<'_>) {
     let attempt = |job: &str, id: &str| {
         let (store, made) = (store.clone(), made.clone());
         let submission = submission(job, &[document(id, "text")]);
-        tokio::spawn(async move { store.accept(made.id, submission, 2.0).await.is_ok() })
+        tokio::spawn(async move { view(&store, &made).accept(submission, 2.0).await.is_ok() })
     };
     let attempts = [
         attempt("good1", "a"),
@@ -214,9 +212,9 @@ pub async fn a_failed_request_is_rolled_back_alone(open: Open<'_>) {
         outcomes.push(attempt.await.unwrap());
     }
     assert_eq!(outcomes, [true, false, true, false, true]);
-    assert_eq!(store.document(made.id, "never").await.unwrap(), None);
-    assert_eq!(store.counts(made.id).await.unwrap().documents, 4);
-    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().last_operation, 4);
+    assert_eq!(view(&store, &made).document("never").await.unwrap(), None);
+    assert_eq!(view(&store, &made).counts().await.unwrap().documents, 4);
+    assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().last_operation, 4);
     close_sound(store).await;
 }
 
@@ -227,12 +225,12 @@ pub async fn operations_are_read_in_pages(open: Open<'_>) {
     let ids = ["a", "b", "c", "d", "e"];
     accept(&store, &made, "j", &ids.map(|id| document(id, "text"))).await;
     accept(&store, &other, "k", &[document("z", "text")]).await;
-    assert_eq!(store.operations_after(made.id, 0, 2).await.unwrap(), [put(1, "a"), put(2, "b")]);
-    assert_eq!(store.operations_after(made.id, 3, 10).await.unwrap(), [put(4, "d"), put(5, "e")]);
-    assert_eq!(store.operations_after(made.id, 5, 10).await.unwrap(), []);
-    assert_eq!(store.operations_after(made.id, 500, 10).await.unwrap(), []);
-    assert_eq!(store.operations_after(made.id, 0, 0).await.unwrap(), []);
-    assert_eq!(store.operations_after(other.id, 0, 10).await.unwrap(), [put(1, "z")]);
+    assert_eq!(view(&store, &made).operations_after(0, 2).await.unwrap(), [put(1, "a"), put(2, "b")]);
+    assert_eq!(view(&store, &made).operations_after(3, 10).await.unwrap(), [put(4, "d"), put(5, "e")]);
+    assert_eq!(view(&store, &made).operations_after(5, 10).await.unwrap(), []);
+    assert_eq!(view(&store, &made).operations_after(500, 10).await.unwrap(), []);
+    assert_eq!(view(&store, &made).operations_after(0, 0).await.unwrap(), []);
+    assert_eq!(view(&store, &other).operations_after(0, 10).await.unwrap(), [put(1, "z")]);
     close_sound(store).await;
 }
 
@@ -242,7 +240,10 @@ pub async fn documents_are_read_in_the_order_asked_for(open: Open<'_>) {
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
     let asked = ["b", UNKNOWN_ID, "a", "b"].map(str::to_owned).to_vec();
     let (a, b) = (stored(1, document("a", "1")), stored(2, document("b", "2")));
-    assert_eq!(store.documents(made.id, asked).await.unwrap(), [Some(b.clone()), None, Some(a), Some(b)]);
+    assert_eq!(
+        view(&store, &made).documents(asked).await.unwrap(),
+        [Some(b.clone()), None, Some(a), Some(b)]
+    );
     close_sound(store).await;
 }
 
@@ -253,7 +254,7 @@ pub async fn documents_are_listed_by_id_in_pages(open: Open<'_>) {
     accept(&store, &made, "j", &["b", "B", "ä", "a\0", "a"].map(|id| document(id, "text"))).await;
     accept(&store, &other, "k", &[document("aa", "text")]).await;
     let page = async |after, limit, bytes_max| {
-        let (found, is_more) = store.documents_after(made.id, after, limit, bytes_max).await.unwrap();
+        let (found, is_more) = view(&store, &made).documents_after(after, limit, bytes_max).await.unwrap();
         (found.into_iter().map(|document| document.id).collect::<Vec<_>>().join(" "), is_more)
     };
     assert_eq!(page("", 10, 1000).await, ("B a a\0 b ä".to_owned(), false));
@@ -265,26 +266,29 @@ pub async fn documents_are_listed_by_id_in_pages(open: Open<'_>) {
     assert_eq!(page("", 10, 13).await, ("B a a\0".to_owned(), true));
     assert_eq!(page("", 10, 1).await, ("B".to_owned(), true));
     assert_eq!(page("ä", 10, 1000).await, (String::new(), false));
-    let (found, _) = store.documents_after(made.id, "b", 1, 1000).await.unwrap();
+    let (found, _) = view(&store, &made).documents_after("b", 1, 1000).await.unwrap();
     assert_eq!(found, [stored(3, document("ä", "text"))]);
     close_sound(store).await;
 }
 
 pub async fn calls_about_missing_collections_return_none(open: Open<'_>) {
     let store = open();
-    let (collection, generation) = (CollectionId(77), GenerationId(77));
+    let made = collection(&store, "c").await;
+    let missing = view(&store, &made);
+    assert!(missing.delete_collection(1.0).await.unwrap());
+    assert!(!missing.delete_collection(1.0).await.unwrap());
     let documents = submission("j", &[document("a", "text")]);
-    assert_eq!(store.accept(collection, documents, 1.0).await.unwrap(), None);
-    assert_eq!(store.start_generation(collection, "m", 1.0).await.unwrap(), None);
-    assert_eq!(store.delete_document(collection, "a").await.unwrap(), None);
-    assert_eq!(store.document(collection, "a").await.unwrap(), None);
-    assert_eq!(store.documents(collection, vec!["a".to_owned()]).await.unwrap(), [None]);
-    assert_eq!(store.documents_after(collection, "", 9, 9).await.unwrap(), (Vec::new(), false));
-    assert_eq!(store.operations_after(collection, 0, 1).await.unwrap(), []);
-    assert_eq!(store.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
-    store.save_prepared(generation, Vec::new(), vec![(hash(1), vec![1.0])]).await.unwrap();
-    store.record_applied(generation, 5, 1.0).await.unwrap();
-    assert_eq!(store.job(&everyone(), "j").await.unwrap(), None);
+    assert_eq!(missing.accept(documents, 1.0).await.unwrap(), None);
+    assert_eq!(store.start_generation(made.id, "m", 1.0).await.unwrap(), None);
+    assert_eq!(missing.delete_document("a").await.unwrap(), None);
+    assert_eq!(missing.document("a").await.unwrap(), None);
+    assert_eq!(missing.documents(vec!["a".to_owned()]).await.unwrap(), [None]);
+    assert_eq!(missing.documents_after("", 9, 9).await.unwrap(), (Vec::new(), false));
+    assert_eq!(missing.operations_after(0, 1).await.unwrap(), []);
+    assert_eq!(missing.embeddings("m", vec![hash(1)]).await.unwrap(), [None]);
+    store.save_prepared(made.generation.id, Vec::new(), vec![(hash(1), vec![1.0])]).await.unwrap();
+    store.record_applied(made.generation.id, 5, 1.0).await.unwrap();
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), None);
     assert_eq!(store.verify().await.unwrap().embeddings, 0);
     close_sound(store).await;
 }

@@ -23,15 +23,15 @@ pub async fn feedback_is_listed_newest_first_after_reopening(open: Open<'_>) {
     accept(&store, &other, "k", &[document("a\0", "1")]).await;
     let first = NewFeedback { chunk: Some(7), ..judgment("wo?\0", "a\0", 3) };
     let second = judgment("", "a\0", 0);
-    for (id, feedback) in [(made.id, &first), (other.id, &second), (made.id, &second)] {
-        store.add_feedback(id, feedback.clone(), 100, 3.5).await.unwrap().unwrap();
+    for (collection, feedback) in [(&made, &first), (&other, &second), (&made, &second)] {
+        view(&store, collection).add_feedback(feedback.clone(), 100, 3.5).await.unwrap().unwrap();
     }
     store.close().await;
 
     let store = open();
     let expected = vec![stored(2, second.clone()), stored(1, first)];
-    assert_eq!(store.feedback(made.id, 10, None).await.unwrap(), (expected, None));
-    assert_eq!(store.feedback(other.id, 10, None).await.unwrap(), (vec![stored(1, second)], None));
+    assert_eq!(view(&store, &made).feedback(10, None).await.unwrap(), (expected, None));
+    assert_eq!(view(&store, &other).feedback(10, None).await.unwrap(), (vec![stored(1, second)], None));
     close_sound(store).await;
 }
 
@@ -40,17 +40,17 @@ pub async fn feedback_is_listed_in_pages(open: Open<'_>) {
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1")]).await;
     for grade in 0..5 {
-        store.add_feedback(made.id, judgment("q", "a", grade), 100, 3.5).await.unwrap().unwrap();
+        view(&store, &made).add_feedback(judgment("q", "a", grade), 100, 3.5).await.unwrap().unwrap();
     }
     let page = async |limit, cursor| {
-        let (found, next) = store.feedback(made.id, limit, cursor).await.unwrap();
+        let (found, next) = view(&store, &made).feedback(limit, cursor).await.unwrap();
         (found.into_iter().map(|one| one.grade).collect::<Vec<_>>(), next)
     };
     assert_eq!(page(2, None).await, (vec![4, 3], Some("4".to_owned())));
     assert_eq!(page(2, Some("4")).await, (vec![2, 1], Some("2".to_owned())));
     assert_eq!(page(2, Some("2")).await, (vec![0], None));
     assert_eq!(page(5, None).await, (vec![4, 3, 2, 1, 0], None));
-    assert!(matches!(store.feedback(made.id, 2, Some("x")).await, Err(Error::UnknownCursor { .. })));
+    assert!(matches!(view(&store, &made).feedback(2, Some("x")).await, Err(Error::UnknownCursor { .. })));
     close_sound(store).await;
 }
 
@@ -59,16 +59,16 @@ pub async fn the_oldest_feedback_is_deleted_beyond_the_maximum(open: Open<'_>) {
     let (made, other) = (collection(&store, "c").await, collection(&store, "other").await);
     for (job, one) in [("j", &made), ("k", &other)] {
         accept(&store, one, job, &[document("a", "1")]).await;
-        store.add_feedback(one.id, judgment("q", "a", 9), 3, 3.5).await.unwrap().unwrap();
+        view(&store, one).add_feedback(judgment("q", "a", 9), 3, 3.5).await.unwrap().unwrap();
     }
     for grade in 0..5 {
-        store.add_feedback(made.id, judgment("q", "a", grade), 3, 3.5).await.unwrap().unwrap();
+        view(&store, &made).add_feedback(judgment("q", "a", grade), 3, 3.5).await.unwrap().unwrap();
     }
-    let grades = async |id| {
-        let (found, _) = store.feedback(id, 10, None).await.unwrap();
+    let grades = async |collection| {
+        let (found, _) = view(&store, collection).feedback(10, None).await.unwrap();
         found.into_iter().map(|one| one.grade).collect::<Vec<_>>()
     };
-    assert_eq!((grades(made.id).await, grades(other.id).await), (vec![4, 3, 2], vec![9]));
+    assert_eq!((grades(&made).await, grades(&other).await), (vec![4, 3, 2], vec![9]));
     close_sound(store).await;
 }
 
@@ -77,11 +77,11 @@ pub async fn the_last_judgment_of_each_query_and_document_counts(open: Open<'_>)
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "1")]).await;
     for (query, id, grade) in [("q", "a", 1), ("q", "b", 0), (" q ", "a", 0), ("other", "a", 3)] {
-        store.add_feedback(made.id, judgment(query, id, grade), 100, 3.5).await.unwrap().unwrap();
+        view(&store, &made).add_feedback(judgment(query, id, grade), 100, 3.5).await.unwrap().unwrap();
     }
     let batch = async |store: &Store, fingerprint, entries_max, pending_max| {
         let FeedbackBatch { processed, pending } =
-            store.feedback_batch(made.id, fingerprint, entries_max, pending_max).await.unwrap();
+            view(store, &made).feedback_batch(fingerprint, entries_max, pending_max).await.unwrap();
         (processed, pending.into_iter().map(|one| one.number).collect::<Vec<_>>())
     };
     assert_eq!(batch(&store, "m", 100, 100).await, (vec![], vec![4, 3, 2]));
@@ -99,7 +99,7 @@ pub async fn the_last_judgment_of_each_query_and_document_counts(open: Open<'_>)
         assert_eq!(batch(&store, unknown, 100, 100).await, (vec![], vec![4, 3, 2]));
     }
     // a new judgment replaces the last one of its query and document, and is pending
-    store.add_feedback(made.id, judgment("other", "a", 0), 100, 3.5).await.unwrap().unwrap();
+    view(&store, &made).add_feedback(judgment("other", "a", 0), 100, 3.5).await.unwrap().unwrap();
     assert_eq!(batch(&store, "m", 100, 100).await, (vec![(false, "three".to_owned())], vec![5]));
     close_sound(store).await;
 }
@@ -108,15 +108,13 @@ pub async fn feedback_on_missing_documents_is_not_stored(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1")]).await;
-    for (id, document) in [(made.id, "b"), (CollectionId(77), "a")] {
-        assert_eq!(store.add_feedback(id, judgment("q", document, 1), 10, 3.5).await.unwrap(), None);
-    }
-    assert_eq!(store.feedback(CollectionId(77), 10, None).await.unwrap(), (Vec::new(), None));
-    store.add_feedback(made.id, judgment("q", "a", 1), 10, 3.5).await.unwrap().unwrap();
+    assert_eq!(view(&store, &made).add_feedback(judgment("q", "b", 1), 10, 3.5).await.unwrap(), None);
+    view(&store, &made).add_feedback(judgment("q", "a", 1), 10, 3.5).await.unwrap().unwrap();
     store.log_queries(vec![logged(made.id, "q", 0, None, 1.0)], 10).await.unwrap();
-    assert!(store.delete_collection(made.id, 4.0).await.unwrap());
-    assert_eq!(store.feedback(made.id, 10, None).await.unwrap(), (Vec::new(), None));
-    assert_eq!(store.query_report(made.id, QueryReport::Popular, 10).await.unwrap(), []);
+    assert!(view(&store, &made).delete_collection(4.0).await.unwrap());
+    assert_eq!(view(&store, &made).add_feedback(judgment("q", "a", 1), 10, 3.5).await.unwrap(), None);
+    assert_eq!(view(&store, &made).feedback(10, None).await.unwrap(), (Vec::new(), None));
+    assert_eq!(view(&store, &made).query_report(QueryReport::Popular, 10).await.unwrap(), []);
     close_sound(store).await;
 }
 
@@ -132,7 +130,7 @@ fn logged(
 
 /// The queries of a report, best first.
 async fn queries(store: &Store, made: &Collection, report: QueryReport, limit: usize) -> String {
-    let found = store.query_report(made.id, report, limit).await.unwrap();
+    let found = view(store, made).query_report(report, limit).await.unwrap();
     found.into_iter().map(|one| one.query).collect::<Vec<_>>().join(" ")
 }
 
@@ -159,13 +157,12 @@ pub async fn the_query_log_is_summed_up_by_query(open: Open<'_>) {
         relevance: Some(0.125),
         last_asked_at: 5.0,
     };
-    assert_eq!(store.query_report(made.id, QueryReport::Popular, 1).await.unwrap(), [nothing]);
+    assert_eq!(view(&store, &made).query_report(QueryReport::Popular, 1).await.unwrap(), [nothing]);
     assert_eq!(queries(&store, &made, QueryReport::Popular, 10).await, "nothing found other");
     assert_eq!(queries(&store, &made, QueryReport::ZeroResults, 10).await, "nothing other");
     let low = |below| QueryReport::LowRelevance { below };
     assert_eq!(queries(&store, &made, low(0.5), 10).await, "nothing");
     assert_eq!(queries(&store, &made, low(0.51), 10).await, "nothing found");
-    assert_eq!(store.query_report(CollectionId(77), QueryReport::Popular, 10).await.unwrap(), []);
     close_sound(store).await;
 }
 

@@ -28,7 +28,7 @@ pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
 
     let mark = async |number, now| {
         store.record_applied(made.generation.id, number, now).await.unwrap();
-        store.job(&everyone(), "j").await.unwrap().unwrap()
+        store.job(&Caller::system(), "j").await.unwrap().unwrap()
     };
     assert_eq!(mark(1, 3.0).await, pending);
     let running = Job { status: JobStatus::Running, processed: 1, started_at: Some(3.5), ..pending };
@@ -38,8 +38,8 @@ pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
     let completed = Job { status: JobStatus::Completed, processed: 3, finished_at: Some(5.0), ..running };
     assert_eq!(mark(4, 5.0).await, completed);
     assert_eq!(mark(4, 6.0).await, completed);
-    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().generation.applied_seq, 4);
-    let before = store.job(&everyone(), "before").await.unwrap().unwrap();
+    assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().generation.applied_seq, 4);
+    let before = store.job(&Caller::system(), "before").await.unwrap().unwrap();
     assert_eq!(
         (before.status, before.started_at, before.finished_at),
         (JobStatus::Completed, Some(3.0), Some(3.0))
@@ -56,11 +56,11 @@ pub async fn a_job_lists_refused_documents(open: Open<'_>) {
         message: "split it".to_owned(),
     };
     let mixed = Submission { rejected: vec![refused.clone()], ..submission("j", &[document("a", "1")]) };
-    let job = store.accept(made.id, mixed, 2.0).await.unwrap().unwrap();
+    let job = view(&store, &made).accept(mixed, 2.0).await.unwrap().unwrap();
     assert_eq!((job.total, job.processed, job.failed), (2, 1, 1));
     assert_eq!(job.errors, [refused]);
     store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
-    let job = store.job(&everyone(), "j").await.unwrap().unwrap();
+    let job = store.job(&Caller::system(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.processed, job.failed), (JobStatus::Completed, 2, 1));
     close_sound(store).await;
 }
@@ -75,7 +75,7 @@ pub async fn a_job_without_operations_is_completed_at_once(open: Open<'_>) {
     // The documents are searchable once the operation that stored them is applied.
     assert_eq!(job.last_operation, 1);
     store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
-    assert_eq!(store.job(&everyone(), "again").await.unwrap(), Some(job));
+    assert_eq!(store.job(&Caller::system(), "again").await.unwrap(), Some(job));
     close_sound(store).await;
 }
 
@@ -85,9 +85,9 @@ pub async fn a_superseded_generation_does_not_update_jobs(open: Open<'_>) {
     let job = accept(&store, &made, "j", &[document("a", "1")]).await;
     let next = store.start_generation(made.id, "m2", 3.0).await.unwrap().unwrap();
     store.record_applied(made.generation.id, 1, 4.0).await.unwrap();
-    assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), Some(job));
     store.record_applied(next.generation.id, 1, 5.0).await.unwrap();
-    assert_eq!(store.job(&everyone(), "j").await.unwrap().unwrap().finished_at, Some(5.0));
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap().unwrap().finished_at, Some(5.0));
     close_sound(store).await;
 }
 
@@ -98,7 +98,7 @@ pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
         accept(&store, &made, job, &[]).await;
     }
     let page = async |limit, cursor| {
-        let (jobs, next) = store.jobs(&everyone(), limit, cursor).await.unwrap();
+        let (jobs, next) = store.jobs(&Caller::system(), limit, cursor).await.unwrap();
         (jobs.into_iter().map(|job| job.id).collect::<Vec<_>>().join(" "), next)
     };
     assert_eq!(page(2, None).await, ("c b".to_owned(), Some("b".to_owned())));
@@ -106,7 +106,7 @@ pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
     assert_eq!(page(2, Some("y")).await, ("z".to_owned(), None));
     assert_eq!(page(5, None).await, ("c b a y z".to_owned(), None));
     assert!(matches!(
-        store.jobs(&everyone(), 2, Some(UNKNOWN_ID)).await,
+        store.jobs(&Caller::system(), 2, Some(UNKNOWN_ID)).await,
         Err(Error::UnknownCursor { cursor }) if cursor == UNKNOWN_ID
     ));
     close_sound(store).await;
@@ -125,7 +125,7 @@ pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>)
         store.fail_documents(made.id, vec![(2, failed.clone())]).await.unwrap();
     }
     store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
-    let job = store.job(&everyone(), "j").await.unwrap().unwrap();
+    let job = store.job(&Caller::system(), "j").await.unwrap().unwrap();
     assert_eq!((job.status, job.total, job.processed, job.failed), (JobStatus::Completed, 2, 2, 1));
     assert_eq!(job.errors, std::slice::from_ref(&failed));
     // a finished job does not change
@@ -133,8 +133,8 @@ pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>)
         .fail_documents(made.id, vec![(1, DocumentError { document_id: "a".to_owned(), ..failed })])
         .await
         .unwrap();
-    assert_eq!(store.job(&everyone(), "j").await.unwrap(), Some(job));
-    assert_eq!(store.document(made.id, "b").await.unwrap().unwrap().text, "2");
+    assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), Some(job));
+    assert_eq!(view(&store, &made).document("b").await.unwrap().unwrap().text, "2");
     let again = accept(&store, &made, "again", &[document("a", "1"), document("b", "2")]).await;
     assert_eq!((again.unchanged, again.last_operation), (0, 4), "both failed once");
     let once_more = accept(&store, &made, "once more", &[document("a", "1")]).await;
@@ -150,7 +150,7 @@ pub async fn the_oldest_finished_jobs_are_pruned(open: Open<'_>) {
         accept(&store, &made, job, &[]).await;
     }
     assert!(store.prune(made.id, Retention { operations_max: 9, jobs_max: 2 }).await.unwrap());
-    let (jobs, _) = store.jobs(&everyone(), 9, None).await.unwrap();
+    let (jobs, _) = store.jobs(&Caller::system(), 9, None).await.unwrap();
     let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(ids, ["d", "c", "unfinished"]);
     close_sound(store).await;
@@ -158,7 +158,7 @@ pub async fn the_oldest_finished_jobs_are_pruned(open: Open<'_>) {
 
 /// `number id` of every operation after `after`.
 async fn operations(store: &Store, made: &Collection, after: u64) -> String {
-    let found = store.operations_after(made.id, after, 100).await.unwrap();
+    let found = view(store, made).operations_after(after, 100).await.unwrap();
     found.iter().map(|one| format!("{} {}", one.number, one.document_id)).collect::<Vec<_>>().join(", ")
 }
 
@@ -167,7 +167,7 @@ pub async fn pruning_keeps_operations_that_are_document_versions(open: Open<'_>)
     let made = collection(&store, "c").await;
     accept(&store, &made, "1", &[document("a", "1"), document("b", "1"), document("c", "1")]).await;
     accept(&store, &made, "2", &[document("b", "2")]).await;
-    store.delete_document(made.id, "c").await.unwrap().unwrap();
+    view(&store, &made).delete_document("c").await.unwrap().unwrap();
     accept(&store, &made, "3", &[document("d", "1"), document("d", "2")]).await;
     accept(&store, &made, "4", &[document("d", "3")]).await;
     let all = "1 a, 2 b, 3 c, 4 b, 5 c, 6 d, 7 d";
@@ -178,10 +178,10 @@ pub async fn pruning_keeps_operations_that_are_document_versions(open: Open<'_>)
     assert!(store.prune(made.id, kept).await.unwrap());
     assert_eq!(operations(&store, &made, 0).await, "1 a, 4 b, 6 d, 7 d");
     assert_eq!(operations(&store, &made, 2).await, "4 b, 6 d, 7 d");
-    assert_eq!(store.collection(&everyone(), "c").await.unwrap().unwrap().pruned_to, 5);
+    assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().pruned_to, 5);
     // the operation of a document's version is deleted with the document, or with its next version
     accept(&store, &made, "5", &[document("a", "2"), document("d", "4")]).await;
-    store.delete_document(made.id, "b").await.unwrap().unwrap();
+    view(&store, &made).delete_document("b").await.unwrap().unwrap();
     assert_eq!(operations(&store, &made, 0).await, "6 d, 7 d, 8 a, 9 d, 10 b");
     store.close().await;
 

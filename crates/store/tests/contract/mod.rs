@@ -8,9 +8,10 @@ pub mod documents;
 pub mod feedback;
 pub mod jobs;
 pub mod prepared;
+pub mod visibility;
 
-use weir_policy::{Allowlist, Caller};
-use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, Submission, TextHash};
+pub use weir_policy::{Allowlist, Caller};
+pub use weir_store::{ChunkSpan, Collection, StoreView, Job, NewDocument, Store, Submission, TextHash};
 
 /// Opens the store of one test.
 pub type Open<'a> = &'a dyn Fn() -> Store;
@@ -36,7 +37,6 @@ macro_rules! contract {
         contract_tests! { $open:
             collections::{
                 creating_an_existing_collection_returns_it_unchanged,
-                collections_outside_the_allow_list_do_not_exist,
                 deleting_a_collection_deletes_everything_except_its_jobs,
                 ids_of_deleted_collections_are_not_reused,
                 a_new_generation_has_no_chunks,
@@ -85,18 +85,34 @@ macro_rules! contract {
                 switching_back_before_completion_keeps_the_embeddings,
                 chunks_are_saved_for_the_current_generation_only,
             }
+            visibility::{
+                collections_outside_the_allow_list_do_not_exist,
+                jobs_of_collections_outside_the_allow_list_do_not_exist,
+                hidden_documents_do_not_exist_for_reads,
+                metadata_that_is_not_an_object_passes_no_filter,
+                hidden_documents_are_not_deleted,
+                a_caller_with_a_filter_does_not_delete_the_collection,
+                hidden_documents_are_not_replaced,
+                documents_that_would_be_hidden_from_their_submitter_are_refused,
+                feedback_on_hidden_documents_does_not_exist,
+                the_query_log_operations_and_embeddings_are_empty_with_a_filter,
+                jobs_exist_for_callers_with_the_filter_of_their_submitter,
+                deleted_documents_are_hidden_with_their_feedback,
+            }
         }
     };
 }
 
 pub const UNKNOWN_ID: &str = "nobody";
 
-pub fn everyone() -> Caller {
-    Caller::system()
+/// A caller with an allow list of one collection.
+pub fn only(collection: &str) -> Caller {
+    Caller { collections: Allowlist::Only([collection.to_owned()].into()), ..Caller::system() }
 }
 
-pub fn only(name: &str) -> Caller {
-    Caller { collections: Allowlist::Only([name.to_owned()].into()), ..Caller::system() }
+/// The system caller's view.
+pub fn view(store: &Store, collection: &Collection) -> StoreView {
+    store.view(&Caller::system(), collection).unwrap()
 }
 
 pub fn document(id: &str, text: &str) -> NewDocument {
@@ -114,7 +130,7 @@ pub async fn collection(store: &Store, name: &str) -> Collection {
 
 /// Accepts documents at second 2.
 pub async fn accept(store: &Store, collection: &Collection, job: &str, documents: &[NewDocument]) -> Job {
-    store.accept(collection.id, submission(job, documents), 2.0).await.unwrap().unwrap()
+    view(store, collection).accept(submission(job, documents), 2.0).await.unwrap().unwrap()
 }
 
 pub fn hash(seed: u8) -> TextHash {
@@ -123,6 +139,12 @@ pub fn hash(seed: u8) -> TextHash {
 
 pub fn span(start: u64, end: u64, seed: u8) -> ChunkSpan {
     ChunkSpan { start, end, text_hash: hash(seed) }
+}
+
+/// The system caller's embeddings, which are shared by all collections.
+pub async fn embeddings(store: &Store, model: &str, hashes: Vec<TextHash>) -> Vec<Option<Vec<f32>>> {
+    let any = store.collections(&Caller::system()).await.unwrap().remove(0);
+    view(store, &any).embeddings(model, hashes).await.unwrap()
 }
 
 /// Closes the store after a full check.

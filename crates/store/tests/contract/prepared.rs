@@ -21,7 +21,7 @@ async fn prepare(
 /// The seeds of 1 to 5 that have an embedding by `model`; checks the embeddings.
 async fn kept(store: &Store, model: &str) -> String {
     let seeds = [1, 2, 3, 4, 5];
-    let found = store.embeddings(model, seeds.map(hash).to_vec()).await.unwrap();
+    let found = embeddings(store, model, seeds.map(hash).to_vec()).await;
     let mut kept = Vec::new();
     for (seed, embedding) in seeds.into_iter().zip(found) {
         if let Some(embedding) = embedding {
@@ -42,14 +42,14 @@ pub async fn chunks_are_read_only_with_their_document_version(open: Open<'_>) {
 
     let store = open();
     let spans = [span(0, 1, 1), span(1, 2, 2), span(2, 3, 1)];
-    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().chunks, spans);
-    assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 2, chunks: 4 });
+    assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().chunks, spans);
+    assert_eq!(view(&store, &made).counts().await.unwrap(), Counts { documents: 2, chunks: 4 });
     accept(&store, &made, "k", &[document("a", "new text")]).await;
-    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().chunks, []);
+    assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().chunks, []);
     assert_eq!(kept(&store, "m").await, "1 2 3");
     prepare(&store, made.generation.id, "a", 3, &[2, 4], &[4]).await;
     let spans = [span(0, 1, 2), span(1, 2, 4)];
-    assert_eq!(store.document(made.id, "a").await.unwrap().unwrap().chunks, spans);
+    assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().chunks, spans);
     assert_eq!(kept(&store, "m").await, "2 3 4");
     close_sound(store).await;
 }
@@ -59,10 +59,10 @@ pub async fn chunks_of_an_outdated_version_are_not_saved(open: Open<'_>) {
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "old"), document("b", "gone")]).await;
     accept(&store, &made, "k", &[document("a", "new")]).await;
-    store.delete_document(made.id, "b").await.unwrap();
+    view(&store, &made).delete_document("b").await.unwrap();
     prepare(&store, made.generation.id, "a", 1, &[1], &[1]).await;
     prepare(&store, made.generation.id, "b", 2, &[2], &[2]).await;
-    assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 1, chunks: 0 });
+    assert_eq!(view(&store, &made).counts().await.unwrap(), Counts { documents: 1, chunks: 0 });
     assert_eq!(kept(&store, "m").await, "");
     close_sound(store).await;
 }
@@ -87,10 +87,10 @@ pub async fn deleting_a_document_deletes_its_chunks_and_embeddings(open: Open<'_
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
     prepare(&store, made.generation.id, "a", 1, &[1, 2, 1], &[1, 2]).await;
     prepare(&store, made.generation.id, "b", 2, &[2, 3], &[3]).await;
-    let deleted = store.delete_document(made.id, "a").await.unwrap();
+    let deleted = view(&store, &made).delete_document("a").await.unwrap();
     assert_eq!(deleted, Some(DeletedDocument { operation: 3, chunks: 3 }));
     assert_eq!(kept(&store, "m").await, "2 3");
-    assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 1, chunks: 2 });
+    assert_eq!(view(&store, &made).counts().await.unwrap(), Counts { documents: 1, chunks: 2 });
     close_sound(store).await;
 }
 
@@ -104,7 +104,7 @@ pub async fn embeddings_of_two_models_are_separate(open: Open<'_>) {
     assert_eq!(kept(&store, "m").await, "1");
     assert_eq!(kept(&store, "m2").await, "");
     prepare(&store, other.generation.id, "a", 1, &[1], &[1]).await;
-    store.delete_document(made.id, "a").await.unwrap();
+    view(&store, &made).delete_document("a").await.unwrap();
     assert_eq!(kept(&store, "m").await, "");
     assert_eq!(kept(&store, "m2").await, "1");
     close_sound(store).await;
@@ -122,7 +122,7 @@ pub async fn an_embedding_is_shared_between_collections(open: Open<'_>) {
     let next = store.start_generation(one.id, "m", 2.0).await.unwrap().unwrap();
     store.record_applied(next.generation.id, 1, 2.5).await.unwrap();
     assert_eq!(kept(&store, "m").await, "1");
-    store.delete_collection(two.id, 3.0).await.unwrap();
+    view(&store, &two).delete_collection(3.0).await.unwrap();
     assert_eq!(kept(&store, "m").await, "");
     close_sound(store).await;
 }
@@ -144,7 +144,7 @@ pub async fn switching_back_before_completion_keeps_the_embeddings(open: Open<'_
     prepare(&store, back.generation.id, "b", 2, &[], &[]).await;
     store.record_applied(back.generation.id, 2, 4.0).await.unwrap();
     assert_eq!((kept(&store, "m").await, kept(&store, "m2").await), ("1 2".to_owned(), String::new()));
-    assert_eq!(store.counts(made.id).await.unwrap(), Counts { documents: 2, chunks: 2 });
+    assert_eq!(view(&store, &made).counts().await.unwrap(), Counts { documents: 2, chunks: 2 });
     close_sound(store).await;
 }
 
@@ -154,10 +154,10 @@ pub async fn chunks_are_saved_for_the_current_generation_only(open: Open<'_>) {
     accept(&store, &made, "j", &[document("a", "1")]).await;
     let next = store.start_generation(made.id, "m2", 2.0).await.unwrap().unwrap();
     prepare(&store, made.generation.id, "a", 1, &[1], &[1]).await;
-    assert_eq!(store.counts(made.id).await.unwrap().chunks, 0);
+    assert_eq!(view(&store, &made).counts().await.unwrap().chunks, 0);
     assert_eq!(kept(&store, "m").await, "");
     prepare(&store, next.generation.id, "a", 1, &[1], &[1]).await;
-    assert_eq!(store.counts(made.id).await.unwrap().chunks, 1);
+    assert_eq!(view(&store, &made).counts().await.unwrap().chunks, 1);
     assert_eq!(kept(&store, "m2").await, "1");
     close_sound(store).await;
 }

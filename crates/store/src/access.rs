@@ -1,0 +1,65 @@
+//! Which documents and jobs exist for a caller.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use weir_filter::Filter;
+use weir_policy::Caller;
+
+use crate::CollectionId;
+
+/// A collection together with the mandatory filter of the caller that accesses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    pub(crate) collection: CollectionId,
+    filter: Option<Arc<Filter>>,
+}
+
+impl Access {
+    pub(crate) fn new(caller: &Caller, collection: CollectionId) -> Access {
+        Access { collection, filter: caller.filter.clone() }
+    }
+
+    /// Whether the caller has a mandatory filter.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Whether a document with this metadata exists for the caller. Parses the metadata only if there is a filter. Metadata that is not a
+    /// JSON object passes no filter.
+    pub(crate) fn is_visible(&self, metadata: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| {
+            let metadata: Result<Map<String, Value>, _> = serde_json::from_str(metadata);
+            metadata.is_ok_and(|metadata| filter.evaluate(&metadata))
+        })
+    }
+
+    pub(crate) fn filter_hash(&self) -> Option<FilterHash> {
+        self.filter.as_deref().map(hash_of)
+    }
+}
+
+/// The jobs that exist for a caller.
+pub(crate) struct JobAccess {
+    caller: Caller,
+    filter_hash: Option<FilterHash>,
+}
+
+impl JobAccess {
+    pub(crate) fn new(caller: &Caller) -> JobAccess {
+        JobAccess { caller: caller.clone(), filter_hash: caller.filter().map(hash_of) }
+    }
+
+    /// Whether a job exists for the caller, by its collection and by the filter of the caller that submitted it.
+    pub(crate) fn is_visible(&self, collection: &str, submitted_with: Option<FilterHash>) -> bool {
+        self.caller.sees(collection) && (self.filter_hash.is_none() || self.filter_hash == submitted_with)
+    }
+}
+
+/// Identifies a mandatory filter.
+pub(crate) type FilterHash = [u8; 32];
+
+/// BLAKE3 of the `Debug` text. If a later version prints filters differently, callers with a filter lose the sight of earlier jobs.
+fn hash_of(filter: &Filter) -> FilterHash {
+    blake3::hash(format!("{filter:?}").as_bytes()).into()
+}

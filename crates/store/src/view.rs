@@ -1,0 +1,214 @@
+//! A collection as one caller sees it: the only way to read documents, feedback and the query log.
+
+use crate::access::Access;
+use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
+use crate::{
+    Counts, DeletedDocument, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount, QueryReport,
+    Result, Store, StoredDocument, Submission, TextHash, Timestamp,
+};
+
+/// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
+///
+/// If the caller has a mandatory filter, a document whose metadata does not pass it is *hidden*: it does not exist for reads, deletes and
+/// feedback, and cannot be replaced. Metadata is parsed only for such callers. What cannot be shown to be about visible documents is
+/// hidden as a whole: see each method. Document versions and operation numbers count the changes of all documents, hidden ones included.
+///
+/// A collection that is deleted while the view is open reads as empty.
+///
+/// ```
+/// # async fn example(store: weir_store::Store, caller: weir_policy::Caller) -> weir_store::Result<()> {
+/// if let Some(collection) = store.collection(&caller, "articles").await? {
+///     let document = store.view(&caller, &collection)?.document("42").await?;
+/// }
+/// # Ok(()) }
+/// ```
+/// Reading by a bare id does not compile:
+/// ```compile_fail
+/// # async fn example(store: weir_store::Store, caller: weir_policy::Caller) -> weir_store::Result<()> {
+/// if let Some(collection) = store.collection(&caller, "articles").await? {
+///     let document = store.document(collection.id, "42").await?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct StoreView {
+    store: Store,
+    access: Access,
+}
+
+impl StoreView {
+    pub(crate) fn new(store: Store, access: Access) -> StoreView {
+        StoreView { store, access }
+    }
+
+    /// The document in its current version. `None` if it does not exist or is hidden.
+    pub async fn document(&self, id: &str) -> Result<Option<StoredDocument>> {
+        let (access, id) = (self.access.clone(), id.to_owned());
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| documents::read(c, &access, &id)).await,
+        }
+    }
+
+    /// The documents in their current versions, in the order of `ids`; `None` for those that do not exist or are hidden. All of them are
+    /// read into memory: the caller limits the number of ids.
+    pub async fn documents(&self, ids: Vec<String>) -> Result<Vec<Option<StoredDocument>>> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| documents::read_all(c, &access, &ids)).await,
+        }
+    }
+
+    /// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents,
+    /// or once their texts and metadata have `bytes_max` bytes.
+    ///
+    /// Reads over hidden documents: with a filter that few documents pass, a page can read the metadata of the whole collection.
+    pub async fn documents_after(
+        &self,
+        after: &str,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<StoredDocument>, bool)> {
+        let (access, after) = (self.access.clone(), after.to_owned());
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max)).await
+            }
+        }
+    }
+
+    /// The numbers of documents and chunks. Counts row by row; for a caller with a filter, reads the metadata of every document.
+    pub async fn counts(&self) -> Result<Counts> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| collections::counts(c, &access)).await,
+        }
+    }
+
+    /// Stores documents, in one commit with their operations and the job. `None` if the collection is deleted.
+    ///
+    /// A document whose title, text and metadata are stored already makes no operation and counts as unchanged. If an id occurs more than
+    /// once, the last document is stored and all of them count as processed. The operations of a job are one range without gaps. A job
+    /// without operations is completed at once.
+    ///
+    /// For a caller with a filter, a document is refused, and listed in [`Job::errors`] with the code `document_not_allowed`, if its metadata does not
+    /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
+    /// are one namespace per collection.
+    pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                let submission = accept::HashedSubmission::new(submission, &access);
+                sqlite.write(move |c| accept::accept(c, &access, &submission, now)).await
+            }
+        }
+    }
+
+    /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not
+    /// exist or is hidden.
+    pub async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
+        let (access, id) = (self.access.clone(), id.to_owned());
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| documents::delete(c, &access, &id)).await,
+        }
+    }
+
+    /// Deletes the collection with its content; `false` if it is deleted already. Its unfinished jobs are cancelled. All its jobs can
+    /// still be read.
+    ///
+    /// # Errors
+    /// `NotAllowed` for a caller with a filter: the collection can have hidden documents.
+    pub async fn delete_collection(&self, now: Timestamp) -> Result<bool> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::delete(c, &access, now)).await,
+        }
+    }
+
+    /// Stores a judgment, and deletes the oldest ones beyond `entries_max` in the collection. `None` if the judged document does not exist
+    /// or is hidden.
+    pub async fn add_feedback(
+        &self,
+        feedback: NewFeedback,
+        entries_max: u64,
+        now: Timestamp,
+    ) -> Result<Option<Feedback>> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
+            }
+        }
+    }
+
+    /// The judgments, newest first, at most `limit`, and the cursor of the next page if there are more. A caller with a filter gets those
+    /// whose document exists and is visible.
+    ///
+    /// # Errors
+    /// `UnknownCursor` if `cursor` is not one that this list returns.
+    pub async fn feedback(
+        &self,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<Feedback>, Option<String>)> {
+        let (access, cursor) = (self.access.clone(), cursor.map(str::to_owned));
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref())).await
+            }
+        }
+    }
+
+    /// The last judgment of each query and document among the newest `entries_max` judgments, with at most `pending_max` pending ones.
+    /// Features that were computed with embeddings of another model than `fingerprint` count as not computed. A caller with a filter gets
+    /// the judgments whose document exists and is visible.
+    pub async fn feedback_batch(
+        &self,
+        fingerprint: &str,
+        entries_max: usize,
+        pending_max: usize,
+    ) -> Result<FeedbackBatch> {
+        let (access, fingerprint) = (self.access.clone(), fingerprint.to_owned());
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                sqlite
+                    .read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max))
+                    .await
+            }
+        }
+    }
+
+    /// A report of the query log, at most `limit` queries. Reads every entry. Empty for a caller with a filter: a query has no document
+    /// that could show that the caller may see it.
+    pub async fn query_report(&self, report: QueryReport, limit: usize) -> Result<Vec<QueryCount>> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| query_log::report(c, &access, report, limit)).await,
+        }
+    }
+
+    /// The operations with numbers above `after`, in order, at most `limit`. A missing number is [`Error::Damaged`](crate::Error::Damaged).
+    /// Empty for a caller with a filter: the document of an operation can be deleted.
+    pub async fn operations_after(&self, after: u64, limit: usize) -> Result<Vec<Operation>> {
+        let access = self.access.clone();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| operations::after(c, &access, after, limit)).await,
+        }
+    }
+
+    /// The stored embeddings of `hashes` by the model `fingerprint`, in order; `None` where there is none. Embeddings are shared by all
+    /// collections. An embedding can be deleted while its chunk is prepared, before [`Store::save_prepared`]: compute it again. All `None`
+    /// for a caller with a filter: the text of an embedding can be that of a hidden document.
+    pub async fn embeddings(
+        &self,
+        fingerprint: &str,
+        hashes: Vec<TextHash>,
+    ) -> Result<Vec<Option<Vec<f32>>>> {
+        if self.access.is_filtered() {
+            return Ok(vec![None; hashes.len()]);
+        }
+        let fingerprint = fingerprint.to_owned();
+        match &self.store {
+            Store::Sqlite(sqlite) => sqlite.read(move |c| embeddings::read(c, &fingerprint, &hashes)).await,
+        }
+    }
+}
