@@ -53,6 +53,8 @@ pub enum ErrorCode {
     InvalidApiKey,
     /// The caller lacks the scope of the route.
     InsufficientScope,
+    /// The caller's mandatory filter does not allow it to store the document.
+    DocumentNotAllowed,
     /// The collection exists with other settings, which cannot be changed.
     CollectionConflict,
     /// The collection's index is being rebuilt.
@@ -118,7 +120,7 @@ const fn server_error(
 
 /// Every code, in the order of [`ErrorCode`].
 #[rustfmt::skip]
-pub const ERROR_TABLE: [ErrorRow; 32] = [
+pub const ERROR_TABLE: [ErrorRow; 33] = [
     client_error(ErrorCode::InvalidJson, "invalid_json", 400, "The body is not valid JSON",
         "Send one JSON object; the message gives the line and column of the error, or the reply names the item of a list."),
     client_error(ErrorCode::InvalidUtf8, "invalid_utf8", 400, "The request is not valid UTF-8",
@@ -165,6 +167,8 @@ pub const ERROR_TABLE: [ErrorRow; 32] = [
         "Send a valid key as `Authorization: Bearer KEY`, `x-api-key` or `api-key`."),
     client_error(ErrorCode::InsufficientScope, "insufficient_scope", 403, "The caller lacks the scope of the route",
         "Use an API key with the scope that the message names."),
+    client_error(ErrorCode::DocumentNotAllowed, "document_not_allowed", 403, "The caller may not store this document",
+        "Use metadata that passes the caller's mandatory filter, and an id that no other document has."),
     client_error(ErrorCode::CollectionConflict, "collection_conflict", 409, "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first."),
     server_error(ErrorCode::CollectionNotReady, "collection_not_ready", 503, "The collection's index is being rebuilt",

@@ -13,7 +13,7 @@ use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice};
 use weir_index::query::{self, Query};
 use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, OperationKind, Retention, Store};
+use weir_store::{Collection, CollectionId, OperationKind, Retention, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
@@ -26,6 +26,8 @@ use weir_telemetry::metrics::Metrics;
 pub struct OpenCollection {
     /// Names it in the store.
     pub(crate) id: CollectionId,
+    /// The collection in the store, from which views are opened.
+    pub(crate) stored: Collection,
     /// The name that callers use.
     pub(crate) name: String,
     /// The settings in force, none absent.
@@ -329,7 +331,7 @@ impl Collections {
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
-        let deleted = self.0.store.delete_collection(collection.id, now()).await?;
+        let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         collection.close().await;
         remove_folder(&self.folder(collection.id))?;
@@ -419,18 +421,21 @@ impl Collections {
             tracing::warn!(collection = name, %reason, "the index is rebuilt from the store");
         }
         let engine = opened.engine;
-        hide_deleted(&self.0.store, stored.id, &engine).await.map_err(|error| match error {
+        let documents = self.0.store.view(&Caller::system(), &stored)?;
+        hide_deleted(&documents, &engine).await.map_err(|error| match error {
             HideError::Store(error) => CollectionError::Store(error),
             HideError::Index(error) => index_error(error),
         })?;
         settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
         let open = Arc::new(OpenCollection {
             id: stored.id,
+            stored: stored.clone(),
             name: name.clone(),
             settings,
             created_at: stored.created_at,
             preparer: Preparer {
                 store: self.0.store.clone(),
+                documents,
                 scheduler: self.0.scheduler.clone(),
                 model,
                 fingerprint,
@@ -517,13 +522,13 @@ enum HideError {
 
 /// Hides what was deleted after the index's last batch: a deletion was acknowledged as done, so that it must hold
 /// before the first search.
-async fn hide_deleted(store: &Store, id: CollectionId, engine: &Engine) -> Result<(), HideError> {
+async fn hide_deleted(documents: &StoreView, engine: &Engine) -> Result<(), HideError> {
     let mut after = engine.applied_seq();
     if after == 0 {
         return Ok(());
     }
     loop {
-        let operations = store.operations_after(id, after, 1000).await.map_err(HideError::Store)?;
+        let operations = documents.operations_after(after, 1000).await.map_err(HideError::Store)?;
         let Some(last) = operations.last() else { return Ok(()) };
         after = last.number;
         for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {

@@ -64,7 +64,7 @@ impl Retrieval {
         id: &str,
     ) -> Result<DocumentReply, RequestError> {
         let view = self.view(caller, collection)?;
-        let document = view.document(id).await?.ok_or_else(|| no_document(collection, id))?;
+        let document = view.store.document(id).await?.ok_or_else(|| no_document(collection, id))?;
         render(document)
     }
 
@@ -129,7 +129,7 @@ impl Retrieval {
             Some(text) => self.cursors.verify_after(&binding, text)?,
             None => wanted.after.unwrap_or_default(),
         };
-        let (page, is_more) = view.documents_after(&after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
+        let (page, is_more) = view.store.documents_after(&after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
         let last = page.last().filter(|_| is_more);
         let next_cursor = last.map(|document| self.cursors.sign_after(&binding, &document.id));
         let data = page.into_iter().map(render).collect::<Result<Vec<_>, _>>()?;
@@ -296,7 +296,7 @@ async fn read_documents(
         if bytes >= PAGE_TEXT_BYTES_MAX {
             break;
         }
-        let document = view.document(&hit.document_id).await?;
+        let document = view.store.document(&hit.document_id).await?;
         bytes += document.as_ref().map_or(0, |document| document.text.len() + document.metadata.len());
         documents.push(document.map(render).transpose()?);
     }
@@ -305,7 +305,7 @@ async fn read_documents(
 
 /// Deletes a document if it is still the version that matched the filter; whether it did.
 async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result<bool, RequestError> {
-    let document = view.document(id).await?;
+    let document = view.store.document(id).await?;
     if document.is_none_or(|document| document.version != version) {
         return Ok(false);
     }
@@ -314,7 +314,7 @@ async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result
 
 /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
 async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>, RequestError> {
-    let Some(deleted) = view.delete_document(id).await? else { return Ok(None) };
+    let Some(deleted) = view.store.delete_document(id).await? else { return Ok(None) };
     let hidden = view.engine.remove_now(id, deleted.operation).await;
     view.wake(deleted.operation);
     hidden.map_err(|error| RequestError::internal(&error))?;

@@ -116,6 +116,8 @@ impl From<weir_store::Error> for RequestError {
             Error::UnknownCursor { .. } => {
                 return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
+            Error::UnknownCollection { name } => return RequestError::no_collection(name),
+            Error::NotAllowed => return RequestError::new(ErrorCode::InsufficientScope, error.to_string()),
             Error::Locked { .. }
             | Error::ReadOnly { .. }
             | Error::Io { .. }

@@ -33,12 +33,12 @@ impl Retrieval {
         let FeedbackRequest { query, document_id, chunk, .. } = request;
         let missing = || no_document(&view.name, &document_id);
         if let Some(chunk) = chunk {
-            let document = view.document(&document_id).await?.ok_or_else(missing)?;
+            let document = view.store.document(&document_id).await?.ok_or_else(missing)?;
             check_chunk(chunk, document.chunks.len(), &document_id)?;
         }
         let feedback = NewFeedback { query, document_id: document_id.clone(), chunk, grade };
         let entries_max = self.config.search.feedback_entries_max;
-        let stored = view.add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
+        let stored = view.store.add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
         view.feedback_added.notify_one();
         Ok(render(&view.name, stored))
     }
@@ -55,7 +55,7 @@ impl Retrieval {
         cursor: Option<&str>,
     ) -> Result<List<FeedbackReply>, RequestError> {
         let view = self.view(caller, collection)?;
-        let (found, next_cursor) = view.feedback(limit, cursor).await?;
+        let (found, next_cursor) = view.store.feedback(limit, cursor).await?;
         let data = found.into_iter().map(|feedback| render(collection, feedback)).collect();
         Ok(List { data, next_cursor })
     }
@@ -78,7 +78,7 @@ impl Retrieval {
             QueryReport::ZeroResults => weir_store::QueryReport::ZeroResults,
             QueryReport::LowRelevance => weir_store::QueryReport::LowRelevance { below },
         };
-        let found = view.query_report(report, limit).await?;
+        let found = view.store.query_report(report, limit).await?;
         let reply = |logged: weir_store::QueryCount| QueryReply {
             query: logged.query,
             count: logged.count,

@@ -45,8 +45,7 @@ pub(crate) async fn refine(
     collection: &OpenCollection,
 ) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
     let fingerprint = &collection.preparer.fingerprint;
-    let store = &collection.preparer.store;
-    let batch = store.feedback_batch(collection.id, fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
+    let batch = collection.preparer.documents.feedback_batch(fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
     let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
         // features of a version that wrote them in another way don't count
         let features: HitFeatures = serde_json::from_str(features).ok()?;

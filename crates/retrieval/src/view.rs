@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_api::ErrorCode;
 use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall, RetrievalMode};
 use weir_policy::Caller;
-use weir_store::{DeletedDocument, Feedback, NewFeedback, QueryCount, QueryReport, StoredDocument};
+use weir_store::StoreView;
 
 use crate::Parts;
 use crate::collections::OpenCollection;
@@ -19,6 +19,7 @@ use crate::error::RequestError;
 pub struct CollectionView {
     pub(crate) collection: Arc<OpenCollection>,
     pub(crate) caller: Arc<Caller>,
+    pub(crate) store: StoreView,
 }
 
 impl Parts {
@@ -29,13 +30,25 @@ impl Parts {
     pub(crate) fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView, RequestError> {
         let collection =
             self.collections.get(caller, name).ok_or_else(|| RequestError::no_collection(name))?;
-        Ok(CollectionView { collection, caller: caller.clone() })
+        self.view_of(caller, collection)
     }
 
     /// Every collection that `caller` may see, by name.
-    pub(crate) fn views(&self, caller: &Arc<Caller>) -> Vec<CollectionView> {
+    ///
+    /// # Errors
+    /// None today: the collections are those of the allow list.
+    pub(crate) fn views(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionView>, RequestError> {
         let all = self.collections.all(caller).into_iter();
-        all.map(|collection| CollectionView { collection, caller: caller.clone() }).collect()
+        all.map(|collection| self.view_of(caller, collection)).collect()
+    }
+
+    fn view_of(
+        &self,
+        caller: &Arc<Caller>,
+        collection: Arc<OpenCollection>,
+    ) -> Result<CollectionView, RequestError> {
+        let store = self.store.view(caller, &collection.stored)?;
+        Ok(CollectionView { collection, caller: caller.clone(), store })
     }
 
     /// The same, for a collection whose index is complete.
@@ -86,51 +99,6 @@ impl CollectionView {
     /// [`IndexError`].
     pub(crate) async fn recall(&self, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
         self.collection.engine.recall(&self.caller, query).await
-    }
-}
-
-// The store's reads and writes on behalf of the caller.
-impl CollectionView {
-    pub(crate) async fn document(&self, id: &str) -> weir_store::Result<Option<StoredDocument>> {
-        self.preparer.store.document(self.id, id).await
-    }
-
-    pub(crate) async fn documents_after(
-        &self,
-        after: &str,
-        limit: usize,
-        bytes_max: usize,
-    ) -> weir_store::Result<(Vec<StoredDocument>, bool)> {
-        self.preparer.store.documents_after(self.id, after, limit, bytes_max).await
-    }
-
-    pub(crate) async fn delete_document(&self, id: &str) -> weir_store::Result<Option<DeletedDocument>> {
-        self.preparer.store.delete_document(self.id, id).await
-    }
-
-    pub(crate) async fn add_feedback(
-        &self,
-        feedback: NewFeedback,
-        entries_max: u64,
-        now: f64,
-    ) -> weir_store::Result<Option<Feedback>> {
-        self.preparer.store.add_feedback(self.id, feedback, entries_max, now).await
-    }
-
-    pub(crate) async fn feedback(
-        &self,
-        limit: usize,
-        cursor: Option<&str>,
-    ) -> weir_store::Result<(Vec<Feedback>, Option<String>)> {
-        self.preparer.store.feedback(self.id, limit, cursor).await
-    }
-
-    pub(crate) async fn query_report(
-        &self,
-        report: QueryReport,
-        limit: usize,
-    ) -> weir_store::Result<Vec<QueryCount>> {
-        self.preparer.store.query_report(self.id, report, limit).await
     }
 }
 

@@ -7,8 +7,8 @@ use weir_policy::Caller;
 use crate::access::{Access, JobAccess};
 use crate::sqlite::{chunks, collections, feedback, generations, jobs, query_log, verify};
 use crate::{
-    Collection, CollectionId, StoreView, DocumentError, Error, GenerationId, Job, LoggedQuery,
-    PreparedDocument, Result, Retention, Sqlite, TextHash, Timestamp, VerifyReport,
+    Collection, CollectionId, DocumentError, Error, GenerationId, Job, LoggedQuery, PreparedDocument, Result,
+    Retention, Sqlite, StoreView, TextHash, Timestamp, VerifyReport,
 };
 
 /// The store, in one of the supported databases. Cheap to clone; all clones are one store.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
-use weir_store::{StoreView, NewDocument, Store, Submission};
+use weir_store::{NewDocument, Store, StoreView, Submission};
 
 /// A submission of new documents with 1 KB of text each.
 fn submission(job: &str, documents: usize) -> Submission {

@@ -54,9 +54,9 @@ impl Retrieval {
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
         };
-        let (store, target) = (self.store.clone(), view.clone());
+        let target = view.clone();
         let job = run_to_completion(async move {
-            let job = store.accept(target.id, submission, now()).await?;
+            let job = target.store.accept(submission, now()).await?;
             let job = job.ok_or_else(|| RequestError::no_collection(&target.name))?;
             target.wake(job.last_operation);
             Ok(job)

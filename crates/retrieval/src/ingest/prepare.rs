@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_index::{IndexedChunk, IndexedDocument};
-use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoredDocument, TextHash};
+use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
 use weir_text::Chunking;
 
 use weir_inference::{
@@ -42,6 +42,8 @@ pub(crate) enum IngestError {
 pub(crate) struct Preparer {
     /// Where embeddings are kept.
     pub store: Store,
+    /// The collection in the store, without a filter.
+    pub(crate) documents: StoreView,
     /// Who embeds.
     pub scheduler: Scheduler,
     /// With what; `None` for a text-only collection.
@@ -104,7 +106,7 @@ impl Preparer {
             texts.extend(cut.spans.iter().map(|span| span.text_hash).zip(&cut.texts));
         }
         let hashes: Vec<TextHash> = texts.keys().copied().collect();
-        let stored = self.store.embeddings(&self.fingerprint, hashes.clone()).await?;
+        let stored = self.documents.embeddings(&self.fingerprint, hashes.clone()).await?;
         let mut known: Embeddings = HashMap::with_capacity(hashes.len());
         let mut missing = Vec::new();
         for (hash, embedding) in hashes.into_iter().zip(stored) {

@@ -94,7 +94,7 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     let store = &collection.preparer.store;
     let after = collection.engine.applied_seq();
     let limit = collection.ingest.batch_documents_max;
-    let operations = store.operations_after(collection.id, after, limit).await?;
+    let operations = collection.preparer.documents.operations_after(after, limit).await?;
     let Some(batch) = read_batch(collection, operations).await? else { return Ok(false) };
 
     let started = Instant::now();
@@ -171,7 +171,7 @@ async fn read_batch(
     for part in operations.chunks(READ_AT_ONCE) {
         let fresh = part.iter().map(|op| op.document_id.clone()).filter(|id| seen.insert(id.clone()));
         let ids: Vec<String> = fresh.collect();
-        let documents = collection.preparer.store.documents(collection.id, ids.clone()).await?;
+        let documents = collection.preparer.documents.documents(ids.clone()).await?;
         for (id, document) in ids.into_iter().zip(documents) {
             match document {
                 Some(document) => {

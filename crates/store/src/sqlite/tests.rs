@@ -8,7 +8,7 @@ use weir_policy::Caller;
 
 use super::{Sqlite, accept, collections};
 use crate::access::Access;
-use crate::{Collection, StoreView, Error, NewDocument, Result, Store, Submission};
+use crate::{Collection, Error, NewDocument, Result, Store, StoreView, Submission};
 
 async fn with_collection(folder: &Path) -> (Sqlite, Store, Collection) {
     let sqlite = Sqlite::open(folder).unwrap();

@@ -11,7 +11,7 @@ pub mod prepared;
 pub mod visibility;
 
 pub use weir_policy::{Allowlist, Caller};
-pub use weir_store::{ChunkSpan, Collection, StoreView, Job, NewDocument, Store, Submission, TextHash};
+pub use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, StoreView, Submission, TextHash};
 
 /// Opens the store of one test.
 pub type Open<'a> = &'a dyn Fn() -> Store;

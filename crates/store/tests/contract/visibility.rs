@@ -42,7 +42,9 @@ fn judgment(document_id: &str, grade: u32) -> NewFeedback {
 }
 
 fn not_allowed(errors: &[DocumentError]) -> Vec<&str> {
-    assert!(errors.iter().all(|error| error.code == "document_not_allowed" && error.message == errors[0].message));
+    assert!(
+        errors.iter().all(|error| error.code == "document_not_allowed" && error.message == errors[0].message)
+    );
     errors.iter().map(|error| error.document_id.as_str()).collect()
 }
 
