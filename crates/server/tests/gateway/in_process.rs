@@ -1,0 +1,118 @@
+//! A gateway without a socket: requests go to its router, and its callers are named by `x-api-key`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tempfile::TempDir;
+use tower::ServiceExt;
+use weir_config::{Config, Environment, Flags, load};
+use weir_encoder::Kernels;
+use weir_index::CpuLimiter;
+use weir_inference::{Memory, Models, Scheduler};
+use weir_policy::Caller;
+use weir_retrieval::{Collections, QueryLog, Retrieval};
+use weir_server::{Gateway, router};
+use weir_store::Store;
+use weir_telemetry::Metrics;
+
+/// The caller that may do everything.
+pub(crate) const OPERATOR: &str = "operator";
+
+pub(crate) struct InProcess {
+    pub(crate) retrieval: Retrieval,
+    router: axum::Router,
+    _folder: TempDir,
+}
+
+/// A reply, read to its end.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+impl InProcess {
+    /// A gateway with these settings and two models of pseudo-embeddings, `allowed` and `forbidden`.
+    pub(crate) async fn start(
+        settings: &[(&str, &str)],
+        callers: BTreeMap<&'static str, Caller>,
+    ) -> InProcess {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        let model = |id| format!("[[models]]\nid = \"{id}\"\nkind = \"pseudo\"\n");
+        std::fs::write(&file, model("allowed") + &model("forbidden")).unwrap();
+        let flags = Flags {
+            config: Some(file),
+            data_dir: Some(folder.path().join("data").display().to_string()),
+            ..Flags::default()
+        };
+        let config: Arc<Config> = Arc::new(load(&flags, &Environment::of(settings)).unwrap().config);
+        let metrics = Metrics::new("test");
+        let models = Models::load(&config, Kernels::current(), &metrics).unwrap();
+        let memory = Memory::new(&config.inference, &models).unwrap();
+        let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
+        let store = Store::open_sqlite(&config.server.data_dir).unwrap();
+        let background = tokio::runtime::Handle::current();
+        let collections = Collections::open(
+            store.clone(),
+            models.clone(),
+            scheduler.clone(),
+            CpuLimiter::start(2, || ()).unwrap(),
+            config.clone(),
+            metrics.clone(),
+            background.clone(),
+        );
+        let collections = collections.await.unwrap();
+        let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
+        let retrieval = Retrieval::new(
+            config.clone(),
+            store,
+            models.clone(),
+            scheduler.clone(),
+            collections,
+            metrics.clone(),
+            query_log,
+        );
+        let mut known: BTreeMap<&str, Arc<Caller>> =
+            callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
+        known.insert(OPERATOR, Arc::new(Caller::system()));
+        let authenticate =
+            move |headers: &HeaderMap| known.get(headers.get("x-api-key")?.to_str().ok()?).cloned();
+        let gateway =
+            Gateway::new(config, retrieval.clone(), models, scheduler, metrics, Arc::new(authenticate));
+        InProcess { retrieval, router: router(gateway), _folder: folder }
+    }
+
+    /// Sends a request as `caller`; an empty body is none.
+    pub(crate) async fn send(&self, caller: &str, method: &str, uri: &str, body: &str) -> Reply {
+        let request = Request::builder()
+            .method(method.to_uppercase().as_str())
+            .uri(uri)
+            .header("x-api-key", caller)
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_owned()))
+            .unwrap();
+        let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Reply { status: head.status, headers: head.headers, text }
+    }
+
+    /// Sends a request as the operator, which must succeed.
+    pub(crate) async fn ask(&self, method: &str, uri: &str, body: &str) -> Value {
+        let reply = self.send(OPERATOR, method, uri, body).await;
+        assert!(reply.status.is_success(), "{method} {uri} {body}: {} {}", reply.status, reply.text);
+        reply.json()
+    }
+}

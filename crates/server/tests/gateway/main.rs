@@ -1,0 +1,8 @@
+//! A gateway in this process: callers of any kind, and capacity that a test holds itself.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+mod admission;
+mod in_process;
+mod route_walk;
