@@ -1,9 +1,11 @@
-//! The engine in this process: files in one folder, one writer, any number of searches.
+//! The engine in this process: files in one folder, one writer, any number of concurrent searches.
 //!
-//! Every chunk gets a *slot*, a number that only grows and is never used again. Append-only files hold the chunks by
-//! slot, Tantivy holds one entry per slot, and a bitmap says which slots are dead. The file `head` is the commit
-//! point; a [`Snapshot`](snapshot::Snapshot) is what one head makes visible. **What the head does not know is not
-//! there, whatever the other files hold.**
+//! Every chunk gets a *chunk id*, an integer that is assigned in order and never reused. It is internal: the row of the chunk in
+//! every append-only file, and the value that Tantivy stores for its entry of the chunk. A bitmap marks deleted chunks. The file
+//! `head` is the commit point; a [`Snapshot`](snapshot::Snapshot) is the state that one head describes. **Data beyond the head
+//! does not exist, whatever other files contain.**
+//!
+//! A batch is one commit: texts and vectors are appended, Tantivy writes a segment, and the head is replaced last.
 
 mod batch;
 mod codebook;
@@ -53,10 +55,10 @@ use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
 
-/// With fewer dead chunks than this, a rebuild does not pay.
+/// A rebuild is not worth its cost for fewer deleted chunks.
 const DELETED_CHUNKS_MIN: u32 = 10_000;
 
-/// The embedded engine. Its calls block; [`crate::Engine`] runs them where that does not hurt.
+/// The embedded engine. Its functions block and are not limited; [`crate::Engine`] runs them within the limit on CPU work.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -65,27 +67,27 @@ pub struct Embedded {
 struct Inner {
     folder: PathBuf,
     settings: EngineSettings,
-    /// What searches see. Replaced only by holders of `live`.
+    /// The state that searches see. Replaced only while `live` is locked.
     snapshot: ArcSwap<Snapshot>,
-    /// Where the embeddings lie; learned again when the index has doubled.
+    /// Statistics of the embeddings; fitted again when the index has doubled.
     fitted: ArcSwap<FittedStatistics>,
     calibration: ArcSwap<Calibration>,
-    /// Held for moments.
+    /// Locked briefly.
     baseline: Mutex<BaselineFile>,
-    /// Held while the baseline is written to its file.
+    /// Locked while the baseline is written to its file.
     baseline_writer: Mutex<()>,
-    /// Held for moments. Taken after `writer` where both are needed.
+    /// Locked briefly. If both locks are needed, `writer` is taken first.
     live: Mutex<LiveDocuments>,
-    /// What earlier searches go on with.
+    /// Snapshots that later pages of a search need.
     pins: Mutex<SnapshotPins>,
-    /// Held while a batch is brought to disk; `None` after closing.
+    /// Locked while a batch is committed; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
 
-/// Which documents are live, in step with the snapshot.
+/// The live documents of the current snapshot.
 struct LiveDocuments {
     table: DocumentTable,
-    /// Documents that were removed at once, with the operations of their removals, which are still to be applied.
+    /// Documents hidden by `remove_now`, with the operation numbers of their removals, which are still to be applied.
     hidden: HashMap<String, u64>,
 }
 
@@ -191,7 +193,7 @@ impl Embedded {
         folder_bytes(&self.inner.folder).map_err(IndexError::file("list folder", &self.inner.folder))
     }
 
-    /// Heap bytes of the table from ids to documents.
+    /// Heap bytes of the document table.
     pub fn table_bytes(&self) -> usize {
         lock(&self.inner.live).table.heap_bytes()
     }
@@ -205,7 +207,7 @@ impl Embedded {
             }
             None => return Ok(()),
         };
-        // without the lock, so that batches are applied meanwhile
+        // not locked meanwhile, so that batches can be applied
         merge.map_or(Ok(()), Merge::wait)?;
         match lock(&self.inner.writer).as_mut() {
             Some(writer) => self.publish_merged(writer),
@@ -265,7 +267,7 @@ impl Embedded {
         })
     }
 
-    /// What the changes come to, and the state that this was decided against.
+    /// Compares the changes with the live documents; also returns the state that the result is based on.
     fn plan(&self, changes: Vec<Change>) -> (Batch, BaseState) {
         let live = lock(&self.inner.live);
         let snapshot = self.snapshot();
@@ -290,7 +292,7 @@ impl Embedded {
         self.publish_head(writer, &mut live, files, codes, view)
     }
 
-    /// The codes of the files' rows. Takes a while when their codebook is learned again, so that no lock of searches is held.
+    /// The 4-bit codes of the rows in the files. Takes long if the codebook is trained again; no lock that searches need is held.
     fn codes_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
         let mut codes = Arc::clone(&self.snapshot().codes);
         if let Some(vectors) = &files.vectors {
@@ -299,7 +301,7 @@ impl Embedded {
         codes
     }
 
-    /// Makes visible what was committed when [`Self::publish_batch`] failed.
+    /// Makes a batch visible that was committed but failed in [`Self::publish_batch`].
     fn publish_all(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
@@ -310,7 +312,7 @@ impl Embedded {
         self.publish_head(writer, &mut live, files, codes, view)
     }
 
-    /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
+    /// Makes the head visible, without documents whose removal is not applied yet. The table holds the head's documents.
     fn publish_head(
         &self,
         writer: &mut Writer,
@@ -348,7 +350,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// Lets searches see what was merged.
+    /// Makes merged segments visible.
     fn publish_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let view = Arc::new(writer.lexical.view()?);
         let _live = lock(&self.inner.live);
@@ -365,7 +367,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// Only for holders of `live`.
+    /// The caller holds the lock of `live`.
     fn publish(&self, snapshot: Snapshot) {
         if self.inner.fitted.load().is_outgrown_by(&snapshot) {
             self.inner.fitted.store(Arc::new(FittedStatistics::from(&snapshot, self.settings().dimension)));
@@ -375,7 +377,7 @@ impl Embedded {
     }
 }
 
-/// A panic elsewhere leaves what is behind our locks usable: a commit that broke off is taken back by the next.
+/// Ignores poisoning: a panic leaves the locked data usable, and an interrupted commit is rolled back by the next.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -386,7 +388,7 @@ fn folder_bytes(folder: &Path) -> std::io::Result<u64> {
         let entry = entry?;
         let metadata = match entry.metadata() {
             Ok(metadata) => metadata,
-            // Merging removes files while we look.
+            // a merge may remove files meanwhile
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -430,9 +432,9 @@ mod tests {
         found.iter().map(|one| one.chunk_id).collect()
     }
 
-    /// The steps of `apply` with removals between writing and publishing, where no test could place them from outside.
+    /// Runs the steps of `apply` with removals between commit and publication, which no test could time from outside.
     #[test]
-    fn what_is_removed_while_a_batch_is_written_stays_removed() {
+    fn documents_removed_during_a_commit_stay_removed() {
         let (_folder, engine) = text_only();
         engine.apply(vec![put("old", 1), put("kept", 1)], 1).unwrap();
 
@@ -451,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_was_committed_and_not_shown_is_shown_by_the_next() {
+    fn a_committed_but_unpublished_batch_is_published_by_the_next() {
         let (_folder, engine) = text_only();
         engine.apply(vec![put("a", 1)], 1).unwrap();
         {

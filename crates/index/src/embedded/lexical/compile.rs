@@ -1,4 +1,4 @@
-//! From a parsed query to what Tantivy runs.
+//! Compiler: from a parsed query to queries that Tantivy executes.
 
 use std::sync::Arc;
 
@@ -19,51 +19,51 @@ use crate::query::Query;
 use crate::search::SpellingCorrection;
 use weir_filter::{Filter, Test, Value};
 
-/// A query looks for no more distinct terms than this, in the order of the text.
+/// Maximum number of distinct terms of a query, in the order of the text.
 const QUERY_TERMS_MAX: usize = 64;
 
-/// So many words of a query are looked up among those like them.
+/// Maximum number of query words that are corrected.
 const CORRECTIONS_MAX: usize = 8;
-/// Terms that are searched in place of a word that no document holds.
+/// Maximum number of terms that replace a misspelt word.
 const REPLACEMENTS_MAX: usize = 3;
 
-/// A query as the lexical leg runs it.
+/// A compiled query.
 pub(crate) struct LexicalQuery {
-    /// What ranks chunks; `None` without a term.
+    /// The scoring part; `None` without a term.
     pub(super) ranking: Option<ScoringQuery>,
-    /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
+    /// The condition on chunks of both retrievers; `None` if the query sets none.
     pub(super) condition: Option<Condition>,
-    /// The terms that rank, and those that would if a document held them.
+    /// The scoring terms, including those that occur in no document.
     pub(crate) terms: Vec<QueryTerm>,
-    /// Words that no document holds.
+    /// The corrected words.
     pub(crate) corrections: Vec<SpellingCorrection>,
-    /// Of the terms that were looked up.
+    /// Of the terms looked up so far.
     pub(super) frequencies: DocumentFrequencies,
 }
 
-/// What ranks chunks.
+/// The scoring part of a query.
 pub(super) enum ScoringQuery {
-    /// Words side by side, which most queries are.
+    /// A bag of words, as most queries are.
     AnyOf(Vec<TermPostings>),
     Matcher(Box<dyn Matcher>),
 }
 
-/// A term of which chunks hold it.
+/// A term and its postings.
 pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
-    /// Where each segment has its postings, in the order of the searcher.
+    /// Location of the postings in each segment, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
 }
 
 impl TermPostings {
-    /// Number of chunks that hold it, as far as segments know.
+    /// Number of chunks that contain it, deleted ones included until they are merged away.
     pub(super) fn chunks(&self) -> u64 {
         self.postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum()
     }
 }
 
 impl ScoringQuery {
-    /// The same for Tantivy.
+    /// The equivalent Tantivy query.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
         match self {
             ScoringQuery::AnyOf(searched) => {
@@ -78,11 +78,11 @@ impl ScoringQuery {
     }
 }
 
-/// What a query sets as a condition.
+/// The condition that a query sets.
 pub(super) struct Condition {
-    /// What has to match; everything does without it.
+    /// Must match; everything if `None`.
     pub(super) needed: Option<Box<dyn Matcher>>,
-    /// What must not.
+    /// Must not match.
     pub(super) excluded: Option<Box<dyn Matcher>>,
 }
 
@@ -103,8 +103,8 @@ impl Condition {
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known, for a snapshot with these slots. `select` gives the slots of the documents that pass a filter. Where the
-    /// dense leg alone ranks, only words that are needed are corrected.
+    /// Compiles a query whose fields are all known. `select` returns the chunks of the documents that pass a filter. In dense
+    /// mode only words in conditions are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
@@ -132,7 +132,7 @@ impl LexicalView {
             }
         };
         compiler.corrections_max = CORRECTIONS_MAX;
-        // what the condition adds to them would count double
+        // terms and corrections of the condition would be counted twice
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
         Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
@@ -150,7 +150,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// What matches and scores; `None` for what analysis leaves without a term.
+    /// The scoring query; `None` if analysis leaves no term.
     fn ranking(&mut self, query: &Query) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         self.in_field(query, self.view.fields.text)
     }
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The terms of a text that chunks hold, or others in place of those that none holds.
+    /// The terms of a text; a term that occurs in no chunk is replaced by similar ones.
     fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
         let mut terms = weir_text::query_terms(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
@@ -202,7 +202,7 @@ impl Compiler<'_> {
         Ok(searched)
     }
 
-    /// Where the postings of a term are. In how many chunks it is will not be looked up again.
+    /// Looks up the postings of a term, and remembers its document frequency.
     fn postings_of(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<TermPostings> {
         let key = Term::from_field_text(field, &term.text);
         let segments = self.view.searcher.segment_readers().iter();
@@ -214,14 +214,14 @@ impl Compiler<'_> {
         Ok(searched)
     }
 
-    /// The terms of the field that are searched in place of a word that no document holds: such as a document holds.
+    /// Terms that replace a misspelt word: similar terms of the field that occur in live chunks.
     fn correct_spelling(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
         let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
             weir_text::analyse(words, self.view.language, |token| visit(token.text));
         };
         let mut replacements = Vec::new();
         for term in near_terms::correct_spelling(&self.view.words, word, stems) {
-            // words are those of texts with their titles, and of removed documents too
+            // the spelling index also has words of titles and of deleted documents
             if self.is_in_live_chunk(field, &term)? {
                 replacements.push(term);
             }
@@ -232,7 +232,7 @@ impl Compiler<'_> {
         Ok(replacements)
     }
 
-    /// Whether a chunk that is there holds the term. Postings are read up to the first such chunk.
+    /// Whether a live chunk contains the term. Reads postings up to the first such chunk.
     fn is_in_live_chunk(&self, field: Field, term: &str) -> tantivy::Result<bool> {
         let term = Term::from_field_text(field, term);
         for segment in self.view.searcher.segment_readers() {
@@ -260,7 +260,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The terms next to each other. Stop words count, as documents keep theirs.
+    /// Adjacent terms. Includes stop words, which documents keep.
     fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
         let mut terms = tokens(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
@@ -272,9 +272,9 @@ impl Compiler<'_> {
         Some(Box::new(query))
     }
 
-    /// Every word but the last as it stands, and the last as the beginning of one.
+    /// All words but the last as they are, and the last as a prefix.
     fn prefix(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
-        // Terms are stems, which words are longer than: `running*` means the stem `run` too.
+        // terms are stems, which are shorter than their words: `running*` also matches the stem `run`
         let mut whole = tokens(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = tokens(text, Language::None).pop().unwrap_or_default();
@@ -313,7 +313,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is excluded neither ranks nor is corrected.
+    /// Excluded parts neither score nor are corrected.
     fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         let (terms, corrections) = (self.terms.len(), self.corrections.len());
         let mut excluded = Vec::new();
@@ -329,13 +329,13 @@ impl Compiler<'_> {
         if must_not.iter().all(|query| matches!(query, Query::Words(_))) {
             return Ok(Some(Box::new(excluded)));
         }
-        // Tantivy asks what is excluded for entries behind the one that it stands at, which phrases don't allow
+        // Tantivy seeks excluded queries backwards, which phrases do not support
         let chunk_ids = self.view.matching(&excluded, self.tombstones.len())?;
         Ok(Some(Box::new(self.view.chunk_ids_query(Arc::new(chunk_ids)))))
     }
 
-    /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the
-    /// whole query. Words and prefixes side by side only rank.
+    /// The condition on chunks of both retrievers: fields, required and excluded parts, and a phrase that is the whole query.
+    /// Words and prefixes side by side only score.
     fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Condition>> {
         match query {
             Query::Words(_) | Query::Prefix(_) => Ok(None),
@@ -350,7 +350,7 @@ impl Compiler<'_> {
                         .iter()
                         .map(|query| self.condition(query))
                         .collect::<tantivy::Result<Vec<_>>>()?;
-                    // one alternative without a condition lets everything through
+                    // an alternative without a condition admits everything
                     if let Some(conditions) = conditions.into_iter().collect::<Option<Vec<_>>>() {
                         let alternatives = conditions.into_iter().map(Condition::into_matcher).collect();
                         needed.push(Box::new(BooleanQuery::union(alternatives)));
@@ -367,12 +367,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// What matches a query that is needed. One without a term is left out.
+    /// The query for a required part. A part without a term is ignored.
     fn needed(&mut self, query: &Query) -> tantivy::Result<Box<dyn Matcher>> {
         if is_without_terms(query, self.view.language) {
             return Ok(Box::new(AllQuery));
         }
-        // a word that no document holds, nor one like it
+        // the word occurs in no document, nor does a similar one
         Ok(self.ranking(query)?.unwrap_or_else(|| Box::new(EmptyQuery)))
     }
 }
@@ -387,7 +387,7 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
     }
 }
 
-/// A term counts as often as it was said.
+/// A term is weighted by its count in the query.
 fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
     match term.count {
@@ -406,7 +406,7 @@ fn tokens(text: &str, language: Language) -> Vec<String> {
     terms
 }
 
-/// What `name:value` means of metadata: a string, or the number, boolean or date that is written so.
+/// The meaning of `name:value` for metadata: a string, or the number, boolean or date with this spelling.
 fn field_filter(name: &str, value: &Query) -> Filter {
     let condition = |test| Filter::Condition { path: name.to_owned(), test };
     match value {

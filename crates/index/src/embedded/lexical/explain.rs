@@ -1,4 +1,4 @@
-//! What each term gave to a chunk's score.
+//! Contributions of terms to a chunk's BM25 score.
 
 use tantivy::postings::Postings as _;
 use tantivy::query::{Bm25StatisticsProvider as _, Query as _, TermQuery};
@@ -12,7 +12,7 @@ use crate::IndexError;
 use crate::search::TermContribution;
 
 impl LexicalView {
-    /// The query's terms that the slot's chunk or title holds, in the order of the query.
+    /// The query's terms that occur in the chunk or its title, in the order of the query.
     pub(crate) fn explain(
         &self,
         query: &LexicalQuery,
@@ -54,7 +54,7 @@ impl LexicalView {
         Ok(shares)
     }
 
-    /// The segment and entry of a slot.
+    /// The segment and entry of a chunk.
     fn entry_of(&self, chunk_id: u32) -> tantivy::Result<Option<(u32, u32)>> {
         let field = self.searcher.schema().get_field(CHUNK_ID)?;
         let term = Term::from_field_u64(field, chunk_id.into());

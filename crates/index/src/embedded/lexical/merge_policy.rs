@@ -1,23 +1,22 @@
-//! Which segments are written anew as one.
+//! Merge policy: which segments Tantivy combines.
 
 use tantivy::index::{SegmentId, SegmentMeta};
 use tantivy::indexer::{LogMergePolicy, MergeCandidate, MergePolicy};
 
-/// So many segments of about one size are merged into one.
+/// This many segments of similar size are merged.
 const SEGMENTS_MIN: usize = 6;
-/// Segments of more entries stay as they are, so that there are several of a large index, which threads search side by side.
+/// Larger segments are not merged, so that a large index has several, which threads search in parallel.
 const ENTRIES_MAX: u32 = 40_000;
-/// A segment with a larger share of deleted entries is rewritten, however large it is.
+/// A segment with a larger share of deleted entries is rewritten, whatever its size.
 const DELETED_SHARE_MAX: f32 = 0.3;
 
-/// Segments that are merged because there is nothing else to do become no larger, which takes about a second.
+/// Upper bound of a segment made by an idle merge, which takes about a second.
 const MERGED_ENTRIES_MAX: u64 = 128_000;
-/// A segment is merged with smaller ones only when these have one of so many of its entries together, so that an entry is not
-/// written again for every few that come.
+/// An idle merge includes a segment only if the smaller ones together have at least one in this many of its entries, so that an
+/// entry is not rewritten for every few new ones.
 const SMALLER_SHARE_DIVISOR: u64 = 4;
 
-/// The small segments that are worth merging when nothing is being written: each one more is a look-up more for every term of every
-/// search.
+/// The small segments to merge when the index is idle: each segment costs every search one look-up per term.
 pub(super) fn worth_merging(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     let mut by_size: Vec<(u64, SegmentId)> =
         segments.iter().map(|segment| (segment.num_docs().into(), segment.id())).collect();
@@ -35,7 +34,7 @@ pub(super) fn worth_merging(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> 
     (merged > 1).then(|| by_size[..merged].iter().map(|(_, id)| *id).collect())
 }
 
-/// Merges segments of about one size, and rewrites those of which much is deleted.
+/// Merges segments of similar size, and rewrites segments with many deleted entries.
 #[derive(Debug)]
 pub(super) struct SizeTieredPolicy(LogMergePolicy);
 
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_segments_are_settled_as_long_as_a_large_one_is_not_written_again_for_a_few_entries() {
+    fn idle_merges_do_not_rewrite_a_large_segment_for_few_entries() {
         let settled = |sizes: &[u64]| {
             let mut schema = Schema::builder();
             let group = schema.add_u64_field("group", INDEXED);
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_segment_is_rewritten_when_much_of_it_is_deleted_and_merged_with_no_other() {
+    fn a_large_segment_with_many_deletions_is_rewritten_alone() {
         let mut schema = Schema::builder();
         let group = schema.add_u64_field("group", INDEXED);
         let index = Index::create_in_ram(schema.build());

@@ -1,4 +1,4 @@
-//! From candidates to hits: texts, neighbours, explanations.
+//! From candidates to hits: texts, neighbouring chunks, score breakdowns.
 
 use super::candidates::Candidate;
 use super::postprocess::Deduplicated;
@@ -9,7 +9,7 @@ use crate::{Hit, IndexError, Neighbour, RetrieverRank, ScoreBreakdown};
 use weir_filter::{Value, flatten};
 
 impl Search<'_> {
-    /// The hits of the page; `None` when the files contradict each other.
+    /// The hits of the page; `None` if the files contradict each other.
     pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
         let mut hits = Vec::with_capacity(outcome.page.len());
         for (at, kept) in outcome.page.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Search<'_> {
         })
     }
 
-    /// The chunks of the same document before and after.
+    /// The neighbouring chunks of the same document.
     fn neighbours(&self, chunk: &Chunk<'_>, chunk_id: u32) -> Option<Vec<Neighbour>> {
         let count = self.request.context;
         let first = chunk.document.first_chunk;
@@ -90,8 +90,7 @@ impl Search<'_> {
 }
 
 impl Snapshot {
-    /// The smallest value of a field of the document that a slot belongs to. The outer `None` when the files contradict each
-    /// other.
+    /// The smallest value of a field in the document of a chunk. The outer `None` means that the files contradict each other.
     pub(super) fn value_of(&self, chunk_id: u32, field: &str) -> Option<Option<Value>> {
         let chunk = self.chunk(chunk_id)?;
         let Ok(metadata) = serde_json::from_str(chunk.document.metadata) else { return Some(None) };
@@ -105,7 +104,7 @@ impl Snapshot {
     }
 }
 
-/// Where a leg has the document.
+/// The rank of a document in a ranking.
 pub(super) fn rank_in(retriever: &[BestChunk], document: u32) -> Option<RetrieverRank> {
     let place = retriever.iter().position(|best| best.document == document)?;
     Some(RetrieverRank { rank: place as u32 + 1, score: retriever[place].score })
