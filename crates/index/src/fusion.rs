@@ -35,7 +35,7 @@ pub struct FusedDocument {
     /// That contribution.
     pub largest: f32,
     /// The document's index in that ranking.
-    pub place: usize,
+    pub rank_index: usize,
 }
 
 /// Merges rankings by reciprocal rank: each ranking adds `weight / (k + rank)`, rank from 1.
@@ -44,13 +44,13 @@ pub struct FusedDocument {
 /// Ties go to the lower document number. At most `limit` documents.
 /// Source: Cormack, Clarke, Büttcher, SIGIR 2009.
 pub fn reciprocal_rank(rankings: &[WeightedRanking<'_>], k: f32, limit: usize) -> Vec<FusedDocument> {
-    let mut shares = FusedScores::with_room_for(rankings);
-    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
-        for (place, scored) in ranking.iter().enumerate() {
-            shares.add(scored.document, retriever, place, weight / (k + (place + 1) as f32));
+    let mut scores = FusedScores::with_capacity_for(rankings);
+    for (ranking_index, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
+        for (rank_index, scored) in ranking.iter().enumerate() {
+            scores.add(scored.document, ranking_index, rank_index, weight / (k + (rank_index + 1) as f32));
         }
     }
-    shares.into_best(limit)
+    scores.into_best(limit)
 }
 
 /// Merges rankings by the weighted sum of their scores, each divided by the best of its ranking.
@@ -60,16 +60,16 @@ pub fn reciprocal_rank(rankings: &[WeightedRanking<'_>], k: f32, limit: usize) -
 /// Source: Bruch, Gai, Ingber, ACM TOIS 2023 (convex combination with the theoretical minimum, over the union of the top
 /// documents).
 pub fn convex(rankings: &[WeightedRanking<'_>], limit: usize) -> Vec<FusedDocument> {
-    let mut shares = FusedScores::with_room_for(rankings);
-    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
+    let mut scores = FusedScores::with_capacity_for(rankings);
+    for (ranking_index, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
         let (lowest, highest) = bounds(ranking);
         let zero = lowest.min(0.0);
-        for (place, scored) in ranking.iter().enumerate() {
+        for (rank_index, scored) in ranking.iter().enumerate() {
             let share = if highest > zero { (scored.score - zero) / (highest - zero) } else { 1.0 };
-            shares.add(scored.document, retriever, place, weight * share);
+            scores.add(scored.document, ranking_index, rank_index, weight * share);
         }
     }
-    shares.into_best(limit)
+    scores.into_best(limit)
 }
 
 /// After [`spread`], the last score is at most this share of the best. Values from 0.4 to 1 (no spreading) hardly differ on the
@@ -97,26 +97,26 @@ fn bounds(ranking: &[ScoredDocument]) -> (f32, f32) {
 struct FusedScores {
     fused: Vec<FusedDocument>,
     /// Indexes in `fused`, by document.
-    places: HashTable<u32>,
+    indexes: HashTable<u32>,
 }
 
 impl FusedScores {
-    fn with_room_for(rankings: &[WeightedRanking<'_>]) -> FusedScores {
-        let room = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
-        FusedScores { fused: Vec::with_capacity(room), places: HashTable::with_capacity(room) }
+    fn with_capacity_for(rankings: &[WeightedRanking<'_>]) -> FusedScores {
+        let capacity = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
+        FusedScores { fused: Vec::with_capacity(capacity), indexes: HashTable::with_capacity(capacity) }
     }
 
     /// Rankings are added one after the other; of equal contributions the later is the strongest.
-    fn add(&mut self, document: u32, retriever: usize, place: usize, value: f32) {
+    fn add(&mut self, document: u32, ranking_index: usize, rank_index: usize, value: f32) {
         let fused = &mut self.fused;
-        let is_it = |&at: &u32| fused[at as usize].document == document;
-        let of = |&at: &u32| fibonacci_hash(fused[at as usize].document);
-        match self.places.entry(fibonacci_hash(document), is_it, of) {
+        let is_document = |&index: &u32| fused[index as usize].document == document;
+        let of = |&index: &u32| fibonacci_hash(fused[index as usize].document);
+        match self.indexes.entry(fibonacci_hash(document), is_document, of) {
             Entry::Occupied(entry) => {
                 let sum = &mut fused[*entry.get() as usize];
                 sum.score += value;
                 if value.total_cmp(&sum.largest).is_ge() {
-                    (sum.largest, sum.strongest, sum.place) = (value, retriever, place);
+                    (sum.largest, sum.strongest, sum.rank_index) = (value, ranking_index, rank_index);
                 }
             }
             Entry::Vacant(entry) => {
@@ -124,9 +124,9 @@ impl FusedScores {
                 fused.push(FusedDocument {
                     document,
                     score: value,
-                    strongest: retriever,
+                    strongest: ranking_index,
                     largest: value,
-                    place,
+                    rank_index,
                 });
             }
         }
@@ -157,9 +157,9 @@ mod tests {
         letters
             .bytes()
             .enumerate()
-            .map(|(place, letter)| ScoredDocument {
+            .map(|(rank_index, letter)| ScoredDocument {
                 document: letter.into(),
-                score: 1.0 - place as f32 * 0.1,
+                score: 1.0 - rank_index as f32 * 0.1,
             })
             .collect()
     }
@@ -201,7 +201,7 @@ mod tests {
                 score: 1.0 / 61.0,
                 strongest: 0,
                 largest: 1.0 / 61.0,
-                place: 0
+                rank_index: 0
             }]
         );
     }

@@ -295,7 +295,7 @@ pub struct Hit {
     /// The document's bytes from `start` to `end`.
     pub text: String,
     /// Position in the whole order, from 0. Positions of documents removed since the first page stay empty.
-    pub place: usize,
+    pub position: usize,
     /// The fused score in hybrid mode, otherwise the retriever's; comparable within this result only. 0 without a query, or if
     /// fields order the hits.
     pub score: f32,

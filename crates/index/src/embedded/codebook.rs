@@ -77,7 +77,7 @@ impl Codebook {
     }
 
     /// New buffers for encoding rows.
-    pub(crate) fn coder(&self) -> RowEncoder<'_> {
+    pub(crate) fn encoder(&self) -> RowEncoder<'_> {
         let directions = self.directions.len() / self.dimension.max(1);
         RowEncoder {
             codebook: self,
@@ -89,9 +89,9 @@ impl Codebook {
 
     /// Prepares an int8 query for comparison with codes. It estimates products up to a factor that is equal for all rows.
     pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> CodeQuery {
-        let mut coder = self.coder();
-        coder.project(kernels, query);
-        let groups = self.centroids.iter().zip(coder.values.as_chunks::<GROUP>().0);
+        let mut encoder = self.encoder();
+        encoder.project(kernels, query);
+        let groups = self.centroids.iter().zip(encoder.values.as_chunks::<GROUP>().0);
         let products = |(centroids, values): (&[[f32; CODES]; GROUP], &[f32; GROUP])| {
             std::array::from_fn(|code| (0..GROUP).map(|i| centroids[i][code] * values[i]).sum())
         };
@@ -107,20 +107,20 @@ impl RowEncoder<'_> {
     }
 
     /// Encodes the row `row * scale`.
-    pub(crate) fn code(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
+    pub(crate) fn encode(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
         self.project(kernels, row);
         let squares = (kernels.dot)(&self.values, &self.values);
         let to_unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
-        let mut along = 0.0;
+        let mut projection = 0.0;
         let groups = self.values.as_chunks::<GROUP>().0.iter().zip(&self.codebook.centroids);
         for (code, (values, centroids)) in self.codes.iter_mut().zip(groups) {
             let values = values.map(|value| value * to_unit);
             let nearest = nearest(centroids, &values);
             *code = nearest as u8;
-            along += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
+            projection += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
         }
         let length = squares.sqrt() * scale;
-        EncodedRow { codes: &self.codes, factor: if along > 0.0 { length / along } else { 0.0 } }
+        EncodedRow { codes: &self.codes, factor: if projection > 0.0 { length / projection } else { 0.0 } }
     }
 }
 
@@ -191,15 +191,16 @@ fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Ve
 /// to the group with the smallest product that has room.
 fn balance_groups(mut directions: Vec<(f32, Vec<f32>)>) -> Vec<Vec<f32>> {
     directions.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let least = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
+    let smallest = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
     let mut groups: Vec<(f32, Vec<Vec<f32>>)> = vec![Default::default(); directions.len().div_ceil(GROUP)];
     // the last group may be smaller
-    let room = |group: usize| (directions.len() - group * GROUP).min(GROUP);
-    let rooms: Vec<usize> = (0..groups.len()).map(room).collect();
+    let capacity = |group: usize| (directions.len() - group * GROUP).min(GROUP);
+    let capacities: Vec<usize> = (0..groups.len()).map(capacity).collect();
     for (square, direction) in directions {
-        let with_room = groups.iter_mut().zip(&rooms).filter(|((_, group), room)| group.len() < **room);
+        let with_room =
+            groups.iter_mut().zip(&capacities).filter(|((_, group), capacity)| group.len() < **capacity);
         if let Some(((logarithm, group), _)) = with_room.min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b)) {
-            *logarithm += (square.max(least) / least).ln();
+            *logarithm += (square.max(smallest) / smallest).ln();
             group.push(direction);
         }
     }
@@ -243,8 +244,8 @@ fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Rng) {
                 vector.iter_mut().for_each(|x| *x /= length);
             }
             for other in before.iter() {
-                let along = dot(vector, other);
-                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+                let projection = dot(vector, other);
+                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= projection * y);
             }
             passes += 1;
             if dot(vector, vector).sqrt() < LENGTH_MIN {
@@ -329,8 +330,8 @@ mod tests {
         let rows = rows(&mut Rng(3), 201);
         let (another, rows) = rows.split_last().unwrap();
         let codebook = Codebook::train(rows, DIMENSION);
-        let along = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
-        let kept: f32 = along.map(|cosine| cosine * cosine).sum();
+        let projection = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
+        let kept: f32 = projection.map(|cosine| cosine * cosine).sum();
         assert!(kept > 0.995, "of its squared length {kept} is kept");
     }
 
@@ -355,8 +356,8 @@ mod tests {
         let (query, query_scale) = quantise(&others[0]);
         let products = codebook.query(kernels, &query);
         let estimate = |row: &[i8], scale: f32| {
-            let mut coder = codebook.coder();
-            let coded = coder.code(kernels, row, scale);
+            let mut encoder = codebook.encoder();
+            let coded = encoder.encode(kernels, row, scale);
             let mut block = vec![0; weir_kernels::code_block_bytes(codebook.groups())];
             weir_kernels::write_codes(&mut block, 0, coded.codes);
             let mut factors = [f32::NAN; weir_kernels::CODE_ROWS];

@@ -127,8 +127,8 @@ impl Embedded {
         if writer.unpublished {
             self.publish_all(writer)?;
         }
-        let (batch, before) = self.plan(changes);
-        let offsets = writer.commit(&batch, before, applied_seq)?;
+        let (batch, base) = self.plan(changes);
+        let offsets = writer.commit(&batch, base, applied_seq)?;
         self.publish_batch(writer, &batch, &offsets)
     }
 
@@ -151,7 +151,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
-            codes: Arc::clone(&snapshot.codes),
+            pq4: Arc::clone(&snapshot.pq4),
             fields: Arc::clone(&snapshot.fields),
             lexical: Arc::clone(&snapshot.lexical),
         });
@@ -272,33 +272,33 @@ impl Embedded {
         let live = lock(&self.inner.live);
         let snapshot = self.snapshot();
         let batch = Batch::plan(changes, &live.table, &snapshot.files.documents);
-        let before =
+        let base =
             BaseState { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
-        (batch, before)
+        (batch, base)
     }
 
     /// Makes a committed batch visible.
     fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
-        let codes = self.codes_of(&files);
+        let pq4 = self.pq4_of(&files);
         let mut live = lock(&self.inner.live);
-        for gone in &batch.gone {
-            live.table.remove(&gone.id, &files.documents);
+        for removed in &batch.removed {
+            live.table.remove(&removed.id, &files.documents);
         }
         for &offset in offsets {
             live.table.insert(offset, &files.documents);
         }
-        self.publish_head(writer, &mut live, files, codes, view)
+        self.publish_head(writer, &mut live, files, pq4, view)
     }
 
     /// The 4-bit codes of the rows in the files. Takes long if the codebook is trained again; no lock that searches need is held.
-    fn codes_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
-        let mut codes = Arc::clone(&self.snapshot().codes);
+    fn pq4_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
+        let mut pq4 = Arc::clone(&self.snapshot().pq4);
         if let Some(vectors) = &files.vectors {
-            Arc::make_mut(&mut codes).extend(vectors, self.settings().dimension);
+            Arc::make_mut(&mut pq4).extend(vectors, self.settings().dimension);
         }
-        codes
+        pq4
     }
 
     /// Makes a batch visible that was committed but failed in [`Self::publish_batch`].
@@ -306,10 +306,10 @@ impl Embedded {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
-        let codes = self.codes_of(&files);
+        let pq4 = self.pq4_of(&files);
         let mut live = lock(&self.inner.live);
         live.table = table;
-        self.publish_head(writer, &mut live, files, codes, view)
+        self.publish_head(writer, &mut live, files, pq4, view)
     }
 
     /// Makes the head visible, without documents whose removal is not applied yet. The table holds the head's documents.
@@ -318,14 +318,14 @@ impl Embedded {
         writer: &mut Writer,
         live: &mut LiveDocuments,
         files: MappedFiles,
-        codes: Arc<Pq4Codes>,
+        pq4: Arc<Pq4Codes>,
         view: LexicalView,
     ) -> Result<(), IndexError> {
         let applied_seq = writer.head.applied_seq;
         let mut tombstones = writer.head.tombstones.clone();
-        let before = self.snapshot();
-        tombstones.delete_all(&before.tombstones);
-        let mut fields = Arc::clone(&before.fields);
+        let base = self.snapshot();
+        tombstones.delete_all(&base.tombstones);
+        let mut fields = Arc::clone(&base.fields);
         if fields.documents_bytes() < files.documents.len() as u64 {
             let extended = Arc::make_mut(&mut fields).extend(&files.documents);
             extended
@@ -342,7 +342,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
-            codes,
+            pq4,
             fields,
             lexical: Arc::new(view),
         });
@@ -360,7 +360,7 @@ impl Embedded {
             documents: snapshot.documents,
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
-            codes: Arc::clone(&snapshot.codes),
+            pq4: Arc::clone(&snapshot.pq4),
             fields: Arc::clone(&snapshot.fields),
             lexical: view,
         });
@@ -440,8 +440,8 @@ mod tests {
 
         let mut writer = lock(&engine.inner.writer);
         let writer = writer.as_mut().unwrap();
-        let (batch, before) = engine.plan(vec![put("new", 1), put("kept", 2)]);
-        let offsets = writer.commit(&batch, before, 2).unwrap();
+        let (batch, base) = engine.plan(vec![put("new", 1), put("kept", 2)]);
+        let offsets = writer.commit(&batch, base, 2).unwrap();
         assert!(engine.remove_now("old", 3).unwrap());
         assert!(!engine.remove_now("new", 4).unwrap(), "it is not visible yet");
         assert_eq!(found(&engine), [1]);
@@ -458,8 +458,8 @@ mod tests {
         engine.apply(vec![put("a", 1)], 1).unwrap();
         {
             let mut writer = lock(&engine.inner.writer);
-            let (batch, before) = engine.plan(vec![put("a", 2), put("b", 1)]);
-            writer.as_mut().unwrap().commit(&batch, before, 2).unwrap();
+            let (batch, base) = engine.plan(vec![put("a", 2), put("b", 1)]);
+            writer.as_mut().unwrap().commit(&batch, base, 2).unwrap();
         }
         assert_eq!((found(&engine), engine.applied_seq()), (vec![0], 1));
         engine.apply(vec![put("a", 2), put("b", 1), put("c", 1)], 3).unwrap();

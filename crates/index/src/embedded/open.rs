@@ -68,7 +68,7 @@ struct Parts {
     head: Head,
     files: AppendFiles,
     mapped: MappedFiles,
-    codes: Pq4Codes,
+    pq4: Pq4Codes,
     fields: Fields,
     lexical: Lexical,
     view: LexicalView,
@@ -83,7 +83,7 @@ impl Parts {
             documents: self.head.documents,
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
-            codes: Arc::new(self.codes),
+            pq4: Arc::new(self.pq4),
             fields: Arc::new(self.fields),
             lexical: Arc::new(self.view),
         };
@@ -121,14 +121,14 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         return Err(IndexError::AheadOfStore { applied_seq: head.applied_seq, store: store_last_operation });
     }
     check_files(folder, settings.dimension, &head)?;
-    let codes = read_codes(folder, settings.dimension, &head)?;
+    let pq4 = encode_rows(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     mapped.prefault();
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, stale) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, codes, fields, lexical, view, stale, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, pq4, fields, lexical, view, stale, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The mappings end here, so that pages read only by the check do not
@@ -149,12 +149,12 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
 }
 
 /// Computes the 4-bit codes of all rows. The mappings end here, as in [`check_files`].
-fn read_codes(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
-    let mut codes = Pq4Codes::default();
+fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
+    let mut pq4 = Pq4Codes::default();
     if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
-        codes.extend(vectors, dimension);
+        pq4.extend(vectors, dimension);
     }
-    Ok(codes)
+    Ok(pq4)
 }
 
 /// Reads the metadata of all documents. The mappings end here, as in [`check_files`].
@@ -240,7 +240,7 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
         head,
         files,
         mapped,
-        codes: Pq4Codes::default(),
+        pq4: Pq4Codes::default(),
         fields: Fields::default(),
         lexical,
         view,

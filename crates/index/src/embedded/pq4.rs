@@ -116,23 +116,23 @@ impl Pq4Codes {
             Arc::make_mut(last).extend(&codebook, rows, added);
         }
         let firsts = (self.rows..count).into_par_iter().step_by(SEGMENT_ROWS);
-        let made = firsts.map(|first| {
-            let mut made = Segment { rows: 0, blocks: AlignedVec::zeroed(0) };
-            made.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
-            Arc::new(made)
+        let segments = firsts.map(|first| {
+            let mut segment = Segment { rows: 0, blocks: AlignedVec::zeroed(0) };
+            segment.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
+            Arc::new(segment)
         });
-        self.segments.extend(made.collect::<Vec<_>>());
+        self.segments.extend(segments.collect::<Vec<_>>());
         self.rows = count;
         let segment_bytes = SEGMENT_ROWS / CODE_ROWS * block_bytes(&codebook);
         self.pack_slabs(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
     }
 
-    /// Packs full segments into slabs of `of_slab` segments each.
-    fn pack_slabs(&mut self, segment_bytes: usize, of_slab: usize) {
+    /// Packs full segments into slabs of `segments_per_slab` segments each.
+    fn pack_slabs(&mut self, segment_bytes: usize, segments_per_slab: usize) {
         let full = self.segments.iter().filter(|segment| segment.rows == SEGMENT_ROWS).count();
-        let settled = full / of_slab * of_slab;
-        let slabs = self.segments[..settled].par_chunks(of_slab).map(|segments| {
-            let mut slab = LargePages::zeroed(of_slab * segment_bytes)?;
+        let packed = full / segments_per_slab * segments_per_slab;
+        let slabs = self.segments[..packed].par_chunks(segments_per_slab).map(|segments| {
+            let mut slab = LargePages::zeroed(segments_per_slab * segment_bytes)?;
             for (bytes, segment) in slab.chunks_exact_mut(segment_bytes).zip(segments) {
                 bytes.copy_from_slice(&segment.blocks);
             }
@@ -142,7 +142,7 @@ impl Pq4Codes {
         let slabs: std::io::Result<Vec<_>> = slabs.collect();
         if let Ok(slabs) = slabs {
             self.slabs.extend(slabs);
-            self.segments.drain(..settled);
+            self.segments.drain(..packed);
         }
     }
 
@@ -169,12 +169,12 @@ impl Pq4Codes {
         let Some((codebook, _)) = &self.codebook else { return };
         let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
         let count = self.rows.div_ceil(CODE_ROWS);
-        let (wanted, step) = match part {
+        let (blocks_wanted, step) = match part {
             ScanPart::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
             ScanPart::Sample(step) => (0..count, step),
         };
         let mut scores = [0.0; CODE_ROWS];
-        for (first, blocks) in self.runs(wanted, block_bytes) {
+        for (first, blocks) in self.runs(blocks_wanted, block_bytes) {
             let numbered = (first..).zip(blocks.chunks_exact(block_bytes));
             for (number, block) in numbered.step_by(step) {
                 let later = (number - first + PREFETCH_BLOCKS * step) * block_bytes;
@@ -194,14 +194,14 @@ impl Pq4Codes {
     }
 
     /// The wanted blocks as contiguous slices of memory, each with the number of its first block.
-    fn runs(&self, wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    fn runs(&self, blocks_wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
         let slabs = self.slabs.iter().map(|slab| &slab[..]);
         let segments = self.segments.iter().map(|segment| &segment.blocks[..]);
         let mut next = 0;
         slabs.chain(segments).filter_map(move |blocks| {
             let first = next;
             next += blocks.len() / block_bytes;
-            let (from, to) = (wanted.start.max(first), wanted.end.min(next));
+            let (from, to) = (blocks_wanted.start.max(first), blocks_wanted.end.min(next));
             (from < to).then(|| (from, &blocks[(from - first) * block_bytes..(to - first) * block_bytes]))
         })
     }
@@ -217,14 +217,14 @@ impl Segment {
         for block in self.blocks[present..].chunks_exact_mut(block_bytes) {
             block[code_bytes..].as_chunks_mut().0.fill(f32::NAN.to_le_bytes());
         }
-        let mut coder = codebook.coder();
+        let mut encoder = codebook.encoder();
         for row in range {
             let (values, scale) = rows.get(row);
-            let EncodedRow { codes, factor } = coder.code(kernels, values, scale);
+            let EncodedRow { codes, factor } = encoder.encode(kernels, values, scale);
             let block = &mut self.blocks[self.rows / CODE_ROWS * block_bytes..][..block_bytes];
-            let (of_codes, of_factors) = block.split_at_mut(code_bytes);
-            write_codes(of_codes, self.rows % CODE_ROWS, codes);
-            of_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
+            let (block_codes, block_factors) = block.split_at_mut(code_bytes);
+            write_codes(block_codes, self.rows % CODE_ROWS, codes);
+            block_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
             self.rows += 1;
         }
     }

@@ -45,8 +45,8 @@ fn sample(snapshot: &Snapshot, dimension: usize) -> Vec<Vec<f32>> {
     }
     let chunk_count = u64::from(snapshot.tombstones.len());
     let count = chunk_count.min(SAMPLE_CHUNKS_MAX as u64);
-    let places = (0..count).map(|place| (place * chunk_count / count) as u32);
-    places
+    let positions = (0..count).map(|index| (index * chunk_count / count) as u32);
+    positions
         .filter(|&chunk_id| snapshot.tombstones.is_live(chunk_id))
         .filter_map(|chunk_id| snapshot.embedding(chunk_id))
         .collect()
@@ -281,8 +281,8 @@ mod tests {
     fn the_baseline_is_updated_by_searches_and_survives_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let first = engine(folder.path(), 64);
-        let traced = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
-        let ask = |engine: &Embedded| engine.search(&Caller::system(), &traced).unwrap().hits[1].relevance;
+        let query = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
+        let ask = |engine: &Embedded| engine.search(&Caller::system(), &query).unwrap().hits[1].relevance;
         let before = ask(&first).unwrap();
         assert!((ask(&first).unwrap() - before).abs() > 0.05, "{before:?}");
         for _ in 0..50 {

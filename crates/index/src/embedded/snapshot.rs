@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) files: Arc<MappedFiles>,
     /// 4-bit codes of `files.vectors`.
-    pub(crate) codes: Arc<Pq4Codes>,
+    pub(crate) pq4: Arc<Pq4Codes>,
     /// Metadata of `files.documents`.
     pub(crate) fields: Arc<Fields>,
     pub(crate) lexical: Arc<LexicalView>,

@@ -19,7 +19,7 @@ fn available() -> usize {
     static ANSWER: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let mut answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
     match *answer {
-        Some((traced, cores)) if traced.elapsed() < CORES_CACHE_LIFETIME => cores,
+        Some((determined, cores)) if determined.elapsed() < CORES_CACHE_LIFETIME => cores,
         Some(_) | None => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let cores = cores.min(rayon::current_num_threads());

@@ -46,7 +46,7 @@ impl Writer {
     pub(crate) fn commit(
         &mut self,
         batch: &Batch,
-        before: BaseState,
+        base: BaseState,
         applied_seq: u64,
     ) -> Result<Vec<u64>, IndexError> {
         if self.needs_recovery {
@@ -59,10 +59,10 @@ impl Writer {
         let files = self.files.sync()?;
         self.lexical.delete(&self.stale)?;
         self.lexical.commit(Commit { applied_seq, chunk_count })?;
-        let mut tombstones = before.tombstones;
+        let mut tombstones = base.tombstones;
         tombstones.grow(chunk_count);
-        batch.gone.iter().for_each(|gone| tombstones.delete(gone.first_chunk, gone.chunks));
-        let documents = before.documents - batch.gone.len() as u32 + batch.puts.len() as u32;
+        batch.removed.iter().for_each(|removed| tombstones.delete(removed.first_chunk, removed.chunks));
+        let documents = base.documents - batch.removed.len() as u32 + batch.puts.len() as u32;
         let head = Head { applied_seq, documents, tombstones, files };
         head.write(&self.folder)?;
         self.stale = head.tombstones.deleted_since(&self.head.tombstones);

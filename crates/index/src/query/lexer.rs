@@ -51,21 +51,22 @@ impl Token {
 pub(super) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     // a non-ASCII byte may end a white-space character
-    let starts_word = |at: usize| at == 0 || matches!(bytes[at - 1], b'\t'..=b'\r' | b' ' | 0x80..);
-    let is_operator = |at: usize, byte: u8| match byte {
+    let starts_word =
+        |offset: usize| offset == 0 || matches!(bytes[offset - 1], b'\t'..=b'\r' | b' ' | 0x80..);
+    let is_operator = |offset: usize, byte: u8| match byte {
         b'"' | b'(' | b')' | b'*' | b':' => true,
-        b'+' | b'-' => starts_word(at),
-        b'A' => starts_word(at) && bytes[at..].starts_with(b"AND"),
-        b'N' => starts_word(at) && bytes[at..].starts_with(b"NOT"),
-        b'O' => starts_word(at) && bytes[at..].starts_with(b"OR"),
+        b'+' | b'-' => starts_word(offset),
+        b'A' => starts_word(offset) && bytes[offset..].starts_with(b"AND"),
+        b'N' => starts_word(offset) && bytes[offset..].starts_with(b"NOT"),
+        b'O' => starts_word(offset) && bytes[offset..].starts_with(b"OR"),
         _ => false,
     };
-    !bytes.iter().enumerate().any(|(at, byte)| is_operator(at, *byte))
+    !bytes.iter().enumerate().any(|(offset, byte)| is_operator(offset, *byte))
 }
 
 /// The tokens of a query. The first mistake is an error in a strict parse, and text in a forgiving one.
 pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxError> {
-    let mut lexer = Lexer { text, is_strict, at: 0, tokens: Vec::new(), open: Vec::new() };
+    let mut lexer = Lexer { text, is_strict, offset: 0, tokens: Vec::new(), open: Vec::new() };
     while lexer.skip_space() {
         lexer.token()?;
     }
@@ -78,7 +79,7 @@ struct Lexer<'t> {
     text: &'t str,
     is_strict: bool,
     /// Offset of the next byte.
-    at: usize,
+    offset: usize,
     tokens: Vec<Token>,
     /// Indexes of the unclosed groups in `tokens`.
     open: Vec<usize>,
@@ -88,12 +89,12 @@ impl<'t> Lexer<'t> {
     /// Skips white space; returns whether anything follows.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest().trim_start();
-        self.at = self.text.len() - rest.len();
+        self.offset = self.text.len() - rest.len();
         !rest.is_empty()
     }
 
     fn rest(&self) -> &'t str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
     /// Reads one token, or a sign with its operand.
@@ -122,7 +123,7 @@ impl<'t> Lexer<'t> {
 
     fn open(&mut self) -> Result<(), SyntaxError> {
         if self.open.len() == DEPTH_MAX {
-            return Err(SyntaxError { position: self.at, problem: SyntaxProblem::TooDeep });
+            return Err(SyntaxError { position: self.offset, problem: SyntaxProblem::TooDeep });
         }
         self.open.push(self.tokens.len());
         self.push(1, Kind::Open);
@@ -136,7 +137,7 @@ impl<'t> Lexer<'t> {
             return Ok(());
         }
         self.mistake(self.tokens[open].span.start, SyntaxProblem::EmptyGroup)?;
-        self.at += 1;
+        self.offset += 1;
         self.tokens.pop();
         self.take_sign_back(open);
         self.tokens.pop_if(|token| matches!(token.kind, Kind::Nothing));
@@ -155,16 +156,16 @@ impl<'t> Lexer<'t> {
 
     /// A phrase; an unclosed quote is part of a word.
     fn phrase(&mut self) -> Result<(), SyntaxError> {
-        let Some(length) = self.quoted_length(self.at) else {
-            self.mistake(self.at, SyntaxProblem::UnclosedQuote)?;
+        let Some(length) = self.quoted_length(self.offset) else {
+            self.mistake(self.offset, SyntaxProblem::UnclosedQuote)?;
             return self.word();
         };
         let phrase = &self.rest()[1..length - 1];
         if has_word(phrase) {
             self.push(length, Kind::Leaf(Query::Phrase(phrase.to_owned())));
         } else {
-            self.mistake(self.at, SyntaxProblem::EmptyPhrase)?;
-            self.at += length;
+            self.mistake(self.offset, SyntaxProblem::EmptyPhrase)?;
+            self.offset += length;
         }
         Ok(())
     }
@@ -181,7 +182,7 @@ impl<'t> Lexer<'t> {
         {
             return Ok(());
         }
-        let length = self.word_length(self.at)?;
+        let length = self.word_length(self.offset)?;
         let word = &self.rest()[..length];
         let is_signed = self.tokens.last().is_some_and(Token::is_sign);
         match word {
@@ -191,7 +192,7 @@ impl<'t> Lexer<'t> {
             _ => match prefix(word) {
                 Some(prefix) => self.push(length, Kind::Leaf(Query::Prefix(prefix.to_owned()))),
                 None if has_word(word) => self.push_word(length),
-                None => self.at += length,
+                None => self.offset += length,
             },
         }
         Ok(())
@@ -202,13 +203,13 @@ impl<'t> Lexer<'t> {
     fn word_length(&self, start: usize) -> Result<usize, SyntaxError> {
         let word = &self.text[start..];
         let mut inner = 0;
-        for (at, c) in word.char_indices() {
+        for (offset, c) in word.char_indices() {
             match c {
                 '(' => inner += 1,
                 ')' if inner > 0 => inner -= 1,
-                ')' if !self.open.is_empty() => return Ok(at),
-                ')' => self.mistake(start + at, SyntaxProblem::UnopenedParenthesis)?,
-                c if c.is_whitespace() => return Ok(at),
+                ')' if !self.open.is_empty() => return Ok(offset),
+                ')' => self.mistake(start + offset, SyntaxProblem::UnopenedParenthesis)?,
+                c if c.is_whitespace() => return Ok(offset),
                 _ => {}
             }
         }
@@ -217,7 +218,7 @@ impl<'t> Lexer<'t> {
 
     /// Reads `name:value`; `false` if no value follows the colon.
     fn field(&mut self, name: &str) -> Result<bool, SyntaxError> {
-        let colon = self.at + name.len() + 1;
+        let colon = self.offset + name.len() + 1;
         let rest = &self.text[colon..];
         let (length, value) = match rest.chars().next() {
             Some('"') => {
@@ -246,7 +247,7 @@ impl<'t> Lexer<'t> {
     }
 
     fn no_value(&self, name: &str) -> Result<bool, SyntaxError> {
-        self.mistake(self.at, SyntaxProblem::NoValue { name: name.to_owned() })?;
+        self.mistake(self.offset, SyntaxProblem::NoValue { name: name.to_owned() })?;
         Ok(false)
     }
 
@@ -256,16 +257,16 @@ impl<'t> Lexer<'t> {
         let is_signed = before.is_some_and(|token| token.is_sign() || matches!(token.kind, Kind::Not));
         match self.tokens.last_mut() {
             Some(words) if matches!(words.kind, Kind::Words) && !is_signed => {
-                self.at += length;
-                words.span.end = self.at;
+                self.offset += length;
+                words.span.end = self.offset;
             }
             _ => self.push(length, Kind::Words),
         }
     }
 
     fn push(&mut self, length: usize, kind: Kind) {
-        self.tokens.push(Token { span: self.at..self.at + length, kind });
-        self.at += length;
+        self.tokens.push(Token { span: self.offset..self.offset + length, kind });
+        self.offset += length;
     }
 
     /// Handles groups that are unclosed at the end of the text.
@@ -282,13 +283,13 @@ impl<'t> Lexer<'t> {
     /// Turns operators without an operand into words; from the end, since an operator can be the operand of another.
     fn check_operators(&mut self) -> Result<(), SyntaxError> {
         let mut first_mistake = Ok(());
-        for at in (0..self.tokens.len()).rev() {
-            let next = self.tokens.get(at + 1);
-            let before = at.checked_sub(1).map(|before| &self.tokens[before].kind);
+        for offset in (0..self.tokens.len()).rev() {
+            let next = self.tokens.get(offset + 1);
+            let before = offset.checked_sub(1).map(|before| &self.tokens[before].kind);
             let has_left = matches!(before, Some(Kind::Words | Kind::Leaf(_) | Kind::Close));
             let has_right = next
                 .is_some_and(|next| next.is_operand() || next.is_sign() || matches!(next.kind, Kind::Not));
-            let (operator, is_right) = match self.tokens[at].kind {
+            let (operator, is_right) = match self.tokens[offset].kind {
                 Kind::And => ("AND", has_left && has_right),
                 Kind::Or => ("OR", has_left && has_right),
                 Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
@@ -301,9 +302,9 @@ impl<'t> Lexer<'t> {
                 | Kind::Nothing => continue,
             };
             if !is_right {
-                let position = self.tokens[at].span.start;
+                let position = self.tokens[offset].span.start;
                 first_mistake = self.mistake(position, SyntaxProblem::MissingOperand { operator });
-                self.tokens[at].kind = Kind::Words;
+                self.tokens[offset].kind = Kind::Words;
             }
         }
         first_mistake

@@ -42,13 +42,13 @@ impl fmt::Display for Query {
         };
         let better = if must.is_empty() { "any of" } else { "better with" };
         let groups = [("all of", must), (better, should), ("none of", must_not)];
-        for (place, (what, queries)) in
+        for (index, (what, queries)) in
             groups.into_iter().filter(|(_, queries)| !queries.is_empty()).enumerate()
         {
-            let before = if place == 0 { "" } else { "; " };
+            let before = if index == 0 { "" } else { "; " };
             write!(f, "{before}{what} ")?;
-            for (place, query) in queries.iter().enumerate() {
-                let before = if place == 0 { "" } else { ", " };
+            for (index, query) in queries.iter().enumerate() {
+                let before = if index == 0 { "" } else { ", " };
                 write!(f, "{before}({query})")?;
             }
         }
@@ -61,9 +61,9 @@ mod tests {
     use crate::query::parse;
 
     /// Checks the text and the description of a query.
-    fn check(query: &str, text: &str, said: &str) {
+    fn check(query: &str, text: &str, description: &str) {
         let parsed = parse(query).unwrap();
-        assert_eq!((parsed.text().as_ref(), parsed.to_string().as_str()), (text, said), "{query}");
+        assert_eq!((parsed.text().as_ref(), parsed.to_string().as_str()), (text, description), "{query}");
     }
 
     #[test]

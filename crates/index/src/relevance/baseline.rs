@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_score_profile_covers_the_top_ten() {
-        let cosines = ranking((0..20).map(|place| 0.9 - 0.02 * place as f32));
-        let scores = ranking((0..20).map(|place| 20.0 - place as f32));
+        let cosines = ranking((0..20).map(|rank| 0.9 - 0.02 * rank as f32));
+        let scores = ranking((0..20).map(|rank| 20.0 - rank as f32));
         let shape = ScoreProfile::of(retriever(&scores, true), retriever(&cosines, true));
         assert!((shape.cosine.unwrap() - 0.81).abs() < 1e-6, "{shape:?}");
         assert!((shape.drop.unwrap() - 9.0 / 20.0).abs() < 1e-6, "{shape:?}");

@@ -190,11 +190,11 @@ impl QueryFeatures {
         let score_in = |retriever: &[ScoredDocument], document: u32| {
             retriever.iter().find(|one| one.document == document).map(|one| one.score)
         };
-        let by_words = lexical.iter().take(BEST_CANDIDATES);
-        let by_words = by_words.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
-        let by_meaning = dense.iter().take(BEST_CANDIDATES);
-        let by_meaning = by_meaning.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
-        by_words.chain(by_meaning).fold(f32::NEG_INFINITY, f32::max)
+        let from_lexical = lexical.iter().take(BEST_CANDIDATES);
+        let from_lexical = from_lexical.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
+        let from_dense = dense.iter().take(BEST_CANDIDATES);
+        let from_dense = from_dense.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
+        from_lexical.chain(from_dense).fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
@@ -487,7 +487,7 @@ mod tests {
     fn only_answerable_searches_update_the_baseline() {
         let flat =
             ranking(&(0..10).map(|document| (document, 20.0 - 0.1 * document as f32)).collect::<Vec<_>>());
-        let (near, far) = (0.9, 0.1);
+        let (high, low) = (0.9, 0.1);
         let fitted = |cosine: f32| {
             let dense = ranking(&(0..10).map(|document| (document, cosine)).collect::<Vec<_>>());
             let mut baseline = ScoreBaseline::default();
@@ -495,8 +495,8 @@ mod tests {
                 .observe(&mut baseline);
             baseline
         };
-        assert!(fitted(near).has_changed_from(&ScoreBaseline::default()));
-        assert!(!fitted(far).has_changed_from(&ScoreBaseline::default()), "it is off the subject");
+        assert!(fitted(high).has_changed_from(&ScoreBaseline::default()));
+        assert!(!fitted(low).has_changed_from(&ScoreBaseline::default()), "it is off the subject");
     }
 
     #[test]
@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn corpus_statistics_are_those_of_the_sample() {
         // half of the rows point one way and half another: the mean dot product with the others is 15/31 for all
-        let row = |place: usize| if place.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+        let row = |index: usize| if index.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
         let sample: Vec<Vec<f32>> = (0..32).map(row).collect();
         let statistics = CorpusStatistics::fit(&sample).unwrap();
         assert_eq!(statistics.centroid, [0.5, 0.5]);
@@ -542,7 +542,7 @@ mod tests {
     fn feedback(count: usize, relevant_of_ten: usize) -> Vec<JudgedHit> {
         let features = FEATURES;
         (0..count)
-            .map(|place| JudgedHit { features, is_relevant: place * 7 % 10 < relevant_of_ten })
+            .map(|index| JudgedHit { features, is_relevant: index * 7 % 10 < relevant_of_ten })
             .collect()
     }
 
@@ -563,21 +563,21 @@ mod tests {
     #[test]
     fn feedback_on_improbable_hits_counts() {
         let features = HitFeatures { nearness: 0.0, ..FEATURES };
-        let said = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
+        let judged = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
         assert!(Calibration::default().relevance(&features) < 1e-4);
-        assert!(Calibration::refined(&said).relevance(&features) > 0.9);
+        assert!(Calibration::refined(&judged).relevance(&features) > 0.9);
     }
 
     #[test]
     fn contrary_feedback_does_not_reverse_the_order() {
-        let near = FEATURES;
-        let far = HitFeatures { gap: 1.0, ..near };
-        let said = |features, is_relevant| JudgedHit { features, is_relevant };
+        let high = FEATURES;
+        let low = HitFeatures { gap: 1.0, ..high };
+        let judged = |features, is_relevant| JudgedHit { features, is_relevant };
         let contrary: Vec<JudgedHit> = (0..20_000)
-            .map(|place| if place % 2 == 0 { said(near, false) } else { said(far, true) })
+            .map(|index| if index % 2 == 0 { judged(high, false) } else { judged(low, true) })
             .collect();
         let refined = Calibration::refined(&contrary);
-        assert!(refined.relevance(&near) > refined.relevance(&far), "{refined:?}");
+        assert!(refined.relevance(&high) > refined.relevance(&low), "{refined:?}");
     }
 
     #[test]

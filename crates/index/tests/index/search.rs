@@ -122,7 +122,7 @@ fn equal_scores_keep_insertion_order() {
         request.depth = 3;
         assert_eq!(names(&index.search(&request).hits), "d0.0 d1.0 d2.0");
         request.offset = 1;
-        let places = index.search(&request).hits.iter().map(|hit| hit.place).collect::<Vec<_>>();
+        let places = index.search(&request).hits.iter().map(|hit| hit.position).collect::<Vec<_>>();
         assert_eq!(places[0], 1, "a hit knows its place in the whole order");
     }
 }

@@ -48,13 +48,13 @@ impl<T: Ord + Clone> SortedColumn<T> {
 
     /// Every value with its rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&T, &[u16])> {
-        self.values.iter().enumerate().map(|(place, value)| (value, self.rows_at(place..place + 1)))
+        self.values.iter().enumerate().map(|(index, value)| (value, self.rows_at(index..index + 1)))
     }
 
     /// The rows of `value`.
     pub(crate) fn rows_of(&self, value: &T) -> &[u16] {
         match self.values.binary_search(value) {
-            Ok(place) => self.rows_at(place..place + 1),
+            Ok(index) => self.rows_at(index..index + 1),
             Err(_) => &[],
         }
     }
@@ -75,9 +75,9 @@ impl<T: Ord + Clone> SortedColumn<T> {
         &self.rows
     }
 
-    fn rows_at(&self, places: Range<usize>) -> &[u16] {
-        let end = |place: usize| place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        &self.rows[end(places.start)..end(places.end)]
+    fn rows_at(&self, indexes: Range<usize>) -> &[u16] {
+        let end = |index: usize| index.checked_sub(1).map_or(0, |previous| self.ends[previous] as usize);
+        &self.rows[end(indexes.start)..end(indexes.end)]
     }
 }
 

@@ -66,9 +66,10 @@ impl ScoringQuery {
     /// The equivalent Tantivy query.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
         match self {
-            ScoringQuery::AnyOf(searched) => {
-                let mut terms = searched.iter().map(|searched| term_query(field, &searched.term));
-                match searched.len() {
+            ScoringQuery::AnyOf(term_postings) => {
+                let mut terms =
+                    term_postings.iter().map(|term_postings| term_query(field, &term_postings.term));
+                match term_postings.len() {
                     1 => terms.next().unwrap_or_else(|| Box::new(EmptyQuery)),
                     _ => Box::new(BooleanQuery::union(terms.collect())),
                 }
@@ -124,8 +125,8 @@ impl LexicalView {
         };
         let ranking = match query {
             Query::Words(text) => {
-                let searched = compiler.words(text, self.fields.text)?;
-                (!searched.is_empty()).then_some(ScoringQuery::AnyOf(searched))
+                let term_postings = compiler.words(text, self.fields.text)?;
+                (!term_postings.is_empty()).then_some(ScoringQuery::AnyOf(term_postings))
             }
             Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
                 compiler.ranking(query)?.map(ScoringQuery::Matcher)
@@ -158,8 +159,8 @@ impl Compiler<'_> {
     fn in_field(&mut self, query: &Query, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         match query {
             Query::Words(text) => {
-                let searched = self.words(text, field)?;
-                Ok((!searched.is_empty()).then(|| ScoringQuery::AnyOf(searched).matcher(field)))
+                let term_postings = self.words(text, field)?;
+                Ok((!term_postings.is_empty()).then(|| ScoringQuery::AnyOf(term_postings).matcher(field)))
             }
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
@@ -175,11 +176,11 @@ impl Compiler<'_> {
     fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
         let mut terms = weir_text::query_terms(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
-        let mut searched = Vec::with_capacity(terms.len());
+        let mut term_postings = Vec::with_capacity(terms.len());
         for term in terms {
             let found = self.postings_of(field, term)?;
             if found.chunks() > 0 {
-                searched.push(found);
+                term_postings.push(found);
                 continue;
             }
             let term = found.term;
@@ -194,12 +195,12 @@ impl Compiler<'_> {
             }
             for other in &replacements {
                 let other = QueryTerm { text: other.clone(), count: term.count };
-                searched.push(self.postings_of(field, other)?);
+                term_postings.push(self.postings_of(field, other)?);
             }
             self.corrections.push(SpellingCorrection { term: term.text, replacements });
         }
-        self.terms.extend(searched.iter().map(|searched| searched.term.clone()));
-        Ok(searched)
+        self.terms.extend(term_postings.iter().map(|term_postings| term_postings.term.clone()));
+        Ok(term_postings)
     }
 
     /// Looks up the postings of a term, and remembers its document frequency.
@@ -209,9 +210,9 @@ impl Compiler<'_> {
         let postings = segments
             .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
             .collect::<tantivy::Result<Vec<_>>>()?;
-        let searched = TermPostings { term, postings };
-        self.frequencies.insert(key, searched.chunks());
-        Ok(searched)
+        let term_postings = TermPostings { term, postings };
+        self.frequencies.insert(key, term_postings.chunks());
+        Ok(term_postings)
     }
 
     /// Terms that replace a misspelt word: similar terms of the field that occur in live chunks.

@@ -18,16 +18,16 @@ impl LexicalView {
         query: &LexicalQuery,
         chunk_id: u32,
     ) -> Result<Vec<TermContribution>, IndexError> {
-        self.shares(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
+        self.contributions(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
     }
 
-    fn shares(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {
+    fn contributions(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {
         let Some((segment, entry)) = self.entry_of(chunk_id)? else { return Ok(Vec::new()) };
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
-        let mut shares: Vec<TermContribution> = Vec::new();
+        let mut contributions: Vec<TermContribution> = Vec::new();
         for QueryTerm { text, count } in &query.terms {
-            if shares.iter().any(|share| share.term == *text) {
+            if contributions.iter().any(|contribution| contribution.term == *text) {
                 continue;
             }
             let term = Term::from_field_text(field, text);
@@ -44,14 +44,14 @@ impl LexicalView {
                 TermQuery::new(term, IndexRecordOption::WithFreqs).weight(self.scoring(&statistics))?;
             let mut scorer = weight.scorer(segment, *count as f32)?;
             let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
-            shares.push(TermContribution {
+            contributions.push(TermContribution {
                 term: text.clone(),
                 chunks,
                 frequency: postings.term_freq(),
                 score,
             });
         }
-        Ok(shares)
+        Ok(contributions)
     }
 
     /// The segment and entry of a chunk.

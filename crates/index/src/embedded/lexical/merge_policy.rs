@@ -1,4 +1,4 @@
-//! Merge policy: which segments Tantivy combines.
+//! Merge policy: which segments Tantivy combines. The index is idle two seconds after the last batch.
 
 use tantivy::index::{SegmentId, SegmentMeta};
 use tantivy::indexer::{LogMergePolicy, MergeCandidate, MergePolicy};
@@ -22,12 +22,12 @@ pub(super) fn worth_merging(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> 
         segments.iter().map(|segment| (segment.num_docs().into(), segment.id())).collect();
     by_size.sort_unstable_by_key(|(entries, _)| *entries);
     let (mut sum, mut merged) = (0, 0);
-    for (place, (entries, _)) in by_size.iter().enumerate() {
+    for (index, (entries, _)) in by_size.iter().enumerate() {
         if sum + entries > MERGED_ENTRIES_MAX {
             break;
         }
         if sum * SMALLER_SHARE_DIVISOR >= *entries {
-            merged = place + 1;
+            merged = index + 1;
         }
         sum += entries;
     }
@@ -51,13 +51,14 @@ impl SizeTieredPolicy {
 impl MergePolicy for SizeTieredPolicy {
     fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
         let large = segments.iter().filter(|segment| segment.num_docs() > ENTRIES_MAX);
-        let wasteful = large.filter(|segment| is_wasteful(segment.num_deleted_docs(), segment.max_doc()));
-        let alone = wasteful.map(|segment| MergeCandidate(vec![segment.id()]));
+        let sparse =
+            large.filter(|segment| has_many_deletions(segment.num_deleted_docs(), segment.max_doc()));
+        let alone = sparse.map(|segment| MergeCandidate(vec![segment.id()]));
         self.0.compute_merge_candidates(segments).into_iter().chain(alone).collect()
     }
 }
 
-fn is_wasteful(deleted: u32, entries: u32) -> bool {
+fn has_many_deletions(deleted: u32, entries: u32) -> bool {
     f64::from(deleted) > f64::from(DELETED_SHARE_MAX) * f64::from(entries)
 }
 

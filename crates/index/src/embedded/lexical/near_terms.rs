@@ -98,21 +98,21 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
     // the current row and the two before it, each for the prefixes of `word`
     let mut rows = [[0; CHARS_MAX + 1]; 3];
     let width = word.len();
-    for (at, edits) in rows[1][..=width].iter_mut().enumerate() {
-        *edits = at;
+    for (index, edits) in rows[1][..=width].iter_mut().enumerate() {
+        *edits = index;
     }
     let mut last = None;
     for (row, char) in other.chars().enumerate() {
         let [before, above, edits] = &mut rows;
         edits[0] = row + 1;
         let mut least = edits[0];
-        for at in 0..width {
-            let replaced = above[at] + usize::from(word[at] != char);
-            let mut fewest = replaced.min(above[at + 1] + 1).min(edits[at] + 1);
-            if at > 0 && word[at - 1] == char && last == Some(word[at]) {
-                fewest = fewest.min(before[at - 1] + 1);
+        for index in 0..width {
+            let replaced = above[index] + usize::from(word[index] != char);
+            let mut fewest = replaced.min(above[index + 1] + 1).min(edits[index] + 1);
+            if index > 0 && word[index - 1] == char && last == Some(word[index]) {
+                fewest = fewest.min(before[index - 1] + 1);
             }
-            edits[at + 1] = fewest;
+            edits[index + 1] = fewest;
             least = least.min(fewest);
         }
         if least > max {
@@ -150,20 +150,20 @@ fn suffix_edits(letters: &[char]) -> String {
     let mut words = String::new();
     for place in suffix_start(letters)..=letters.len() {
         let (before, after) = letters.split_at(place);
-        let mut put = |middle: &[char], after: &[char]| {
+        let mut push = |middle: &[char], after: &[char]| {
             words.push(' ');
             words.extend(before.iter().chain(middle).chain(after));
         };
         if let [first, rest @ ..] = after {
-            put(&[], rest);
+            push(&[], rest);
             if let [second, rest @ ..] = rest {
-                put(&[*second, *first], rest);
+                push(&[*second, *first], rest);
             }
         }
         for letter in 'a'..='z' {
-            put(&[letter], after);
+            push(&[letter], after);
             if !after.is_empty() {
-                put(&[letter], &after[1..]);
+                push(&[letter], &after[1..]);
             }
         }
     }

@@ -44,22 +44,22 @@ impl SpellingIndex {
                 words.push(term, terms.value().doc_freq);
             }
         }
-        words.settle();
+        words.finish();
         Ok(Arc::new(words))
     }
 
     /// Releases spare capacity and builds the Bloom filter.
-    fn settle(&mut self) {
-        let count: usize = self.buckets.values().map(|buckets| buckets.ends.len()).sum();
+    fn finish(&mut self) {
+        let count: usize = self.buckets.values().map(|bucket| bucket.ends.len()).sum();
         self.filter = vec![0; (count * FILTER_BITS / BITS).next_power_of_two()];
-        for buckets in self.buckets.values_mut() {
-            buckets.text.shrink_to_fit();
-            buckets.ends.shrink_to_fit();
-            buckets.letters.shrink_to_fit();
-            buckets.chunks.shrink_to_fit();
-            for word in (0..buckets.ends.len()).filter_map(|at| buckets.word(at)) {
-                let (at, bits) = place(hash(word), self.filter.len());
-                self.filter[at] |= bits;
+        for bucket in self.buckets.values_mut() {
+            bucket.text.shrink_to_fit();
+            bucket.ends.shrink_to_fit();
+            bucket.letters.shrink_to_fit();
+            bucket.chunks.shrink_to_fit();
+            for word in (0..bucket.ends.len()).filter_map(|index| bucket.word(index)) {
+                let (index, bits) = filter_bits(hash(word), self.filter.len());
+                self.filter[index] |= bits;
             }
         }
     }
@@ -67,29 +67,29 @@ impl SpellingIndex {
     /// Adds a term; terms come in ascending order.
     fn push(&mut self, term: &str, chunks: u32) {
         let Some(kind) = kind(term).filter(|_| !term.contains(char::is_numeric)) else { return };
-        let buckets = self.buckets.entry(kind).or_default();
-        buckets.text.push_str(term);
-        buckets.ends.push(buckets.text.len() as u32);
-        buckets.letters.push(letters(term));
-        buckets.chunks.push(chunks);
+        let bucket = self.buckets.entry(kind).or_default();
+        bucket.text.push_str(term);
+        bucket.ends.push(bucket.text.len() as u32);
+        bucket.letters.push(letters(term));
+        bucket.chunks.push(chunks);
     }
 
     /// Number of chunks that contain the word, given with its [`hash`]; 0 if there is none.
     pub(super) fn chunks_with(&self, word: &str, hash: u64) -> u32 {
-        let (at, bits) = place(hash, self.filter.len());
-        if self.filter[at] & bits != bits {
+        let (index, bits) = filter_bits(hash, self.filter.len());
+        if self.filter[index] & bits != bits {
             return 0;
         }
-        let Some(buckets) = kind(word).and_then(|kind| self.buckets.get(&kind)) else { return 0 };
-        let at = buckets.before(word);
-        if buckets.word(at) == Some(word) { buckets.chunks[at] } else { 0 }
+        let Some(bucket) = kind(word).and_then(|kind| self.buckets.get(&kind)) else { return 0 };
+        let index = bucket.count_less(word);
+        if bucket.word(index) == Some(word) { bucket.chunks[index] } else { 0 }
     }
 
     /// Whether a word begins with `beginning`.
     pub(super) fn has_beginning(&self, beginning: &str) -> bool {
         let Some(first) = beginning.chars().next() else { return false };
-        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|buckets| {
-            let word = buckets.word(buckets.before(beginning));
+        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|bucket| {
+            let word = bucket.word(bucket.count_less(beginning));
             word.is_some_and(|word| word.starts_with(beginning))
         })
     }
@@ -100,13 +100,13 @@ impl SpellingIndex {
         let Some((first, chars)) = kind(word) else { return };
         let wanted = letters(word);
         for chars in chars.saturating_sub(edits)..=chars + edits {
-            let Some(buckets) = self.buckets.get(&(first, chars)) else { continue };
-            for (at, letters) in buckets.letters.iter().enumerate() {
+            let Some(bucket) = self.buckets.get(&(first, chars)) else { continue };
+            for (index, letters) in bucket.letters.iter().enumerate() {
                 // an edit removes at most one letter and adds at most one
                 if (letters ^ wanted).count_ones() as usize <= 2 * edits
-                    && let Some(word) = buckets.word(at)
+                    && let Some(word) = bucket.word(index)
                 {
-                    visit(word, buckets.chunks[at]);
+                    visit(word, bucket.chunks[index]);
                 }
             }
         }
@@ -114,13 +114,13 @@ impl SpellingIndex {
 }
 
 impl Bucket {
-    fn word(&self, at: usize) -> Option<&str> {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.text.get(start as usize..*self.ends.get(at)? as usize)
+    fn word(&self, index: usize) -> Option<&str> {
+        let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        self.text.get(start as usize..*self.ends.get(index)? as usize)
     }
 
     /// Number of words less than `text`.
-    fn before(&self, text: &str) -> usize {
+    fn count_less(&self, text: &str) -> usize {
         let (mut from, mut to) = (0, self.ends.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -142,7 +142,7 @@ pub(super) fn hash(word: &str) -> u64 {
 }
 
 /// The position and bits of a word in a filter of `len` numbers: two bits of one number.
-fn place(hash: u64, len: usize) -> (usize, u64) {
+fn filter_bits(hash: u64, len: usize) -> (usize, u64) {
     let bit = |shift: usize| 1 << (hash >> shift & (BITS as u64 - 1));
     ((hash >> 12) as usize & (len - 1), bit(0) | bit(6))
 }
@@ -172,7 +172,7 @@ mod tests {
     fn words(all: &[(&str, u32)]) -> SpellingIndex {
         let mut words = SpellingIndex { buckets: HashMap::new(), filter: Vec::new() };
         all.iter().for_each(|(word, chunks)| words.push(word, *chunks));
-        words.settle();
+        words.finish();
         words
     }
 

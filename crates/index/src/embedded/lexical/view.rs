@@ -52,7 +52,7 @@ enum SegmentScorer<'a> {
 }
 
 impl Scoring<'_> {
-    fn pass(&self, field: Field) -> SegmentScorer<'_> {
+    fn segment_scorer(&self, field: Field) -> SegmentScorer<'_> {
         match self {
             Scoring::AnyOf(terms) => SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field))),
             Scoring::Weight(weight) => SegmentScorer::Weight(weight.as_ref()),
@@ -91,7 +91,7 @@ impl LexicalView {
                 ]);
                 self.weight(&led, &query.frequencies)
             }
-            (_, ScoringQuery::AnyOf(searched)) => Ok(self.any_of(searched)),
+            (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings)),
             (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, &mut best));
@@ -107,14 +107,14 @@ impl LexicalView {
         matcher.weight(self.scoring(&self.statistics(frequencies))).map(Scoring::Weight)
     }
 
-    fn any_of<'a>(&self, searched: &'a [TermPostings]) -> Scoring<'a> {
-        let mut scored: Vec<ScoredTerm<'_>> = searched
+    fn any_of<'a>(&self, term_postings: &'a [TermPostings]) -> Scoring<'a> {
+        let mut scored: Vec<ScoredTerm<'_>> = term_postings
             .iter()
-            .map(|searched| {
-                let weight = self.totals.weight(self.fields.text, searched.chunks());
+            .map(|term_postings| {
+                let weight = self.totals.weight(self.fields.text, term_postings.chunks());
                 ScoredTerm {
-                    weight: weight.boost_by(searched.term.count as f32),
-                    postings: &searched.postings,
+                    weight: weight.boost_by(term_postings.term.count as f32),
+                    postings: &term_postings.postings,
                 }
             })
             .collect();
@@ -145,49 +145,55 @@ impl LexicalView {
     }
 
     /// Scores all segments, in parallel if there are many entries. Each starts with the threshold of those before or beside it.
-    fn collect(&self, ranked: &Scoring<'_>, visible: Visible<'_>, best: &mut TopK) -> tantivy::Result<()> {
+    fn collect(
+        &self,
+        scoring_kind: &Scoring<'_>,
+        visible: Visible<'_>,
+        best: &mut TopK,
+    ) -> tantivy::Result<()> {
         let segments = self.searcher.segment_readers().len();
         if !threads::use_threads(self.entries as usize) {
-            let mut pass = ranked.pass(self.fields.text);
+            let mut segment_scorer = scoring_kind.segment_scorer(self.fields.text);
             for number in 0..segments {
-                self.collect_segment(number, &mut pass, visible, best, |threshold| threshold)?;
+                self.collect_segment(number, &mut segment_scorer, visible, best, |threshold| threshold)?;
             }
             return Ok(());
         }
         let too_low = SharedThreshold::new(best.threshold());
-        let collect = |pass: &mut SegmentScorer<'_>, number| {
+        let collect = |segment_scorer: &mut SegmentScorer<'_>, number| {
             let mut best = best.empty();
-            let share = |threshold| too_low.raise(threshold);
-            self.collect_segment(number, pass, visible, &mut best, share)?;
+            let raise = |threshold| too_low.raise(threshold);
+            self.collect_segment(number, segment_scorer, visible, &mut best, raise)?;
             Ok(best)
         };
-        let parts = (0..segments).into_par_iter().map_init(|| ranked.pass(self.fields.text), collect);
+        let parts =
+            (0..segments).into_par_iter().map_init(|| scoring_kind.segment_scorer(self.fields.text), collect);
         let parts: Vec<TopK> = parts.collect::<tantivy::Result<_>>()?;
         parts.into_iter().flat_map(TopK::into_sorted).for_each(|scored| best.push(scored));
         Ok(())
     }
 
-    /// Adds the best of a segment to `best`. `share` raises the threshold shared with other segments, and returns it.
+    /// Adds the best of a segment to `best`. `raise` raises the threshold shared with other segments, and returns it.
     fn collect_segment(
         &self,
         number: usize,
-        pass: &mut SegmentScorer<'_>,
+        segment_scorer: &mut SegmentScorer<'_>,
         visible: Visible<'_>,
         best: &mut TopK,
-        share: impl Fn(f32) -> f32,
+        raise: impl Fn(f32) -> f32,
     ) -> tantivy::Result<()> {
         let segment = &self.searcher.segment_readers()[number];
         let (chunk_ids, deleted) = (self.chunk_ids.get(segment).unwrap_or_default(), segment.alive_bitset());
-        let threshold = share(best.threshold());
+        let threshold = raise(best.threshold());
         let mut visit = |entry, score| {
             let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
             let chunk_id = chunk_ids[entry as usize];
             if !is_deleted && visible.contains(chunk_id) {
                 best.push(ScoredChunk { chunk_id, score });
             }
-            share(best.threshold())
+            raise(best.threshold())
         };
-        match pass {
+        match segment_scorer {
             SegmentScorer::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
             SegmentScorer::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
         }

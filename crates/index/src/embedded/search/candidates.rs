@@ -102,11 +102,11 @@ impl Candidates {
 impl RetrieverRankings {
     /// The chunk to show is that of the retriever with the larger contribution.
     fn candidate(&self, fused: FusedDocument) -> Candidate {
-        let FusedDocument { document, score, strongest, largest, place } = fused;
+        let FusedDocument { document, score, strongest, largest, rank_index } = fused;
         let rest = score - largest;
         let (retriever, lexical, dense) =
             if strongest == 0 { (&self.lexical, largest, rest) } else { (&self.dense, rest, largest) };
-        Candidate { unit: document, chunk_id: retriever[place].chunk_id, score, lexical, dense }
+        Candidate { unit: document, chunk_id: retriever[rank_index].chunk_id, score, lexical, dense }
     }
 }
 
@@ -132,10 +132,10 @@ fn fuse(rankings: &RetrieverRankings, fusion: FusionFunction, limit: usize) -> V
 /// `assign` sets the retriever's contribution, which is the whole score.
 fn as_candidates(
     retriever: &[BestChunk],
-    whole: impl Fn(Candidate) -> Candidate,
+    assign: impl Fn(Candidate) -> Candidate,
 ) -> impl Iterator<Item = Candidate> {
     retriever.iter().map(move |&BestChunk { document, chunk_id, score }| {
-        whole(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
+        assign(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
     })
 }
 

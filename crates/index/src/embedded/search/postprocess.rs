@@ -78,24 +78,28 @@ impl Search<'_> {
             .collect::<Option<Vec<Vec<f32>>>>()?;
         let mut similarity = vec![0.0f32; kept.len()];
         let mut order: Vec<usize> = Vec::with_capacity(kept.len());
-        let mut left: Vec<usize> = (0..kept.len()).collect();
+        let mut remaining: Vec<usize> = (0..kept.len()).collect();
         let weight = self.request.diversity;
-        let value = |place: usize, similarity: &[f32]| {
-            (1.0 - weight) * (score(&kept[place]) - lowest) / range - weight * similarity[place]
+        let value = |index: usize, similarity: &[f32]| {
+            (1.0 - weight) * (score(&kept[index]) - lowest) / range - weight * similarity[index]
         };
-        while !left.is_empty() {
+        while !remaining.is_empty() {
             // the first of equal ones
-            let best = (0..left.len()).fold(0, |best, next| {
-                if value(left[next], &similarity) > value(left[best], &similarity) { next } else { best }
+            let best = (0..remaining.len()).fold(0, |best, next| {
+                if value(remaining[next], &similarity) > value(remaining[best], &similarity) {
+                    next
+                } else {
+                    best
+                }
             });
-            let taken = left.remove(best);
-            for &place in &left {
-                similarity[place] =
-                    similarity[place].max(dense::cosine(&embeddings[taken], &embeddings[place]));
+            let selected = remaining.remove(best);
+            for &index in &remaining {
+                similarity[index] =
+                    similarity[index].max(dense::cosine(&embeddings[selected], &embeddings[index]));
             }
-            order.push(taken);
+            order.push(selected);
         }
-        let mut by_place: Vec<Option<Deduplicated>> = kept.into_iter().map(Some).collect();
-        Some(order.into_iter().filter_map(|place| by_place[place].take()).chain(rest).collect())
+        let mut by_index: Vec<Option<Deduplicated>> = kept.into_iter().map(Some).collect();
+        Some(order.into_iter().filter_map(|index| by_index[index].take()).chain(rest).collect())
     }
 }

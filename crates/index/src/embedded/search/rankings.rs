@@ -63,8 +63,8 @@ impl Search<'_> {
             return Ok(Vec::new());
         };
         let search = |chunks: usize| {
-            let codes = &self.snapshot.codes;
-            let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
+            let pq4 = &self.snapshot.pq4;
+            let found = dense::search(vectors, pq4, embedding, self.visible(), chunks);
             found.ok_or_else(|| self.engine.missing_row())
         };
         self.units_from(depth, search)
