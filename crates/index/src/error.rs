@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the index, and how to resolve them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,29 +6,31 @@ use tantivy::TantivyError;
 use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
 use weir_mapped::MappedError;
 
-/// Why the index could not do what it was asked for.
+/// Why a call to the index failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The index has operations that the store has not: they belong to different histories.
+    /// The index contains operations that the store lacks: they have different histories.
     #[error(
-        "the index has reached operation {applied_seq} but the store ends at {store}: the store was restored or replaced; \
-         remove the index folder to rebuild it from this store, or bring back the newer store"
+        "the index has applied operation {applied_seq}, but the store ends at {store}: the store was restored or replaced; \
+         remove the index folder to rebuild it from this store, or restore the newer store"
     )]
     AheadOfStore {
-        /// The last operation in the index.
+        /// The last operation applied to the index.
         applied_seq: u64,
         /// The last operation in the store.
         store: u64,
     },
-    /// A batch ends before the operation that the index has reached.
-    #[error("operations up to {applied_seq} were applied after {current}: replay from `reached`, in order")]
+    /// A batch ends before the last operation applied.
+    #[error(
+        "a batch up to operation {applied_seq} was applied after operation {current}: apply operations in order"
+    )]
     OutOfOrder {
         /// The batch's last operation.
         applied_seq: u64,
-        /// The last operation in the index.
+        /// The last operation applied to the index.
         current: u64,
     },
-    /// Another process (or another engine in this one) has the folder.
+    /// Another process, or another engine in this one, has locked the folder.
     #[error("index folder `{}` is in use by another process: stop it, or use another data directory", folder.display())]
     Locked {
         /// The folder.
@@ -40,84 +42,84 @@ pub enum IndexError {
     /// A file could not be read or written.
     #[error("could not {doing} `{}`: check permissions and free space", path.display())]
     File {
-        /// What was tried.
+        /// The attempted action.
         doing: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file could not be mapped, or its bytes are not those that were written.
+    /// A file could not be mapped, or its bytes differ from those written.
     #[error(transparent)]
     Mapped(#[from] MappedError),
-    /// The bytes of a file pass their checksum but make no sense, or contradict another file.
+    /// A file passes its checksum but is malformed or contradicts another file.
     #[error("index folder `{}` is damaged ({what}): remove it to rebuild it from the store", folder.display())]
     Damaged {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// The inconsistency.
         what: &'static str,
     },
-    /// The lexical leg failed.
+    /// The lexical retriever failed.
     #[error(
         "the lexical index could not {doing}: check free space, or remove the index folder to rebuild it"
     )]
     Lexical {
-        /// What was tried.
+        /// The attempted action.
         doing: &'static str,
-        /// What Tantivy said.
+        /// The error of Tantivy.
         source: Box<TantivyError>,
     },
-    /// An embedding has another length than the collection's dimension.
+    /// The length of an embedding differs from the collection's dimension.
     #[error("embedding has {actual} values instead of {expected}: use the collection's model")]
     EmbeddingLength {
         /// The collection's dimension; 0 in a text-only collection.
         expected: usize,
-        /// Values that were given.
+        /// Values in the request.
         actual: usize,
     },
-    /// An embedding holds NaN or infinity.
+    /// An embedding contains NaN or infinity.
     #[error("embedding holds a value that is not a finite number: check the model")]
     EmbeddingNotFinite,
-    /// Dense or hybrid search, or a chunk, without its embedding.
+    /// The embedding of a chunk, or of a dense or hybrid search, is missing.
     #[error("an embedding is missing: give one of {dimension} values, or search in mode `lexical`")]
     EmbeddingMissing {
         /// The collection's dimension.
         dimension: usize,
     },
-    /// Dense or hybrid search in a collection that has no embeddings.
+    /// Dense or hybrid search in a text-only collection.
     #[error("this collection holds no embeddings: search in mode `lexical`")]
     NoEmbeddings,
-    /// A fusion weight or constant is negative, NaN or infinite.
+    /// A fusion weight, a fusion constant or `diversity` is out of range.
     #[error("fusion {name} is {value}: give a finite number, 0 or larger")]
     InvalidParameter {
-        /// Which one.
+        /// The parameter.
         name: &'static str,
-        /// What was given.
+        /// Its value.
         value: f32,
     },
-    /// A search goes on with what is no longer held.
-    #[error("the index has moved on since operation {applied_seq}: start again from the first page")]
+    /// The snapshot of an earlier page is no longer pinned.
+    #[error(
+        "the snapshot of operation {applied_seq}, which this page continues, has expired: start again from the first page"
+    )]
     SnapshotExpired {
-        /// The operation that was asked for.
+        /// The applied sequence of that snapshot.
         applied_seq: u64,
     },
-    /// A filter, facet, order, group or query names a field that no document has had.
+    /// A filter, facet, sort key, group or query names a field that no document has had.
     #[error("no document has the field `{field}`{}{}", suggest_fields(known), if *is_full { FULL } else { "" })]
     UnknownField {
         /// The field's path.
         field: String,
-        /// The first fields that documents have, in order.
+        /// The first fields of the documents, sorted.
         known: Vec<String>,
-        /// Whether there are so many fields that others, like this one, cannot be asked for.
+        /// Whether the index holds the maximum number of fields, so that later ones, perhaps including this, were left out.
         is_full: bool,
     },
-    /// The folder has no room for another chunk, or a text is too long for the format.
-    #[error(
-        "{what} passes the limit of {limit} of one index: split it over several collections or documents"
-    )]
+    /// The index cannot hold another chunk, or a text exceeds the format.
+    #[error("{what} exceeds the limit of {limit} per index: split it over several collections or documents")]
     TooLarge {
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -125,19 +127,19 @@ pub enum IndexError {
     /// The call panicked.
     #[error("a call to the index panicked: see the log for the message, and report it")]
     Panicked,
-    /// The threads that run calls were shut down.
+    /// The threads that run calls have been shut down.
     #[error("a call to the index was interrupted: the process is shutting down")]
     Interrupted,
 }
 
 impl IndexError {
-    /// Whether the folder's content is at fault, so that rebuilding it helps, rather than the machine.
+    /// Whether the folder's content is at fault, rather than the machine, so that a rebuild helps.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
             IndexError::Mapped(MappedError::Length { .. } | MappedError::Checksum { .. }) => true,
             IndexError::Mapped(MappedError::Unreadable { source, .. }) | IndexError::File { source, .. } => {
-                tells_of_damage(source)
+                is_sign_of_damage(source)
             }
             IndexError::Lexical { source, .. } => lexical_is_damaged(source),
             IndexError::AheadOfStore { .. }
@@ -174,18 +176,18 @@ impl IndexError {
     }
 }
 
-fn tells_of_damage(error: &std::io::Error) -> bool {
+fn is_sign_of_damage(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
 }
 
-/// Whether Tantivy stumbled over what it read. Locks, refused access and full disks are not damage.
+/// Whether Tantivy read damaged data. Locks, denied access and full disks are not damage.
 fn lexical_is_damaged(error: &TantivyError) -> bool {
     if let TantivyError::IoError(source)
     | TantivyError::OpenReadError(OpenReadError::IoError { io_error: source, .. })
     | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: source, .. }) = error
     {
-        return tells_of_damage(source);
+        return is_sign_of_damage(source);
     }
     !matches!(
         error,
@@ -197,11 +199,11 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
     )
 }
 
-const FULL: &str = ", or it came after the collection had 4,096 other fields: use fewer keys, with what varies as their values";
+const FULL: &str = ", or it was left out because the collection already had 4,096 fields: use fewer keys, and put what varies into values";
 
 fn suggest_fields(known: &[String]) -> String {
     if known.is_empty() {
-        "; none has any yet".to_owned()
+        "; no document has any field yet".to_owned()
     } else {
         format!("; use one of: {}", known.join(", "))
     }

@@ -1,41 +1,41 @@
-//! Merging rankings of documents. Pure: the same input gives the same output, bit for bit.
+//! Fusion of rankings of documents. Pure: equal input gives equal output, bit for bit.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::embedded::fibonacci_hash;
 
-/// One document in a ranking, named by a number that the caller gave it.
+/// A document in a ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoredDocument {
-    /// The document.
+    /// A number chosen by the caller.
     pub document: u32,
-    /// Its score, comparable within its ranking only.
+    /// Comparable within its ranking only.
     pub score: f32,
 }
 
-/// A ranking, best document first, each document at most once, and how much it counts.
+/// A ranking, best document first, each document at most once, with its weight.
 #[derive(Debug, Clone, Copy)]
 pub struct WeightedRanking<'a> {
     /// Best first.
     pub ranking: &'a [ScoredDocument],
-    /// 0 or larger.
+    /// Not negative.
     pub weight: f32,
 }
 
-/// One document of the fused ranking.
+/// A document in the fused ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FusedDocument {
     /// The document.
     pub document: u32,
-    /// The sum of its shares.
+    /// Sum of the contributions of all rankings.
     pub score: f32,
-    /// Which of the rankings that hold the document gave the largest share; of equal ones the last.
+    /// Index of the ranking that contributed most; the last of equal ones.
     pub strongest: usize,
-    /// That share.
+    /// That contribution.
     pub largest: f32,
-    /// The document's place in that ranking, from 0.
-    pub place: usize,
+    /// The document's index in that ranking.
+    pub rank_index: usize,
 }
 
 /// Merges rankings by reciprocal rank: each ranking adds `weight / (k + rank)`, rank from 1.
@@ -44,40 +44,40 @@ pub struct FusedDocument {
 /// Ties go to the lower document number. At most `limit` documents.
 /// Source: Cormack, Clarke, Büttcher, SIGIR 2009.
 pub fn reciprocal_rank(rankings: &[WeightedRanking<'_>], k: f32, limit: usize) -> Vec<FusedDocument> {
-    let mut shares = FusedScores::with_room_for(rankings);
-    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
-        for (place, scored) in ranking.iter().enumerate() {
-            shares.add(scored.document, retriever, place, weight / (k + (place + 1) as f32));
+    let mut scores = FusedScores::with_capacity_for(rankings);
+    for (ranking_index, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
+        for (rank_index, scored) in ranking.iter().enumerate() {
+            scores.add(scored.document, ranking_index, rank_index, weight / (k + (rank_index + 1) as f32));
         }
     }
-    shares.into_best(limit)
+    scores.into_best(limit)
 }
 
-/// Merges rankings by the weighted sum of their scores, each as a share of its ranking's best.
+/// Merges rankings by the weighted sum of their scores, each divided by the best of its ranking.
 ///
-/// Shares count from 0, or from a ranking's lowest score where that is below 0; where nothing is above that, all become 1.
-/// A document that a ranking does not hold gets 0 from it. Ties go to the lower document number. At most `limit`
-/// documents. Source: Bruch, Gai, Ingber, ACM TOIS 2023 (convex combination with the theoretical minimum, over the union
-/// of the top documents).
+/// Scores count from 0, or from the lowest score of a ranking if that is negative; if no score is higher than that, each counts
+/// as 1. A document missing from a ranking gets 0 from it. Ties go to the lower document number. At most `limit` documents.
+/// Source: Bruch, Gai, Ingber, ACM TOIS 2023 (convex combination with the theoretical minimum, over the union of the top
+/// documents).
 pub fn convex(rankings: &[WeightedRanking<'_>], limit: usize) -> Vec<FusedDocument> {
-    let mut shares = FusedScores::with_room_for(rankings);
-    for (retriever, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
+    let mut scores = FusedScores::with_capacity_for(rankings);
+    for (ranking_index, WeightedRanking { ranking, weight }) in rankings.iter().enumerate() {
         let (lowest, highest) = bounds(ranking);
         let zero = lowest.min(0.0);
-        for (place, scored) in ranking.iter().enumerate() {
+        for (rank_index, scored) in ranking.iter().enumerate() {
             let share = if highest > zero { (scored.score - zero) / (highest - zero) } else { 1.0 };
-            shares.add(scored.document, retriever, place, weight * share);
+            scores.add(scored.document, ranking_index, rank_index, weight * share);
         }
     }
-    shares.into_best(limit)
+    scores.into_best(limit)
 }
 
-/// Of a ranking that [`spread`] has been applied to, the last score is at most this part of the best. From 0.4 to 1 (no
-/// spreading) the development sets hardly differ; it is there for models whose cosines are all between 0.7 and 0.9.
+/// After [`spread`], the last score is at most this share of the best. Values from 0.4 to 1 (no spreading) hardly differ on the
+/// development sets; spreading is for models whose cosines are all between 0.7 and 0.9.
 const LAST_SHARE_MAX: f32 = 0.6;
 
-/// Pulls scores apart that lie closer together than their distance from 0 means: those of embeddings, where the cosine of
-/// texts that have nothing in common may be 0 or 0.7, depending on the model. Best and order stay.
+/// Stretches the scores of a ranking downwards if they are close together compared to their distance from 0: depending on the
+/// model, the cosine of unrelated texts may be 0 or 0.7. The best score and the order do not change.
 pub fn spread(ranking: &mut [ScoredDocument]) {
     let (lowest, highest) = bounds(ranking);
     let lowest_max = highest * LAST_SHARE_MAX;
@@ -93,30 +93,30 @@ fn bounds(ranking: &[ScoredDocument]) -> (f32, f32) {
     })
 }
 
-/// What each ranking gives to each document, added up as it comes.
+/// Sums of contributions by document.
 struct FusedScores {
     fused: Vec<FusedDocument>,
-    /// Places in `fused` by document.
-    places: HashTable<u32>,
+    /// Indexes in `fused`, by document.
+    indexes: HashTable<u32>,
 }
 
 impl FusedScores {
-    fn with_room_for(rankings: &[WeightedRanking<'_>]) -> FusedScores {
-        let room = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
-        FusedScores { fused: Vec::with_capacity(room), places: HashTable::with_capacity(room) }
+    fn with_capacity_for(rankings: &[WeightedRanking<'_>]) -> FusedScores {
+        let capacity = rankings.iter().map(|weighted| weighted.ranking.len()).sum();
+        FusedScores { fused: Vec::with_capacity(capacity), indexes: HashTable::with_capacity(capacity) }
     }
 
-    /// Rankings come one after the other, so that of equal shares the later counts as the stronger.
-    fn add(&mut self, document: u32, retriever: usize, place: usize, value: f32) {
+    /// Rankings are added one after the other; of equal contributions the later is the strongest.
+    fn add(&mut self, document: u32, ranking_index: usize, rank_index: usize, value: f32) {
         let fused = &mut self.fused;
-        let is_it = |&at: &u32| fused[at as usize].document == document;
-        let of = |&at: &u32| fibonacci_hash(fused[at as usize].document);
-        match self.places.entry(fibonacci_hash(document), is_it, of) {
+        let is_document = |&index: &u32| fused[index as usize].document == document;
+        let of = |&index: &u32| fibonacci_hash(fused[index as usize].document);
+        match self.indexes.entry(fibonacci_hash(document), is_document, of) {
             Entry::Occupied(entry) => {
                 let sum = &mut fused[*entry.get() as usize];
                 sum.score += value;
                 if value.total_cmp(&sum.largest).is_ge() {
-                    (sum.largest, sum.strongest, sum.place) = (value, retriever, place);
+                    (sum.largest, sum.strongest, sum.rank_index) = (value, ranking_index, rank_index);
                 }
             }
             Entry::Vacant(entry) => {
@@ -124,9 +124,9 @@ impl FusedScores {
                 fused.push(FusedDocument {
                     document,
                     score: value,
-                    strongest: retriever,
+                    strongest: ranking_index,
                     largest: value,
-                    place,
+                    rank_index,
                 });
             }
         }
@@ -157,9 +157,9 @@ mod tests {
         letters
             .bytes()
             .enumerate()
-            .map(|(place, letter)| ScoredDocument {
+            .map(|(rank_index, letter)| ScoredDocument {
                 document: letter.into(),
-                score: 1.0 - place as f32 * 0.1,
+                score: 1.0 - rank_index as f32 * 0.1,
             })
             .collect()
     }
@@ -201,13 +201,13 @@ mod tests {
                 score: 1.0 / 61.0,
                 strongest: 0,
                 largest: 1.0 / 61.0,
-                place: 0
+                rank_index: 0
             }]
         );
     }
 
     #[test]
-    fn shares_of_both_rankings_add_up() {
+    fn contributions_of_both_rankings_add_up() {
         let fused = fuse("xa", "yab");
         assert_eq!(letters(&fused), "axyb");
         assert_eq!(fused[0].score, 1.0 / 62.0 + 1.0 / 62.0);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_lower_number_and_the_limit_holds() {
+    fn ties_go_to_the_lower_number_and_the_limit_is_respected() {
         assert_eq!(letters(&fuse("bd", "ac")), "abcd");
         let (first, second) = (ranking("bd"), ranking("ac"));
         let rankings = [
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_ranking_is_the_one_with_the_larger_share_and_the_last_of_equals() {
+    fn the_strongest_ranking_contributes_most_and_ties_go_to_the_last() {
         let fused = fuse("xab", "yxa");
         let strongest =
             |letter: char| fused.iter().find(|one| one.document == letter as u32).map(|one| one.strongest);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn convex_adds_up_shares_of_the_best() {
+    fn convex_sums_scores_relative_to_the_best() {
         let fused = blend(&[(b'a', 8.0), (b'b', 6.0), (b'c', 4.0)], &[(b'b', 1.0), (b'd', 0.5)], 10);
         assert_eq!(letters(&fused), "bacd");
         assert_eq!(scores(&fused), [0.875, 0.5, 0.25, 0.25]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn convex_counts_from_the_lowest_score_where_that_is_below_zero() {
+    fn convex_counts_from_a_negative_lowest_score() {
         let fused = blend(&[], &[(b'a', 0.5), (b'b', 0.25), (b'c', -0.5)], 10);
         assert_eq!(scores(&fused), [0.5, 0.375, 0.0]);
         let fused = blend(&[], &[(b'a', -0.25), (b'b', -0.5)], 10);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn convex_gives_one_to_all_of_a_ranking_of_equal_scores() {
+    fn convex_counts_equal_scores_as_one() {
         let fused = blend(&[(b'a', 3.0)], &[(b'b', -0.25), (b'c', -0.25)], 10);
         assert_eq!(letters(&fused), "abc");
         assert_eq!(scores(&fused), [0.5, 0.5, 0.5]);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn close_scores_are_spread_until_the_last_is_three_fifths_of_the_best() {
+    fn spread_lowers_the_last_score_to_three_fifths_of_the_best() {
         let check = |given: &[f32], expected: &[f32]| {
             let mut ranking: Vec<ScoredDocument> =
                 given.iter().map(|&score| ScoredDocument { document: 0, score }).collect();

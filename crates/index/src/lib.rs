@@ -1,14 +1,15 @@
-//! The searchable state of a collection: lexical and dense legs, fusion, the Engine.
+//! The searchable state of a collection: lexical and dense retrievers, fusion, relevance, the [`Engine`].
 //!
-//! An [`Engine`] holds one generation of one collection. It can be lost at any time: everything in it is derived from
-//! the store, which replays its numbered operations from [`Engine::applied_seq`] on. It knows no HTTP and no model; texts
-//! and embeddings come from outside.
+//! An [`Engine`] holds one generation of one collection. Losing it loses no data: all of it is derived from the store, which
+//! replays its numbered operations from [`Engine::applied_seq`] on. The crate uses neither HTTP nor a model; texts and embeddings
+//! are its input.
 //!
-//! - [`engine`](Engine): the async door, one variant per kind of engine
-//! - [`Embedded`]: the engine in this process: Tantivy beside int8 vectors, files in one folder
+//! - [`Engine`]: the asynchronous interface, one variant per implementation
+//! - [`Embedded`]: the engine in this process: Tantivy and quantised vectors, files in one folder
+//! - [`CpuLimiter`]: the limit on the CPU work of searches
 //! - [`fusion`]: pure functions that merge rankings
-//! - [`query`]: the search language; [`filter`]: conditions on metadata. Parsers alone, pure functions
-//! - [`relevance`]: how probable it is that a hit answers its query
+//! - [`query`]: the parser of the search language; [`filter`]: conditions on metadata
+//! - [`relevance`]: the probability that a hit answers its query
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a search asks and what it gets.
+//! Queries to an index, and their results.
 
 use std::time::Duration;
 
@@ -9,56 +9,56 @@ use crate::query::Query;
 use crate::relevance::HitFeatures;
 use weir_filter::{Filter, Value};
 
-/// A search over one collection.
+/// A search in one collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexQuery {
-    /// What is searched for; without it every document that the filter lets through is a hit.
+    /// The query; if absent, every document that passes the filter is a hit.
     pub query: Option<Query>,
-    /// Whether a field in the query that no document has had is an error; else it is searched as it was typed.
+    /// Whether an unknown field in the query is an error; otherwise it is searched as text.
     pub strict: bool,
-    /// The embedding of the query, as long as the collection's dimension.
+    /// Embedding of the query, with as many values as the collection's dimension.
     pub embedding: Option<Vec<f32>>,
-    /// Which legs search.
+    /// The retrievers to use.
     pub mode: RetrievalMode,
-    /// How hybrid search merges them.
+    /// The fusion of both rankings in hybrid search.
     pub fusion: FusionFunction,
-    /// Hits that each leg hands to the fusion; usually 100. The order of the first hits does not depend on how many
-    /// are asked for: whoever wants more than the window holds gets those of a larger window behind it.
+    /// Candidates that each retriever contributes to the fusion, usually 100. The order of the first hits does not depend on
+    /// `limit`: if more hits are wanted than one window of candidates holds, those of a deeper window follow it.
     pub depth: usize,
-    /// Hits to pass over.
+    /// Hits to skip.
     pub offset: usize,
-    /// Hits to return at most.
+    /// Maximum number of hits.
     pub limit: usize,
-    /// The operation up to which the search sees changes, [`IndexResult::applied_seq`] of a search with
-    /// [`pin`](IndexQuery::pin); the newest when absent. Documents that were removed since are left out.
+    /// Searches the pinned snapshot with this applied sequence ([`IndexResult::applied_seq`] of a search with
+    /// [`pin`](IndexQuery::pin)); if absent, the newest. Documents removed since are left out.
     pub as_of: Option<u64>,
-    /// Whether a later search will go on `at` what this one saw. It is held for some minutes.
+    /// Keeps the snapshot for some minutes, for later searches with `as_of`.
     pub pin: bool,
-    /// Which documents may be found; all without one.
+    /// The documents that may be found; all if absent.
     pub filter: Option<Filter>,
     /// What counts as one hit.
     pub group_by: Grouping,
-    /// How to order the hits; by rank when empty.
+    /// Order of the hits; by rank if empty.
     pub sort: Vec<SortKey>,
-    /// Fields whose values are counted.
+    /// Fields whose values are to be counted.
     pub facets: Vec<FacetSpec>,
-    /// Whether a lexical total is counted out, which takes the time of visiting every match.
+    /// Whether to count all matches of a lexical search, which visits every match.
     pub count: bool,
-    /// How much a hit's likeness to those before it counts against it, 0..1 (maximal marginal relevance); not at all
-    /// when 0.
+    /// Weight from 0 to 1 of a hit's similarity to earlier hits, which counts against it (maximal marginal relevance); 0 disables
+    /// it.
     pub diversity: f32,
-    /// Whether hits whose texts are all but equal become one.
+    /// Whether to merge hits whose texts are near-duplicates.
     pub collapse: bool,
-    /// Chunks before and after each hit that come with it.
+    /// Number of neighbouring chunks to return before and after each hit.
     pub context: u32,
-    /// Whether each hit says how it got its score.
+    /// Whether each hit explains its score.
     pub explain: bool,
-    /// A document whose fate is to be told.
+    /// A document to follow through the stages of the search.
     pub trace: Option<String>,
 }
 
 impl IndexQuery {
-    /// The search for `query` and nothing else: no filter, no extras, the first `limit` documents.
+    /// A search with defaults: no filter, no extras, the first `limit` documents.
     pub fn new(
         mode: RetrievalMode,
         query: Option<Query>,
@@ -90,7 +90,7 @@ impl IndexQuery {
     }
 }
 
-/// The usual [`IndexQuery::depth`].
+/// The default of [`IndexQuery::depth`].
 pub const DEPTH: usize = 100;
 
 /// What counts as one hit.
@@ -100,65 +100,65 @@ pub enum Grouping {
     Document,
     /// A chunk.
     Chunk,
-    /// All documents with one value of a field, shown by the best; a document without the field stands for itself.
-    /// Of several values the smallest counts.
+    /// One hit per value of a field, shown by its best document. A document without the field is its own group; of several values
+    /// the smallest counts.
     Field(String),
 }
 
-/// One step of an order.
+/// One key of a sort order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortKey {
-    /// The path of a metadata field. Documents without it come last; of several values the smallest counts, or the
-    /// largest in a descending order. Booleans come before numbers, numbers before dates, dates before other strings.
+    /// Path of a metadata field. Documents without it come last. Of several values the smallest counts, or the largest in
+    /// descending order. Booleans come before numbers, numbers before dates, dates before other strings.
     pub field: String,
-    /// From the largest to the smallest value.
+    /// From the largest value to the smallest.
     pub descending: bool,
 }
 
-/// A field whose values are counted.
+/// A field whose values are to be counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FacetSpec {
     /// The path of a metadata field.
     pub field: String,
-    /// Values to return at most, those of most documents.
+    /// Maximum number of values: those with the most documents.
     pub limit: usize,
 }
 
-/// Which legs search.
+/// The retrievers of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetrievalMode {
     /// Both, fused.
     Hybrid,
-    /// BM25 alone.
+    /// The lexical retriever (BM25) alone.
     Lexical,
-    /// Embeddings alone.
+    /// The dense retriever (embeddings) alone.
     Dense,
 }
 
-/// How two rankings become one, see [`crate::fusion`].
+/// Fusion of two rankings, see [`crate::fusion`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FusionFunction {
     /// [`crate::fusion::reciprocal_rank`].
     ReciprocalRank {
-        /// Flattens the top; usually 60.
+        /// Larger values flatten the top; usually 60.
         k: f32,
-        /// Weight of the lexical leg.
+        /// Weight of the lexical retriever.
         lexical: f32,
-        /// Weight of the dense leg.
+        /// Weight of the dense retriever.
         dense: f32,
     },
     /// [`crate::fusion::convex`].
     Convex {
-        /// Weight of the lexical leg.
+        /// Weight of the lexical retriever.
         lexical: f32,
-        /// Weight of the dense leg.
+        /// Weight of the dense retriever.
         dense: f32,
     },
 }
 
 impl Default for FusionFunction {
-    /// Convex with equal weights, amid those that measured well on every development set.
+    /// Convex with equal weights: among the best settings on every development set.
     fn default() -> FusionFunction {
         FusionFunction::Convex { lexical: 0.5, dense: 0.5 }
     }
@@ -180,219 +180,219 @@ impl FusionFunction {
     }
 }
 
-/// The hits, both legs' rankings and where the time went.
+/// Hits, the rankings of both retrievers, and timings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexResult {
-    /// Best first, or as the request sorts them.
+    /// Best first, or in the requested order.
     pub hits: Vec<Hit>,
-    /// How many there are to page through.
+    /// How many hits there are to page through.
     pub total: MatchCount,
-    /// The counts of each facet, in the order of the request.
+    /// Value counts of each facet, in the order of the query.
     pub facets: Vec<Vec<ValueCount>>,
-    /// The lexical leg's ranking; empty in dense mode.
+    /// Ranking of the lexical retriever; empty in dense mode.
     pub lexical: RetrieverRanking,
-    /// The dense leg's ranking; empty in lexical mode.
+    /// Ranking of the dense retriever; empty in lexical mode.
     pub dense: RetrieverRanking,
-    /// Words that no document holds, and what was searched in their place.
+    /// Query words that occur in no document, and their replacements.
     pub corrections: Vec<SpellingCorrection>,
-    /// The terms of the query that rank, as they were searched: beginnings and corrections as what they stand for.
+    /// The query's ranking terms, with prefixes expanded and words corrected.
     pub terms: Vec<String>,
-    /// The last operation that the search saw.
+    /// The last operation visible to the search.
     pub applied_seq: u64,
-    /// Live chunks that the filter let through; `None` without a filter.
+    /// Live chunks that pass the filter; `None` without one.
     pub selected: Option<u64>,
-    /// Why the document that was asked about is not among the hits.
+    /// The result for [`IndexQuery::trace`].
     pub trace: Option<DocumentTrace>,
-    /// Where the time went.
+    /// Duration of each stage.
     pub timings: StageTimings,
 }
 
-/// What the dense leg found of what an exact comparison finds.
+/// How much of the exact answer the dense retriever found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recall {
-    /// Chunks of the exact answer that the leg found too.
+    /// Chunks of the exact answer that the retriever found.
     pub found: usize,
     /// Chunks of the exact answer.
     pub wanted: usize,
-    /// The share of the live chunks that the filter lets through, 0..1.
+    /// Share of the live chunks that pass the filter, 0..1.
     pub selectivity: f64,
 }
 
-/// How many hits there are.
+/// The number of hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchCount {
-    /// So many match.
+    /// The exact number of matches.
     Exact(u64),
-    /// So many were candidates; those further away were not looked at.
+    /// The number of candidates considered; matches outside the window are not counted.
     Window(u64),
 }
 
-/// A value of a field and the documents that hold it.
+/// A value of a field, and the number of documents with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueCount {
     /// The value.
     pub value: Value,
-    /// Documents among the matches.
+    /// Matching documents with the value.
     pub count: u64,
 }
 
-/// A word that no document holds.
+/// A query word that occurs in no document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpellingCorrection {
-    /// The term as the query has it.
+    /// The term in the query.
     pub term: String,
-    /// The terms that were searched in its place, those of most documents first.
+    /// The terms searched instead, most frequent first.
     pub replacements: Vec<String>,
 }
 
-/// What became of a document that is not among the hits.
+/// A document's way through the stages of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentTrace {
-    /// The stage at which it fell out.
+    /// The stage that excluded it, or [`TraceStage::Found`].
     pub stage: TraceStage,
-    /// Its place in the lexical ranking, as far as it was followed.
+    /// Its lexical rank, searched to a limited depth.
     pub lexical: Option<RetrieverRank>,
-    /// Its place in the dense ranking, as far as it was followed.
+    /// Its dense rank, searched to a limited depth.
     pub dense: Option<RetrieverRank>,
-    /// Its place among the candidates, from 1.
+    /// Its rank among the candidates, from 1.
     pub rank: Option<u32>,
 }
 
-/// A stage of a search at which documents fall out.
+/// A stage of a search that excludes documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceStage {
-    /// The collection does not hold it.
+    /// The collection does not contain it.
     Missing,
-    /// The filter, or a condition in the query, does not let it through.
+    /// It does not pass the filter, or a condition in the query.
     Filter,
-    /// No leg has it among its candidates.
+    /// No retriever has it among its candidates.
     Candidates,
-    /// It is a candidate, and hits before it fill the page.
+    /// It is a candidate, but ranks below the page.
     Limit,
-    /// Another hit stands for it: one with the same value of the field, or with all but the same text.
+    /// Another hit represents it: one with the same value of the group's field, or a near-duplicate.
     Group,
-    /// It is among the hits.
+    /// It is a hit.
     Found,
 }
 
-/// A document that was found, shown by its best chunk: the one of the leg with the larger share in the score.
+/// A document, shown by its best chunk: that of the retriever that contributed more to the score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     /// The document's id.
     pub document_id: String,
     /// The document's title.
     pub title: Option<String>,
-    /// The document's JSON, as it came.
+    /// The document's JSON, unchanged.
     pub metadata: String,
     /// The document's version.
     pub version: u64,
-    /// The chunk's ordinal in the document, from 0.
+    /// Position of the chunk in the document, from 0.
     pub chunk: u32,
     /// First byte of the chunk in the document's text.
     pub start: usize,
-    /// The byte after its last.
+    /// End of the chunk, exclusive.
     pub end: usize,
     /// The document's bytes from `start` to `end`.
     pub text: String,
-    /// Its place in the whole order, from 0; those of documents that were removed since the first page stay free.
-    pub place: usize,
-    /// The fused score in hybrid mode, else the leg's; comparable within this reply only. 0 where nothing was searched for,
-    /// or fields order the hits.
+    /// Position in the whole order, from 0. Positions of documents removed since the first page stay empty.
+    pub position: usize,
+    /// The fused score in hybrid mode, otherwise the retriever's; comparable within this result only. 0 without a query, or if
+    /// fields order the hits.
     pub score: f32,
-    /// The probability, from 0 to 1, that the document answers the query; comparable across queries;
-    /// `None` where nothing was searched for, or fields order the hits.
+    /// Probability from 0 to 1 that the document answers the query; comparable across queries. `None` without a query, or if
+    /// fields order the hits.
     pub relevance: Option<f32>,
-    /// What that was computed from: to be kept with feedback.
+    /// The input of [`relevance`](Hit::relevance): to be stored with feedback.
     pub features: Option<HitFeatures>,
-    /// Where the lexical leg has the document.
+    /// Its rank in the lexical retriever.
     pub lexical: Option<RetrieverRank>,
-    /// Where the dense leg has the document.
+    /// Its rank in the dense retriever.
     pub dense: Option<RetrieverRank>,
-    /// Chunks before and after, in the order of the text, as many as were asked for.
+    /// Neighbouring chunks, in the order of the text.
     pub context: Vec<Neighbour>,
-    /// Documents whose texts are all but equal to this one's, which it stands for.
+    /// Ids of documents with near-duplicate texts, which this hit represents.
     pub collapsed: Vec<String>,
-    /// How the score came about, when that was asked for.
+    /// If [`IndexQuery::explain`] is set.
     pub explanation: Option<ScoreBreakdown>,
 }
 
-/// A chunk near a hit.
+/// A chunk beside a hit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbour {
-    /// The chunk's ordinal in the document, from 0.
+    /// Position of the chunk in the document, from 0.
     pub chunk: u32,
     /// First byte of the chunk in the document's text.
     pub start: usize,
-    /// The byte after its last.
+    /// End of the chunk, exclusive.
     pub end: usize,
     /// The document's bytes from `start` to `end`.
     pub text: String,
 }
 
-/// How a hit got its score.
+/// The parts of a hit's score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreBreakdown {
-    /// The query's terms in the hit's chunk or title.
+    /// The query's terms that occur in the hit's chunk or title.
     pub terms: Vec<TermContribution>,
-    /// What the lexical leg gave to the fused score; 0 when it does not hold the hit.
+    /// Contribution of the lexical retriever to the fused score; 0 if it did not return the hit.
     pub lexical: f32,
-    /// What the dense leg gave to the fused score; 0 when it does not hold the hit.
+    /// Contribution of the dense retriever to the fused score; 0 if it did not return the hit.
     pub dense: f32,
 }
 
-/// What one term gave to a chunk's BM25 score.
+/// Contribution of one term to a chunk's BM25 score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermContribution {
     /// The term.
     pub term: String,
-    /// Chunks of the collection that hold it.
+    /// Chunks of the collection that contain it.
     pub chunks: u64,
-    /// How often it stands in this one, title included.
+    /// Occurrences in this chunk and its title.
     pub frequency: u32,
-    /// Its share of the score.
+    /// Its part of the score.
     pub score: f32,
 }
 
-/// A document's place in one leg's ranking.
+/// A document's rank in one retriever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetrieverRank {
     /// From 1.
     pub rank: u32,
-    /// The leg's own score: BM25, or the dot product with the query's embedding.
+    /// The retriever's score: BM25, or the dot product with the query's embedding.
     pub score: f32,
 }
 
-/// One leg's ranking of documents.
+/// The ranking of one retriever.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RetrieverRanking {
-    /// Documents that the leg handed to the fusion.
+    /// Number of candidates that the retriever contributed to the fusion.
     pub documents: usize,
-    /// The first of them, as many as the request's `limit`, best first.
+    /// The first of them, best first, up to the query's `limit`.
     pub best: Vec<RankedChunk>,
 }
 
-/// A document in one leg's ranking, with the chunk that brought it there.
+/// A document in the ranking of one retriever, with its best chunk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedChunk {
     /// The document's id.
     pub document_id: String,
-    /// The chunk's ordinal in the document, from 0.
+    /// Position of the chunk in the document, from 0.
     pub chunk: u32,
-    /// The leg's own score.
+    /// The retriever's score.
     pub score: f32,
 }
 
-/// Where the time of one search went.
+/// Duration of the stages of one search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimings {
-    /// Compiling the query and finding what the filter lets through.
+    /// Compiling the query and evaluating the filter.
     pub select: Duration,
-    /// The lexical leg.
+    /// The lexical retriever.
     pub lexical: Duration,
-    /// The dense leg.
+    /// The dense retriever.
     pub dense: Duration,
-    /// Merging both rankings.
+    /// Fusing both rankings.
     pub fuse: Duration,
-    /// Reading the hits' texts.
+    /// Reading the texts of the hits.
     pub fetch: Duration,
 }

@@ -1,27 +1,27 @@
-//! What a check of a whole index found.
+//! The report of a consistency check.
 
 use std::fmt;
 
 /// The result of checking every document, chunk and lexical entry of one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsistencyReport {
-    /// Documents that can be found, counted from the files.
+    /// Live documents, counted from the files.
     pub documents: u32,
-    /// Chunks that can be found, counted from the files.
+    /// Live chunks, counted from the files.
     pub chunks: u32,
-    /// Chunks of removed and replaced documents that still take room.
+    /// Chunks of removed and replaced documents that still occupy space.
     pub deleted_chunks: u32,
-    /// Lexical entries of dead chunks, which the next batches delete.
+    /// Lexical entries of deleted chunks, which later batches delete.
     pub stale_entries: u32,
-    /// What is wrong, at most [`ConsistencyReport::INCONSISTENCIES_MAX`].
+    /// The inconsistencies, at most [`ConsistencyReport::INCONSISTENCIES_MAX`].
     pub problems: Vec<Inconsistency>,
 }
 
 impl ConsistencyReport {
-    /// A report names no more problems than this.
+    /// Maximum number of inconsistencies in a report.
     pub const INCONSISTENCIES_MAX: usize = 100;
 
-    /// Whether nothing is wrong.
+    /// Whether no inconsistency was found.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
@@ -33,39 +33,39 @@ impl ConsistencyReport {
     }
 }
 
-/// Something that must not be.
+/// An inconsistency of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inconsistency {
-    /// A live chunk has no lexical entry, or several.
+    /// A live chunk has not exactly one lexical entry.
     LexicalEntries {
-        /// The chunk's slot.
+        /// The chunk's internal id.
         chunk_id: u32,
-        /// Entries that were found; there must be one.
+        /// Number of its entries.
         found: u32,
     },
-    /// The lexical leg has entries of slots that were never committed.
+    /// The lexical index has entries of chunks that were never committed.
     ForeignEntries {
-        /// How many.
+        /// Number of entries.
         found: u32,
     },
-    /// A slot does not lead to a readable document and text.
+    /// The document or text of a chunk cannot be read.
     Unreadable {
-        /// The slot.
+        /// The chunk's internal id.
         chunk_id: u32,
     },
-    /// Some chunks of the document are live and others are not.
+    /// Some chunks of a document are live and others deleted.
     HalfDocument {
-        /// The document's first slot.
+        /// Internal id of the document's first chunk.
         chunk_id: u32,
     },
-    /// The document count that the engine reports is not the counted one.
+    /// The engine's document count is wrong.
     DocumentCount {
-        /// What the engine reports.
+        /// The engine's count.
         reported: u32,
-        /// What was counted.
+        /// The documents in the files.
         counted: u32,
     },
-    /// The bytes of an append-only file are not those that were committed.
+    /// An append-only file differs from its committed checksum.
     File {
         /// The file's name in the folder.
         name: &'static str,
@@ -76,22 +76,22 @@ impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Inconsistency::LexicalEntries { chunk_id, found } => {
-                write!(f, "slot {chunk_id} has {found} lexical entries instead of 1")
+                write!(f, "chunk {chunk_id} has {found} lexical entries instead of 1")
             }
             Inconsistency::ForeignEntries { found } => {
-                write!(f, "{found} lexical entries belong to no committed slot")
+                write!(f, "{found} lexical entries belong to no committed chunk")
             }
             Inconsistency::Unreadable { chunk_id } => {
-                write!(f, "slot {chunk_id} does not lead to a document and its text")
+                write!(f, "the document or text of chunk {chunk_id} cannot be read")
             }
             Inconsistency::HalfDocument { chunk_id } => {
-                write!(f, "the document at slot {chunk_id} is live in part")
+                write!(f, "the document of chunk {chunk_id} is partly deleted")
             }
             Inconsistency::DocumentCount { reported, counted } => {
-                write!(f, "{reported} documents are reported and {counted} are there")
+                write!(f, "the document count is {reported}, but the files have {counted} documents")
             }
             Inconsistency::File { name } => {
-                write!(f, "the bytes of `{name}` are not those that were committed")
+                write!(f, "file `{name}` differs from its committed checksum")
             }
         }
     }

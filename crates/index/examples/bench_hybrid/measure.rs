@@ -34,7 +34,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
         legs_alone(&engine, &queries)?;
     }
     through_the_engine(&engine, &queries)?;
-    println!("recall@10 of the dense leg against exact f32: {:.5}", recall(&engine, &queries)?);
+    println!("recall@10 of the dense retriever against exact f32: {:.5}", recall(&engine, &queries)?);
     let warm = Memory::now()?;
     let per_document = |bytes: u64, before: u64| bytes.saturating_sub(before) / documents.max(1);
     println!(
@@ -71,7 +71,7 @@ fn search_all(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
         times[0].push(start.elapsed());
         times[1..].iter_mut().zip(parts).for_each(|(times, part)| times.push(part));
     }
-    let names = ["hybrid, depth 100, 10 hits", "  lexical leg", "  dense leg", "  fusion", "  texts"];
+    let names = ["hybrid, depth 100, 10 hits", "  lexical", "  dense", "  fusion", "  texts"];
     names.iter().zip(&mut times).for_each(|(name, times)| print_percentiles(name, times));
     Ok(())
 }

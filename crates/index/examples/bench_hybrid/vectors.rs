@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{DIMENSION, Outcome};
 
-/// Clusters of the random vectors, directions in each, and share of noise, as in `design/search.md`.
+/// Clusters of the random vectors, directions in each, and share of noise.
 const CLUSTERS: usize = 2000;
 const RANK: usize = 48;
 

@@ -1,48 +1,48 @@
-//! What rows are rounded to, so that a scan reads few bytes of each: product quantisation, learned from the rows themselves.
+//! Product quantisation of embeddings, trained on the rows themselves, so that a scan reads few bytes of each row.
 //!
-//! Embeddings lie near a space of fewer dimensions than they have values. It is found by orthogonal iteration on the second
-//! moments of a sample (Golub and Van Loan, *Matrix Computations*, 8.2.4); its axes are shared out to groups so that none varies much more
-//! than another (Ge, He, Ke, Sun, "Optimized Product Quantization", 2013, the parametric solution), and each group of values is
+//! Embeddings lie close to a subspace of fewer dimensions than they have values. Orthogonal iteration on the second moments of a
+//! sample finds it (Golub and Van Loan, *Matrix Computations*, 8.2.4). Its axes are distributed over groups of about equal
+//! variance (Ge, He, Ke, Sun, "Optimized Product Quantization", 2013, the parametric solution), and each group of values is
 //! rounded to the nearest of sixteen centroids (Jégou, Douze, Schmid, 2011).
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use weir_kernels::{CODES, CodeQuery, Kernels};
 
-/// Embeddings of fewer values keep a direction for each.
+/// Shorter embeddings keep one direction per value.
 const REDUCED_DIMENSION_MIN: usize = 256;
-/// More directions than these cost more than they tell.
+/// More directions cost more than they improve recall.
 const DIRECTIONS_MAX: usize = 512;
-/// Directions that share a code.
+/// Directions per code.
 const GROUP: usize = 4;
-/// Reduced directions are a multiple of so many, whose codes fill a register.
+/// A reduced number of directions is a multiple of this: their codes fill a register.
 const DIRECTIONS_MULTIPLE: usize = 32;
-/// Rounds of the iteration that finds the directions.
+/// Iterations that find the directions.
 const ITERATIONS: usize = 8;
-/// Rounds of the search for centroids (Lloyd, 1982).
+/// Iterations of the search for centroids (Lloyd, 1982).
 const CENTROID_ITERATIONS: usize = 6;
-/// Below this length a direction is what rounding left of one that the others span.
+/// A shorter direction is only the rounding error of one that the others span.
 const LENGTH_MIN: f32 = 1e-3;
 
 /// Orthogonal directions and the centroids of each group of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Codebook {
     dimension: usize,
-    /// In int8 as rows are, all with one scale, one after the other and those of a group together.
+    /// One after the other, those of a group adjacent; int8 with one scale for all.
     directions: Vec<i8>,
-    /// For each group, for each of its directions, the value of each centroid, of rows whose values along all directions have length one.
+    /// Per group and direction, the value of each centroid; for rows scaled to length one along all directions.
     centroids: Vec<[[f32; CODES]; GROUP]>,
 }
 
-/// A row as its codes tell it.
+/// The codes of a row.
 pub(crate) struct EncodedRow<'a> {
-    /// One for each group.
+    /// One per group.
     pub(crate) codes: &'a [u8],
-    /// What the product of a query with the centroids is multiplied by to estimate that with the row: `|x|² / <x, centroids>`, which
-    /// is exact when the query is the row (RaBitQ, Gao and Long, 2024, has it for signs).
+    /// Multiplies the product of query and centroids to estimate that of query and row: `|x|² / <x, centroids>`, which is exact
+    /// if the query is the row (RaBitQ, Gao and Long, 2024, has it for signs).
     pub(crate) factor: f32,
 }
 
-/// Room to code rows in.
+/// Buffers for encoding rows.
 pub(crate) struct RowEncoder<'a> {
     codebook: &'a Codebook,
     products: Vec<i32>,
@@ -51,7 +51,7 @@ pub(crate) struct RowEncoder<'a> {
 }
 
 impl Codebook {
-    /// Learns from rows of `dimension` values. The same rows in the same order give the same codebook.
+    /// Trains a codebook on rows of `dimension` values. Equal rows in equal order give an equal codebook.
     pub(crate) fn train(rows: &[Vec<f32>], dimension: usize) -> Codebook {
         let count = match dimension {
             ..REDUCED_DIMENSION_MIN => dimension,
@@ -71,13 +71,13 @@ impl Codebook {
         }
     }
 
-    /// Number of codes of a row.
+    /// Codes per row.
     pub(crate) fn groups(&self) -> usize {
         self.centroids.len()
     }
 
-    /// Room to code rows in.
-    pub(crate) fn coder(&self) -> RowEncoder<'_> {
+    /// New buffers for encoding rows.
+    pub(crate) fn encoder(&self) -> RowEncoder<'_> {
         let directions = self.directions.len() / self.dimension.max(1);
         RowEncoder {
             codebook: self,
@@ -87,12 +87,11 @@ impl Codebook {
         }
     }
 
-    /// A query, which is in int8 as rows are, made ready for the comparison with codes. What it estimates is the product but for a
-    /// factor that is the same for all rows.
+    /// Prepares an int8 query for comparison with codes. It estimates products up to a factor that is equal for all rows.
     pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> CodeQuery {
-        let mut coder = self.coder();
-        coder.project(kernels, query);
-        let groups = self.centroids.iter().zip(coder.values.as_chunks::<GROUP>().0);
+        let mut encoder = self.encoder();
+        encoder.project(kernels, query);
+        let groups = self.centroids.iter().zip(encoder.values.as_chunks::<GROUP>().0);
         let products = |(centroids, values): (&[[f32; CODES]; GROUP], &[f32; GROUP])| {
             std::array::from_fn(|code| (0..GROUP).map(|i| centroids[i][code] * values[i]).sum())
         };
@@ -101,31 +100,31 @@ impl Codebook {
 }
 
 impl RowEncoder<'_> {
-    /// The values of a row of int8 along the directions, in integers' units.
+    /// The products of an int8 row with the directions, in integer units.
     fn project(&mut self, kernels: &Kernels, row: &[i8]) {
         (kernels.dot_i8_rows)(row, &self.codebook.directions, &mut self.products);
         self.values.iter_mut().zip(&self.products).for_each(|(value, product)| *value = *product as f32);
     }
 
-    /// Rounds a row that stands for `row * scale`.
-    pub(crate) fn code(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
+    /// Encodes the row `row * scale`.
+    pub(crate) fn encode(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
         self.project(kernels, row);
         let squares = (kernels.dot)(&self.values, &self.values);
         let to_unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
-        let mut along = 0.0;
+        let mut projection = 0.0;
         let groups = self.values.as_chunks::<GROUP>().0.iter().zip(&self.codebook.centroids);
         for (code, (values, centroids)) in self.codes.iter_mut().zip(groups) {
             let values = values.map(|value| value * to_unit);
             let nearest = nearest(centroids, &values);
             *code = nearest as u8;
-            along += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
+            projection += (0..GROUP).map(|i| values[i] * centroids[i][nearest]).sum::<f32>();
         }
         let length = squares.sqrt() * scale;
-        EncodedRow { codes: &self.codes, factor: if along > 0.0 { length / along } else { 0.0 } }
+        EncodedRow { codes: &self.codes, factor: if projection > 0.0 { length / projection } else { 0.0 } }
     }
 }
 
-/// Of the centroids the one nearest to `values`.
+/// The index of the centroid nearest to `values`.
 #[inline]
 fn nearest(centroids: &[[f32; CODES]; GROUP], values: &[f32; GROUP]) -> usize {
     let mut distances = [0.0f32; CODES];
@@ -143,7 +142,7 @@ fn nearest(centroids: &[[f32; CODES]; GROUP], values: &[f32; GROUP]) -> usize {
     nearest
 }
 
-/// The centroids of the group whose directions begin with `first`.
+/// The centroids of the group that starts at direction `first`.
 fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
     let values = |row: &Vec<f32>| std::array::from_fn(|i| row.get(first + i).copied().unwrap_or(0.0));
     let rows: Vec<[f32; GROUP]> = rows.iter().map(values).collect();
@@ -171,7 +170,7 @@ fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
     centroids
 }
 
-/// The `count` orthogonal directions along which the rows vary most, and the mean square of the rows along each.
+/// The `count` orthogonal directions of largest variance, each with the mean square of the rows along it.
 fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Vec<f32>)> {
     let mut random = Rng(1);
     let moments = moments(rows, dimension);
@@ -188,32 +187,33 @@ fn directions(rows: &[Vec<f32>], dimension: usize, count: usize) -> Vec<(f32, Ve
         .collect()
 }
 
-/// Puts the directions in groups whose products of mean squares are as equal as may be: the next one that varies most goes to the group
-/// with the smallest product so far that has room.
+/// Orders directions so that groups have similar products of mean squares: each direction, in order of decreasing variance, goes
+/// to the group with the smallest product that has room.
 fn balance_groups(mut directions: Vec<(f32, Vec<f32>)>) -> Vec<Vec<f32>> {
     directions.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let least = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
+    let smallest = directions.last().map_or(0.0, |(square, _)| *square).max(f32::MIN_POSITIVE);
     let mut groups: Vec<(f32, Vec<Vec<f32>>)> = vec![Default::default(); directions.len().div_ceil(GROUP)];
     // the last group may be smaller
-    let room = |group: usize| (directions.len() - group * GROUP).min(GROUP);
-    let rooms: Vec<usize> = (0..groups.len()).map(room).collect();
+    let capacity = |group: usize| (directions.len() - group * GROUP).min(GROUP);
+    let capacities: Vec<usize> = (0..groups.len()).map(capacity).collect();
     for (square, direction) in directions {
-        let with_room = groups.iter_mut().zip(&rooms).filter(|((_, group), room)| group.len() < **room);
+        let with_room =
+            groups.iter_mut().zip(&capacities).filter(|((_, group), capacity)| group.len() < **capacity);
         if let Some(((logarithm, group), _)) = with_room.min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b)) {
-            *logarithm += (square.max(least) / least).ln();
+            *logarithm += (square.max(smallest) / smallest).ln();
             group.push(direction);
         }
     }
     groups.into_iter().flat_map(|(_, group)| group).collect()
 }
 
-/// The sums over all rows of the products of each two values: a symmetric matrix.
+/// The second moments of the rows: sums of products of each two values, a symmetric matrix.
 fn moments(rows: &[Vec<f32>], dimension: usize) -> Vec<Vec<f32>> {
     let columns = transposed(rows, dimension);
     columns.par_iter().map(|column| products(&columns, column)).collect()
 }
 
-/// The product of each row of a matrix with a vector.
+/// Matrix times vector.
 fn products(matrix: &[Vec<f32>], vector: &[f32]) -> Vec<f32> {
     let dot = Kernels::current().dot;
     matrix.iter().map(|row| dot(row, vector)).collect()
@@ -223,15 +223,15 @@ fn transposed(rows: &[Vec<f32>], columns: usize) -> Vec<Vec<f32>> {
     (0..columns).into_par_iter().map(|column| rows.iter().map(|row| row[column]).collect()).collect()
 }
 
-/// The vector of length one; one of zeros stays.
+/// The vector scaled to length one; a zero vector stays zero.
 fn normalised(vector: &[f32]) -> Vec<f32> {
     let length = (Kernels::current().dot)(vector, vector).sqrt();
     let factor = if length > 0.0 { 1.0 / length } else { 0.0 };
     vector.iter().map(|x| x * factor).collect()
 }
 
-/// Makes the vectors, of which there are no more than they have values, orthogonal and of length one (Gram and Schmidt, twice
-/// over against rounding). What the ones before it span is replaced by a random one.
+/// Orthonormalises the vectors in place (modified Gram–Schmidt, two passes). Requires at most as many vectors as they have
+/// values. A vector in the span of earlier ones is replaced by a random one.
 fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Rng) {
     let dot = Kernels::current().dot;
     for i in 0..vectors.len() {
@@ -244,8 +244,8 @@ fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Rng) {
                 vector.iter_mut().for_each(|x| *x /= length);
             }
             for other in before.iter() {
-                let along = dot(vector, other);
-                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+                let projection = dot(vector, other);
+                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= projection * y);
             }
             passes += 1;
             if dot(vector, vector).sqrt() < LENGTH_MIN {
@@ -258,7 +258,7 @@ fn orthonormalise(vectors: &mut [Vec<f32>], random: &mut Rng) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
+/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every machine.
 struct Rng(u64);
 
 impl Rng {
@@ -292,7 +292,7 @@ mod tests {
         codebook.directions.len() / codebook.dimension
     }
 
-    /// Rows near a space of few dimensions, as those of embeddings are.
+    /// Rows close to a subspace of 20 dimensions, as embeddings are.
     fn rows(random: &mut Rng, count: usize) -> Vec<Vec<f32>> {
         let axes: Vec<Vec<f32>> = (0..20).map(|_| random.vector(DIMENSION)).collect();
         let columns = transposed(&axes, DIMENSION);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_orthogonal_whatever_the_rows_are() {
+    fn directions_are_orthogonal_for_any_rows() {
         let mut random = Rng(7);
         let rows: Vec<Vec<f32>> = (0..50).map(|_| random.vector(320)).collect();
         for rows in [rows, vec![vec![1.0; 320]; 50], vec![vec![0.0; 320]; 3], Vec::new()] {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fewer_directions_than_values_in_long_embeddings_and_never_many() {
+    fn long_embeddings_have_fewer_directions_than_values() {
         let count = |dimension| {
             let codebook = Codebook::train(&[], dimension);
             (count(&codebook), codebook.groups())
@@ -330,13 +330,13 @@ mod tests {
         let rows = rows(&mut Rng(3), 201);
         let (another, rows) = rows.split_last().unwrap();
         let codebook = Codebook::train(rows, DIMENSION);
-        let along = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
-        let kept: f32 = along.map(|cosine| cosine * cosine).sum();
+        let projection = (0..count(&codebook)).map(|at| cosine(&direction(&codebook, at), another));
+        let kept: f32 = projection.map(|cosine| cosine * cosine).sum();
         assert!(kept > 0.995, "of its squared length {kept} is kept");
     }
 
     #[test]
-    fn groups_get_directions_that_vary_much_and_such_that_vary_little() {
+    fn groups_balance_directions_of_high_and_low_variance() {
         let of =
             |squares: &[f32]| balance_groups(squares.iter().map(|&square| (square, vec![square])).collect());
         assert_eq!(
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_near_the_product_and_exact_in_scale() {
+    fn estimates_are_close_to_products_and_scale_exactly() {
         let kernels = Kernels::current();
         let rows = rows(&mut Rng(5), 1100);
         let (others, fitted) = rows.split_at(100);
@@ -356,8 +356,8 @@ mod tests {
         let (query, query_scale) = quantise(&others[0]);
         let products = codebook.query(kernels, &query);
         let estimate = |row: &[i8], scale: f32| {
-            let mut coder = codebook.coder();
-            let coded = coder.code(kernels, row, scale);
+            let mut encoder = codebook.encoder();
+            let coded = encoder.encode(kernels, row, scale);
             let mut block = vec![0; weir_kernels::code_block_bytes(codebook.groups())];
             weir_kernels::write_codes(&mut block, 0, coded.codes);
             let mut factors = [f32::NAN; weir_kernels::CODE_ROWS];

@@ -1,9 +1,9 @@
-//! The dense leg: every row is compared with the query, roughly, and the best again, ever more exactly.
+//! The dense retriever: a scan of all rows in three stages of increasing precision.
 //!
-//! The scan compares codes of four bits, fewer bits than embeddings have values, because what a scan costs is what it reads. The best by
-//! that are compared in int8, a row of which stands for `value * scale` with `scale = max|x| / 127` of that row, and the best of
-//! those from their IEEE halves, so that the head of the ranking is that of an exact comparison in all but ties beyond the precision
-//! of a half.
+//! 1. The scan compares 4-bit codes, because its cost is the number of bytes that it reads.
+//! 2. The best candidates are compared in int8: a row stands for `value * scale`, with `scale = max|x| / 127` of the row.
+//! 3. The best of those are compared in half precision, so that the top of the ranking equals that of an exact comparison, except
+//! for ties beyond the precision of a half.
 
 use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -17,36 +17,35 @@ use super::selection::Visible;
 use super::threads;
 use crate::IndexError;
 
-/// For every chunk that is asked for, so many are compared in int8, and at least so many are.
+/// Candidates re-scored in int8: `3 × k`, at least 300.
 const INT8_CANDIDATES: (usize, usize) = (3, 300);
-/// Of every so many rows one is compared in int8 at least: among more rows, codes tell less about the best.
+/// At least one in this many rows is re-scored in int8: among more rows, codes are less discriminating.
 const INT8_ROWS_DIVISOR: usize = 1000;
-/// Of those that are asked for so large a part is scored again in half precision, and at least so many are: rounding to int8 may exchange
+/// Candidates re-scored in half precision: two fifths of `k`, at least [`F16_CANDIDATES_MIN`]. Rounding to int8 may swap
 /// neighbours, which matters little further down.
 const F16_SHARE: (usize, usize) = (2, 5);
 const F16_CANDIDATES_MIN: usize = 40;
-/// When a filter lets fewer than one of so many rows through, comparing those costs less than the scan of all.
+/// If a filter passes fewer than one in this many rows, comparing those in int8 is cheaper than the scan.
 const SELECTED_SHARE: usize = 20;
-/// A scan that is shared has parts of about so many rows: several for each thread, since some threads are late.
+/// Rows per task of a parallel scan: several tasks per thread, since some threads start late.
 const ROWS_PER_TASK: usize = 50_000;
-/// About so many rows, from everywhere, are scanned first, to learn which scores are among the best.
+/// Rows in the sample that estimates the score threshold before the scan.
 const SAMPLE_ROWS: usize = 2048;
-/// Twice as many rows as are wanted get above the score that is taken, and as many more as this many of the sample stand for: hardly ever
-/// too few do.
+/// The sampled threshold admits about `2k` rows plus the equivalent of 10 sample rows, so that a scan rarely returns too few.
 const SAMPLE_RANK_MARGIN: usize = 10;
-/// So many candidates are compared by one thread at a time.
+/// Candidates per task of the parallel comparison in int8.
 const INT8_CANDIDATES_PER_TASK: usize = 128;
-/// So many candidates before a row is read it is asked for.
+/// Rows to prefetch ahead of the comparison.
 const PREFETCH_DISTANCE: usize = 8;
-/// The largest size of a value in an embedding: that of an IEEE half.
+/// Largest absolute value of an embedding: that of a half.
 const VALUE_MAX: f32 = 65504.0;
 
-/// Checks that an embedding has `dimension` values which all files can hold.
+/// Checks that an embedding has `dimension` values, each within the range of a half.
 pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<(), IndexError> {
     if embedding.len() != dimension {
         return Err(IndexError::EmbeddingLength { expected: dimension, actual: embedding.len() });
     }
-    // A NaN is not smaller either.
+    // false for NaN as well
     if embedding.iter().all(|value| value.abs() <= VALUE_MAX) {
         Ok(())
     } else {
@@ -54,7 +53,7 @@ pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<(), IndexErro
     }
 }
 
-/// Appends one row to all vector files.
+/// Appends a row to all vector files.
 pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(), IndexError> {
     let (values, scale) = quantise(embedding);
     let halves = embedding.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
@@ -63,10 +62,10 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(),
     files.f16.append(&halves.collect::<Vec<u8>>())
 }
 
-/// The visible rows closest to `query`, best first, `depth` of them or all. `None` when a file does not hold them.
+/// The visible rows closest to `query`, best first, at most `depth`. `None` if a file lacks a row.
 ///
 /// # Panics
-/// When the files do not have rows of the query's length (their sizes are checked when they are opened).
+/// If the rows in the files differ in length from the query (opening checks their sizes).
 pub(crate) fn search(
     vectors: &MappedVectors,
     codes: &Pq4Codes,
@@ -104,7 +103,7 @@ pub(crate) fn search(
     Some(candidates)
 }
 
-/// Scores the candidates from their halves; `None` when the file does not hold them.
+/// Scores the candidates in half precision; `None` if the file lacks a row.
 fn score_f16(
     kernels: &Kernels,
     vectors: &MappedVectors,
@@ -130,14 +129,14 @@ fn score_f16(
     Some(())
 }
 
-/// The cosine of the angle between two embeddings; 0 when one is all zeros.
+/// Cosine of two embeddings; 0 if one is all zeros.
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let dot = Kernels::current().dot;
     let lengths = (dot(a, a) * dot(b, b)).sqrt();
     if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
 }
 
-/// The `count` visible rows that score best by their codes, in no order. Many rows are shared among threads.
+/// The `count` visible rows with the best scores by 4-bit codes, unordered. Parallel for many rows.
 fn scan(
     kernels: &Kernels,
     codes: &Pq4Codes,
@@ -163,7 +162,7 @@ fn scan(
         }
         _ => scan_part(ScanPart::Run(0, 1), threshold),
     };
-    // most rows need not be looked at: a sample tells about which scores are among the best
+    // a sample estimates the threshold, so that most rows need not be collected
     let one_of = (codes.rows() / SAMPLE_ROWS).max(1);
     let mut sample = scan_part(ScanPart::Sample(one_of), f32::NEG_INFINITY);
     let rank = (count / one_of).saturating_mul(2).saturating_add(SAMPLE_RANK_MARGIN);
@@ -173,7 +172,7 @@ fn scan(
     };
     let mut found = scan_all(threshold);
     if found.len() < count && threshold > f32::NEG_INFINITY {
-        // the sample was not like the rest
+        // the sample was not representative
         found = scan_all(f32::NEG_INFINITY);
     }
     if found.len() > count {
@@ -183,7 +182,7 @@ fn scan(
     found
 }
 
-/// Scores the candidates in int8, by several threads when the index is large, and keeps the best `count`, which are fewer.
+/// Scores the candidates in int8, in parallel for large indexes, and keeps the best `count`.
 fn score_int8(
     kernels: &Kernels,
     vectors: &MappedVectors,
@@ -193,13 +192,13 @@ fn score_int8(
 ) {
     let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
     let row = |chunk_id: u32| &rows[chunk_id as usize * query.len()..][..query.len()];
-    // in the order of the file, as memory likes it
+    // in the order of the file, for the sake of memory access
     if threads::use_threads(scales.len()) {
         candidates.sort_unstable_by_key(|candidate| candidate.chunk_id);
     }
     let score_part = |candidates: &mut [ScoredChunk]| {
         for i in 0..candidates.len() {
-            // rows lie anywhere in memory: later ones are fetched meanwhile
+            // rows are scattered in memory: prefetch later ones
             if let Some(later) = candidates.get(i + PREFETCH_DISTANCE) {
                 prefetch(row(later.chunk_id));
                 prefetch(&scales[later.chunk_id as usize..][..1]);
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn embeddings_of_wrong_length_or_with_odd_values_are_refused() {
+    fn embeddings_of_wrong_length_or_with_invalid_values_are_rejected() {
         assert!(matches!(check(&[1.0], 2), Err(IndexError::EmbeddingLength { expected: 2, actual: 1 })));
         for odd in [f32::NAN, f32::INFINITY, 65505.0] {
             assert!(matches!(check(&[0.0, odd], 2), Err(IndexError::EmbeddingNotFinite)), "{odd}");
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_by_codes_are_found_also_where_the_sample_is_unlike_the_rest() {
+    fn the_scan_finds_the_best_also_after_an_unrepresentative_sample() {
         let (rows, count) = (40 * SAMPLE_ROWS, 300);
         let query = [90, -80, 70, -60, 50, -40, 30, -20];
         let one_of = rows / SAMPLE_ROWS;

@@ -1,4 +1,4 @@
-//! The append-only files of a folder: written by one writer, mapped by every snapshot.
+//! The append-only files of a folder: one writer writes them, every snapshot maps them.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,14 +13,15 @@ use crate::IndexError;
 
 const DOCUMENTS: &str = "documents";
 const TEXTS: &str = "texts";
+/// Chunk records; the name is that of format 4.
 const CHUNKS: &str = "slots";
 const VECTORS_I8: &str = "vectors.i8";
 const VECTORS_SCALE: &str = "vectors.scale";
 const VECTORS_F16: &str = "vectors.f16";
-/// So many bytes of halves, those of 80,000 chunks, are mapped.
+/// Half-precision files up to this size (80,000 chunks of the default model) are mapped.
 const F16_MAPPED_BYTES_MAX: u64 = 64 << 20;
 
-/// Every name, in the order of the head.
+/// All names, in the order of the head.
 pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, CHUNKS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
 
 /// The files of a generation in the order of the head; a text-only one has no vectors.
@@ -28,7 +29,7 @@ pub(crate) fn names(dimension: usize) -> &'static [&'static str] {
     if dimension == 0 { &ALL[..3] } else { ALL }
 }
 
-/// The committed part of every file, readable.
+/// The committed part of every file, for reading.
 #[derive(Debug)]
 pub(crate) struct MappedFiles {
     pub(crate) documents: AppendOnlyFile,
@@ -38,24 +39,24 @@ pub(crate) struct MappedFiles {
     pub(crate) vectors: Option<MappedVectors>,
 }
 
-/// One row per slot in each.
+/// One row per chunk id in each file.
 #[derive(Debug)]
 pub(crate) struct MappedVectors {
-    /// Signed bytes, -127..=127.
+    /// Int8 values, -127..=127.
     pub(crate) i8: AppendOnlyFile,
-    /// One f32 per row: what a signed byte of the row stands for.
+    /// One f32 per row: the scale of its int8 values.
     pub(crate) scales: AppendOnlyFile,
-    /// IEEE halves.
+    /// Values in half precision.
     pub(crate) f16: ReadFile,
 }
 
 impl MappedFiles {
-    /// Maps what the head says is committed; `states` are in the order of [`names`].
+    /// Maps the committed part of each file; `states` are in the order of [`names`].
     pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
         let map = |name, state: &FileState| AppendOnlyFile::open(folder.join(name), state.len);
         let read =
             |name, state: &FileState, mapped_max| ReadFile::open(folder.join(name), state.len, mapped_max);
-        let wrong = || IndexError::damaged(folder, "file `head` names other files");
+        let wrong = || IndexError::damaged(folder, "file `head` lists other files");
         let vectors = match states {
             [_, _, _] => None,
             [_, _, _, i8, scales, f16] => Some(MappedVectors {
@@ -76,7 +77,7 @@ impl MappedFiles {
 }
 
 impl MappedFiles {
-    /// Prepares what searches read all over, so that the first ones wait for no page.
+    /// Faults in the pages that every search reads, so that the first searches do not wait for them.
     pub(crate) fn prefault(&self) {
         self.chunks.prefault();
         if let Some(vectors) = &self.vectors {
@@ -86,18 +87,18 @@ impl MappedFiles {
     }
 }
 
-/// A file of which a search needs a few places only. A large one is read, not mapped: mapped pages count as memory of the process,
-/// those around the ones that were asked for too, and in the end the file would be there as a whole.
+/// A file of which a search reads a few places. A large one is read, not mapped: mapped pages, also those around the ones needed,
+/// count as memory of the process, and in the end the whole file would.
 #[derive(Debug)]
 pub(crate) struct ReadFile {
     file: File,
     len: u64,
-    /// Of a small file, because a system call takes longer than to copy what it would read.
+    /// Mapping of a small file: a system call takes longer than copying what it would read.
     map: Option<AppendOnlyFile>,
 }
 
 impl ReadFile {
-    /// Opens a file that has at least `len` bytes, and reads none of those after them; maps it when those are at most `mapped_max`.
+    /// Opens a file of at least `len` bytes and ignores the rest; maps it if `len` is at most `mapped_max`.
     fn open(path: PathBuf, len: u64, mapped_max: u64) -> Result<ReadFile, IndexError> {
         let file = File::open(&path).map_err(IndexError::file("open", &path))?;
         let actual = file.metadata().map_err(IndexError::file("read", &path))?.len();
@@ -113,12 +114,12 @@ impl ReadFile {
         self.len
     }
 
-    /// All of it; `None` when it is too large to be mapped.
+    /// The whole content; `None` if the file is not mapped.
     pub(crate) fn mapped(&self) -> Option<&[u8]> {
         self.map.as_ref().map(|map| &map[..])
     }
 
-    /// Fills `bytes` with what stands from `start` on; `None` when that is not there.
+    /// Fills `bytes` from offset `start`; `None` beyond the end.
     pub(crate) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Option<()> {
         let end = start.checked_add(bytes.len() as u64)?;
         if end > self.len {
@@ -128,7 +129,7 @@ impl ReadFile {
     }
 }
 
-/// The writing side.
+/// The append-only files, for writing.
 #[derive(Debug)]
 pub(crate) struct AppendFiles {
     pub(crate) documents: AppendFile,
@@ -138,7 +139,7 @@ pub(crate) struct AppendFiles {
     pub(crate) vectors: Option<AppendVectors>,
 }
 
-/// The writing side of the vectors.
+/// The vector files, for writing.
 #[derive(Debug)]
 pub(crate) struct AppendVectors {
     pub(crate) i8: AppendFile,
@@ -156,10 +157,10 @@ impl AppendFiles {
         AppendFiles::open(folder, &vec![FileState::default(); names(dimension).len()])
     }
 
-    /// Opens the files for writing and cuts off what was never committed.
+    /// Opens the files for writing and truncates them to their committed lengths.
     pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<AppendFiles, IndexError> {
         let open = |name, state: &FileState| AppendFile::open(folder.join(name), *state);
-        let wrong = || IndexError::damaged(folder, "file `head` names other files");
+        let wrong = || IndexError::damaged(folder, "file `head` lists other files");
         let vectors = match states {
             [_, _, _] => None,
             [_, _, _, i8, scales, f16] => Some(AppendVectors {
@@ -178,12 +179,12 @@ impl AppendFiles {
         })
     }
 
-    /// Writes out and syncs everything, and says what the head has to record.
+    /// Writes buffers, syncs all files, and returns their states for the head.
     pub(crate) fn sync(&mut self) -> Result<Vec<FileState>, IndexError> {
         self.all().into_iter().map(AppendFile::sync).collect()
     }
 
-    /// Forgets everything after `states`.
+    /// Truncates the files to `states`.
     pub(crate) fn cut(&mut self, states: &[FileState]) -> Result<(), IndexError> {
         self.all().into_iter().zip(states).try_for_each(|(file, state)| file.cut(*state))
     }
@@ -197,20 +198,20 @@ impl AppendFiles {
     }
 }
 
-/// A file that only grows, with the running checksum of all its bytes.
+/// An append-only file, with the running checksum of all its bytes.
 #[derive(Debug)]
 pub(crate) struct AppendFile {
     path: PathBuf,
     file: File,
     /// Not yet written.
     buffer: Vec<u8>,
-    /// Of everything appended, the buffer included.
+    /// Length including the buffer.
     len: u64,
     hasher: Hasher,
     unsynced: bool,
 }
 
-/// A buffer of this size is written out.
+/// The buffer is written when it reaches this size.
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl AppendFile {
@@ -222,7 +223,7 @@ impl AppendFile {
         Ok(opened)
     }
 
-    /// Where the next byte goes.
+    /// Offset of the next byte.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_running_checksum_is_that_of_the_whole_file_also_after_a_cut() {
+    fn the_running_checksum_covers_the_whole_file_also_after_truncation() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = AppendFiles::create(folder.path(), 0).unwrap();
         files.texts.append(b"1234").unwrap();

@@ -1,4 +1,4 @@
-//! The file `FORMAT`: what a folder was made with, readable by people.
+//! The file `FORMAT`: format and settings of the folder, readable by people.
 
 use std::fmt;
 use std::path::Path;
@@ -13,31 +13,31 @@ const NAME: &str = "FORMAT";
 /// Why the content of a folder could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RebuildReason {
-    /// There was nothing.
+    /// The folder had no index.
     Missing,
-    /// It was written by another version of the program.
+    /// Another version of the program wrote it.
     Format {
-        /// The version of its format.
+        /// Its format version.
         found: u32,
     },
-    /// Its embeddings were made by another model or precision.
+    /// Another model, or precision, made its embeddings.
     Fingerprint {
-        /// The fingerprint that it was made with.
+        /// The fingerprint of that model.
         found: String,
     },
-    /// Its embeddings have another length.
+    /// Its embeddings have another dimension.
     Dimension {
-        /// The dimension that it was made with.
+        /// That dimension.
         found: usize,
     },
     /// Its text was analysed for another language.
     Language {
-        /// The language that it was made with.
+        /// That language.
         found: String,
     },
-    /// Its bytes are not those that were written, or contradict each other.
+    /// Its files differ from those written, or contradict each other.
     Damaged {
-        /// What was wrong, for the log.
+        /// The cause, for the log.
         detail: String,
     },
 }
@@ -83,7 +83,7 @@ pub(crate) fn write(folder: &Path, settings: &EngineSettings) -> Result<(), Inde
     replace_file(folder, NAME, "FORMAT.new", text.as_bytes())
 }
 
-/// Compares `FORMAT` with the settings; says why the folder cannot be used with them.
+/// Compares `FORMAT` with the settings; returns why the folder cannot be used with them.
 pub(crate) fn check(folder: &Path, settings: &EngineSettings) -> Result<Option<RebuildReason>, IndexError> {
     let path = folder.join(NAME);
     let bytes = match std::fs::read(&path) {

@@ -1,6 +1,6 @@
-//! The commit point: one small file that says how much of every other file counts.
+//! The head: a small file that states which part of every other file is committed. Replacing it is the commit.
 //!
-//! What lies beyond the lengths in the head, and lexical entries of slots beyond its slot count, was never committed.
+//! File content beyond the lengths in the head, and lexical entries beyond its chunk count, are uncommitted.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,28 +10,28 @@ use super::record::Reader;
 use super::tombstones::Tombstones;
 use crate::IndexError;
 
-/// Format of the whole folder. Raise it whenever a layout, or the analysis of text, changes: older folders are then
-/// rebuilt from the store.
+/// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from
+/// the store.
 pub(crate) const FORMAT_VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"WEIRHEAD";
 const NAME: &str = "head";
 const TEMPORARY_NAME: &str = "head.new";
 
-/// What is committed.
+/// The committed state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The last operation that is in.
+    /// The last operation applied.
     pub(crate) applied_seq: u64,
     /// Live documents.
     pub(crate) documents: u32,
-    /// The dead among the slots, and the slot count.
+    /// The deleted chunks, and the number of chunk ids.
     pub(crate) tombstones: Tombstones,
-    /// Valid length and checksum of every append-only file, in the order of the files.
+    /// State of every append-only file, in the order of the files.
     pub(crate) files: Vec<FileState>,
 }
 
-/// How much of an append-only file is committed.
+/// The committed part of an append-only file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FileState {
     /// Bytes.
@@ -41,7 +41,7 @@ pub(crate) struct FileState {
 }
 
 impl Head {
-    /// Reads the head of a folder; `None` when there is none.
+    /// Reads the head of a folder; `None` if there is none.
     pub(crate) fn read(folder: &Path) -> Result<Option<Head>, IndexError> {
         let path = folder.join(NAME);
         match std::fs::read(&path) {
@@ -54,7 +54,7 @@ impl Head {
         }
     }
 
-    /// Replaces the head of a folder in one step that survives a crash: new file, sync, rename, sync of the folder.
+    /// Replaces the head atomically: new file, sync, rename, sync of the folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), IndexError> {
         replace_file(folder, NAME, TEMPORARY_NAME, &self.encode())
     }
@@ -115,7 +115,7 @@ pub(crate) fn replace_file(
     sync_folder(folder)
 }
 
-/// Makes created and renamed names in a folder survive a crash.
+/// Makes created and renamed files in a folder survive a crash.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), IndexError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(IndexError::file("sync folder", folder))
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_comes_back_as_it_was_written() {
+    fn a_head_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Head::read(folder.path()).unwrap(), None);
         example().write(folder.path()).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
+    fn every_flipped_bit_and_every_truncation_is_detected() {
         let bytes = example().encode();
         for position in 0..bytes.len() {
             let mut damaged = bytes.clone();

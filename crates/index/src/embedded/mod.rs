@@ -1,9 +1,11 @@
-//! The engine in this process: files in one folder, one writer, any number of searches.
+//! The engine in this process: files in one folder, one writer, any number of concurrent searches.
 //!
-//! Every chunk gets a *slot*, a number that only grows and is never used again. Append-only files hold the chunks by
-//! slot, Tantivy holds one entry per slot, and a bitmap says which slots are dead. The file `head` is the commit
-//! point; a [`Snapshot`](snapshot::Snapshot) is what one head makes visible. **What the head does not know is not
-//! there, whatever the other files hold.**
+//! Every chunk gets a *chunk id*, an integer that is assigned in order and never reused. It is internal: the row of the chunk in
+//! every append-only file, and the value that Tantivy stores for its entry of the chunk. A bitmap marks deleted chunks. The file
+//! `head` is the commit point; a [`Snapshot`](snapshot::Snapshot) is the state that one head describes. **Data beyond the head
+//! does not exist, whatever other files contain.**
+//!
+//! A batch is one commit: texts and vectors are appended, Tantivy writes a segment, and the head is replaced last.
 
 mod batch;
 mod codebook;
@@ -53,10 +55,10 @@ use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
 
-/// With fewer dead chunks than this, a rebuild does not pay.
+/// A rebuild is not worth its cost for fewer deleted chunks.
 const DELETED_CHUNKS_MIN: u32 = 10_000;
 
-/// The embedded engine. Its calls block; [`crate::Engine`] runs them where that does not hurt.
+/// The embedded engine. Its functions block and are not limited; [`crate::Engine`] runs them within the limit on CPU work.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -65,27 +67,27 @@ pub struct Embedded {
 struct Inner {
     folder: PathBuf,
     settings: EngineSettings,
-    /// What searches see. Replaced only by holders of `live`.
+    /// The state that searches see. Replaced only while `live` is locked.
     snapshot: ArcSwap<Snapshot>,
-    /// Where the embeddings lie; learned again when the index has doubled.
+    /// Statistics of the embeddings; fitted again when the index has doubled.
     fitted: ArcSwap<FittedStatistics>,
     calibration: ArcSwap<Calibration>,
-    /// Held for moments.
+    /// Locked briefly.
     baseline: Mutex<BaselineFile>,
-    /// Held while the baseline is written to its file.
+    /// Locked while the baseline is written to its file.
     baseline_writer: Mutex<()>,
-    /// Held for moments. Taken after `writer` where both are needed.
+    /// Locked briefly. If both locks are needed, `writer` is taken first.
     live: Mutex<LiveDocuments>,
-    /// What earlier searches go on with.
+    /// Snapshots that later pages of a search need.
     pins: Mutex<SnapshotPins>,
-    /// Held while a batch is brought to disk; `None` after closing.
+    /// Locked while a batch is committed; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
 
-/// Which documents are live, in step with the snapshot.
+/// The live documents of the current snapshot.
 struct LiveDocuments {
     table: DocumentTable,
-    /// Documents that were removed at once, with the operations of their removals, which are still to be applied.
+    /// Documents hidden by `remove_now`, with the operation numbers of their removals, which are still to be applied.
     hidden: HashMap<String, u64>,
 }
 
@@ -125,8 +127,8 @@ impl Embedded {
         if writer.unpublished {
             self.publish_all(writer)?;
         }
-        let (batch, before) = self.plan(changes);
-        let offsets = writer.commit(&batch, before, applied_seq)?;
+        let (batch, base) = self.plan(changes);
+        let offsets = writer.commit(&batch, base, applied_seq)?;
         self.publish_batch(writer, &batch, &offsets)
     }
 
@@ -149,7 +151,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::clone(&snapshot.files),
-            codes: Arc::clone(&snapshot.codes),
+            pq4: Arc::clone(&snapshot.pq4),
             fields: Arc::clone(&snapshot.fields),
             lexical: Arc::clone(&snapshot.lexical),
         });
@@ -191,7 +193,7 @@ impl Embedded {
         folder_bytes(&self.inner.folder).map_err(IndexError::file("list folder", &self.inner.folder))
     }
 
-    /// Heap bytes of the table from ids to documents.
+    /// Heap bytes of the document table.
     pub fn table_bytes(&self) -> usize {
         lock(&self.inner.live).table.heap_bytes()
     }
@@ -205,7 +207,7 @@ impl Embedded {
             }
             None => return Ok(()),
         };
-        // without the lock, so that batches are applied meanwhile
+        // not locked meanwhile, so that batches can be applied
         merge.map_or(Ok(()), Merge::wait)?;
         match lock(&self.inner.writer).as_mut() {
             Some(writer) => self.publish_merged(writer),
@@ -265,65 +267,65 @@ impl Embedded {
         })
     }
 
-    /// What the changes come to, and the state that this was decided against.
+    /// Compares the changes with the live documents; also returns the state that the result is based on.
     fn plan(&self, changes: Vec<Change>) -> (Batch, BaseState) {
         let live = lock(&self.inner.live);
         let snapshot = self.snapshot();
         let batch = Batch::plan(changes, &live.table, &snapshot.files.documents);
-        let before =
+        let base =
             BaseState { tombstones: (*snapshot.tombstones).clone(), documents: live.table.len() as u32 };
-        (batch, before)
+        (batch, base)
     }
 
     /// Makes a committed batch visible.
     fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
-        let codes = self.codes_of(&files);
+        let pq4 = self.pq4_of(&files);
         let mut live = lock(&self.inner.live);
-        for gone in &batch.gone {
-            live.table.remove(&gone.id, &files.documents);
+        for removed in &batch.removed {
+            live.table.remove(&removed.id, &files.documents);
         }
         for &offset in offsets {
             live.table.insert(offset, &files.documents);
         }
-        self.publish_head(writer, &mut live, files, codes, view)
+        self.publish_head(writer, &mut live, files, pq4, view)
     }
 
-    /// The codes of the files' rows. Takes a while when their codebook is learned again, so that no lock of searches is held.
-    fn codes_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
-        let mut codes = Arc::clone(&self.snapshot().codes);
+    /// The 4-bit codes of the rows in the files. Takes long if the codebook is trained again; no lock that searches need is held.
+    fn pq4_of(&self, files: &MappedFiles) -> Arc<Pq4Codes> {
+        let mut pq4 = Arc::clone(&self.snapshot().pq4);
         if let Some(vectors) = &files.vectors {
-            Arc::make_mut(&mut codes).extend(vectors, self.settings().dimension);
+            Arc::make_mut(&mut pq4).extend(vectors, self.settings().dimension);
         }
-        codes
+        pq4
     }
 
-    /// Makes visible what was committed when [`Self::publish_batch`] failed.
+    /// Makes a batch visible that was committed but failed in [`Self::publish_batch`].
     fn publish_all(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
-        let codes = self.codes_of(&files);
+        let pq4 = self.pq4_of(&files);
         let mut live = lock(&self.inner.live);
         live.table = table;
-        self.publish_head(writer, &mut live, files, codes, view)
+        self.publish_head(writer, &mut live, files, pq4, view)
     }
 
-    /// Makes the head visible, less the removals that are ahead of it. The table holds the head's documents.
+    /// Makes the head visible, without documents whose removal is not applied yet. The table holds the head's documents.
     fn publish_head(
         &self,
         writer: &mut Writer,
         live: &mut LiveDocuments,
         files: MappedFiles,
-        codes: Arc<Pq4Codes>,
+        pq4: Arc<Pq4Codes>,
         view: LexicalView,
     ) -> Result<(), IndexError> {
         let applied_seq = writer.head.applied_seq;
         let mut tombstones = writer.head.tombstones.clone();
-        let before = self.snapshot();
-        tombstones.delete_all(&before.tombstones);
-        let mut fields = Arc::clone(&before.fields);
+        let base = self.snapshot();
+        tombstones.delete_all(&base.tombstones);
+        let mut fields = Arc::clone(&base.fields);
         if fields.documents_bytes() < files.documents.len() as u64 {
             let extended = Arc::make_mut(&mut fields).extend(&files.documents);
             extended
@@ -340,7 +342,7 @@ impl Embedded {
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
-            codes,
+            pq4,
             fields,
             lexical: Arc::new(view),
         });
@@ -348,7 +350,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// Lets searches see what was merged.
+    /// Makes merged segments visible.
     fn publish_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
         let view = Arc::new(writer.lexical.view()?);
         let _live = lock(&self.inner.live);
@@ -358,14 +360,14 @@ impl Embedded {
             documents: snapshot.documents,
             tombstones: Arc::clone(&snapshot.tombstones),
             files: Arc::clone(&snapshot.files),
-            codes: Arc::clone(&snapshot.codes),
+            pq4: Arc::clone(&snapshot.pq4),
             fields: Arc::clone(&snapshot.fields),
             lexical: view,
         });
         Ok(())
     }
 
-    /// Only for holders of `live`.
+    /// The caller holds the lock of `live`.
     fn publish(&self, snapshot: Snapshot) {
         if self.inner.fitted.load().is_outgrown_by(&snapshot) {
             self.inner.fitted.store(Arc::new(FittedStatistics::from(&snapshot, self.settings().dimension)));
@@ -375,7 +377,7 @@ impl Embedded {
     }
 }
 
-/// A panic elsewhere leaves what is behind our locks usable: a commit that broke off is taken back by the next.
+/// Ignores poisoning: a panic leaves the locked data usable, and an interrupted commit is rolled back by the next.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -386,7 +388,7 @@ fn folder_bytes(folder: &Path) -> std::io::Result<u64> {
         let entry = entry?;
         let metadata = match entry.metadata() {
             Ok(metadata) => metadata,
-            // Merging removes files while we look.
+            // a merge may remove files meanwhile
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -430,16 +432,16 @@ mod tests {
         found.iter().map(|one| one.chunk_id).collect()
     }
 
-    /// The steps of `apply` with removals between writing and publishing, where no test could place them from outside.
+    /// Runs the steps of `apply` with removals between commit and publication, which no test could time from outside.
     #[test]
-    fn what_is_removed_while_a_batch_is_written_stays_removed() {
+    fn documents_removed_during_a_commit_stay_removed() {
         let (_folder, engine) = text_only();
         engine.apply(vec![put("old", 1), put("kept", 1)], 1).unwrap();
 
         let mut writer = lock(&engine.inner.writer);
         let writer = writer.as_mut().unwrap();
-        let (batch, before) = engine.plan(vec![put("new", 1), put("kept", 2)]);
-        let offsets = writer.commit(&batch, before, 2).unwrap();
+        let (batch, base) = engine.plan(vec![put("new", 1), put("kept", 2)]);
+        let offsets = writer.commit(&batch, base, 2).unwrap();
         assert!(engine.remove_now("old", 3).unwrap());
         assert!(!engine.remove_now("new", 4).unwrap(), "it is not visible yet");
         assert_eq!(found(&engine), [1]);
@@ -451,13 +453,13 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_was_committed_and_not_shown_is_shown_by_the_next() {
+    fn a_committed_but_unpublished_batch_is_published_by_the_next() {
         let (_folder, engine) = text_only();
         engine.apply(vec![put("a", 1)], 1).unwrap();
         {
             let mut writer = lock(&engine.inner.writer);
-            let (batch, before) = engine.plan(vec![put("a", 2), put("b", 1)]);
-            writer.as_mut().unwrap().commit(&batch, before, 2).unwrap();
+            let (batch, base) = engine.plan(vec![put("a", 2), put("b", 1)]);
+            writer.as_mut().unwrap().commit(&batch, base, 2).unwrap();
         }
         assert_eq!((found(&engine), engine.applied_seq()), (vec![0], 1));
         engine.apply(vec![put("a", 2), put("b", 1), put("c", 1)], 3).unwrap();

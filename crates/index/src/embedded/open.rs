@@ -1,4 +1,4 @@
-//! Opens a folder, or finds out why it cannot be used and starts an empty one.
+//! Opens a folder; if its content is unusable, empties it and says why.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::{EngineSettings, IndexError};
 
 const LEXICAL_FOLDER: &str = "lexical";
 const LOCK: &str = "lock";
-/// What a folder may hold beside the append-only files, all of which is ours to remove.
+/// Files that a folder may contain beside the append-only files. They may all be removed.
 const OTHER_FILES: [&str; 8] = [
     "FORMAT",
     "FORMAT.new",
@@ -29,19 +29,19 @@ const OTHER_FILES: [&str; 8] = [
     "head.new",
     "score-baseline",
     "score-baseline.new",
-    // the earlier names of the two above
+    // earlier names of the two above
     "usual",
     "usual.new",
 ];
 
-/// Everything that an open folder consists of.
+/// The parts of an opened folder.
 pub(crate) struct Loaded {
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
     pub(crate) table: DocumentTable,
 }
 
-/// Opens the folder; when its content is of no use, wipes it and says why.
+/// Opens the folder; if its content is unusable, empties it and returns the reason.
 pub(crate) fn open(
     folder: &Path,
     settings: &EngineSettings,
@@ -68,7 +68,7 @@ struct Parts {
     head: Head,
     files: AppendFiles,
     mapped: MappedFiles,
-    codes: Pq4Codes,
+    pq4: Pq4Codes,
     fields: Fields,
     lexical: Lexical,
     view: LexicalView,
@@ -83,7 +83,7 @@ impl Parts {
             documents: self.head.documents,
             tombstones: Arc::new(self.head.tombstones.clone()),
             files: Arc::new(self.mapped),
-            codes: Arc::new(self.codes),
+            pq4: Arc::new(self.pq4),
             fields: Arc::new(self.fields),
             lexical: Arc::new(self.view),
         };
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Takes the folder for this process. The lock ends with the file handle, also after a crash.
+/// Locks the folder for this process. The operating system releases the lock with the file handle, also after a crash.
 fn lock(folder: &Path) -> Result<File, IndexError> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(IndexError::file("create", &path))?;
@@ -121,18 +121,18 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         return Err(IndexError::AheadOfStore { applied_seq: head.applied_seq, store: store_last_operation });
     }
     check_files(folder, settings.dimension, &head)?;
-    let codes = read_codes(folder, settings.dimension, &head)?;
+    let pq4 = encode_rows(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     mapped.prefault();
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, stale) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
     let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, codes, fields, lexical, view, stale, table })))
+    Ok(Found::Usable(Box::new(Parts { head, files, mapped, pq4, fields, lexical, view, stale, table })))
 }
 
-/// Checks lengths and checksums of the append-only files. The maps end here, so that the pages that were only read to
-/// be checked do not count as memory of the process.
+/// Checks lengths and checksums of the append-only files. The mappings end here, so that pages read only by the check do not
+/// count as memory of the process.
 fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
     let names = files::names(dimension);
     let rows = u64::from(head.tombstones.len());
@@ -140,7 +140,7 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
     let lengths = head.files.iter().skip(2).map(|state| state.len);
     let expected = row_bytes.iter().map(|&bytes| rows * bytes as u64).take(names.len() - 2);
     if head.files.len() != names.len() || !lengths.eq(expected) {
-        return Err(IndexError::damaged(folder, "file `head` names other lengths than its slot count"));
+        return Err(IndexError::damaged(folder, "file lengths in `head` do not match its chunk count"));
     }
     for (name, state) in names.iter().zip(&head.files) {
         AppendOnlyFile::open(folder.join(name), state.len)?.verify(state.len, state.crc)?;
@@ -148,16 +148,16 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
     Ok(())
 }
 
-/// Makes the codes of all rows. The maps end here, as in [`check_files`].
-fn read_codes(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
-    let mut codes = Pq4Codes::default();
+/// Computes the 4-bit codes of all rows. The mappings end here, as in [`check_files`].
+fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
+    let mut pq4 = Pq4Codes::default();
     if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
-        codes.extend(vectors, dimension);
+        pq4.extend(vectors, dimension);
     }
-    Ok(codes)
+    Ok(pq4)
 }
 
-/// Reads the metadata of all documents. The maps end here, as in [`check_files`].
+/// Reads the metadata of all documents. The mappings end here, as in [`check_files`].
 fn read_fields(folder: &Path, head: &Head) -> Result<Fields, IndexError> {
     let mut fields = Fields::default();
     let read = fields.extend(&MappedFiles::open(folder, &head.files)?.documents);
@@ -180,7 +180,8 @@ pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result
     if table.len() == head.documents as usize { Ok(table) } else { Err(damaged()) }
 }
 
-/// Opens the lexical leg, takes back what the head does not know, and checks that every live slot has its one entry.
+/// Opens the lexical index, removes entries that the head does not include, and checks that every live chunk has exactly one
+/// entry.
 fn open_lexical(
     folder: &Path,
     settings: &EngineSettings,
@@ -205,7 +206,8 @@ fn open_lexical(
     Ok((lexical, view, stale))
 }
 
-/// The dead slots that still have entries; `None` unless each live slot has exactly one and no other has any.
+/// The deleted chunks that still have entries; `None` unless each live chunk has exactly one entry, and no entry is of an unknown
+/// chunk.
 fn check_entries(view: &LexicalView, tombstones: &Tombstones) -> Option<Vec<u32>> {
     let mut missing = tombstones.clone();
     let mut stale = Vec::new();
@@ -238,7 +240,7 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
         head,
         files,
         mapped,
-        codes: Pq4Codes::default(),
+        pq4: Pq4Codes::default(),
         fields: Fields::default(),
         lexical,
         view,
@@ -247,8 +249,8 @@ fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexE
     }))
 }
 
-/// Removes what is ours and nothing else: the folder may have been named by mistake. The head goes first, so that a
-/// folder that is wiped in part counts as missing.
+/// Removes only files of ours: the folder may have been given by mistake. The head goes first, so that a partly emptied folder
+/// counts as missing.
 fn wipe(folder: &Path) -> Result<(), IndexError> {
     for name in OTHER_FILES.iter().rev().chain(files::ALL) {
         let path = folder.join(name);

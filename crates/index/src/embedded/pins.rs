@@ -1,4 +1,4 @@
-//! Snapshots that pages of an earlier search go on with.
+//! Pinned snapshots: later pages of a search see the snapshot of the first page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshot;
 
-/// Snapshots that are held at most; each keeps what was replaced since from being freed.
+/// Maximum number of pins; each keeps replaced data from being freed.
 const PINS_MAX: usize = 16;
-/// A snapshot that nobody asked for this long is let go.
+/// A pin expires when it has not been used for this long.
 const PIN_LIFETIME: Duration = Duration::from_secs(300);
 
-/// The held snapshots, that of the latest use last.
+/// The pinned snapshots, the most recently used last.
 #[derive(Default)]
 pub(crate) struct SnapshotPins(VecDeque<(Instant, Arc<Snapshot>)>);
 
 impl SnapshotPins {
-    /// Holds a snapshot, if none of the same operation is held already.
+    /// Pins a snapshot, unless one with the same applied sequence is pinned.
     pub(crate) fn pin(&mut self, snapshot: &Arc<Snapshot>, now: Instant) {
         self.expire(now);
         if self.find(snapshot.applied_seq, now).is_none() {
@@ -27,7 +27,7 @@ impl SnapshotPins {
         }
     }
 
-    /// The snapshot of operation `applied_seq`, if it is held.
+    /// The pinned snapshot with this applied sequence.
     pub(crate) fn find(&mut self, applied_seq: u64, now: Instant) -> Option<Arc<Snapshot>> {
         let place = self.0.iter().position(|(_, snapshot)| snapshot.applied_seq == applied_seq)?;
         let (_, snapshot) = self.0.remove(place)?;
@@ -35,7 +35,7 @@ impl SnapshotPins {
         Some(snapshot)
     }
 
-    /// Lets go what nobody asked for.
+    /// Drops expired pins.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.0.retain(|(used, _)| now.duration_since(*used) < PIN_LIFETIME);
     }

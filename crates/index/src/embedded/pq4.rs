@@ -1,6 +1,7 @@
-//! The codes of all rows of the dense leg, in memory: what a scan reads of every row.
+//! The 4-bit codes of all rows, in memory: what the scan of the dense retriever reads of every row, 36 bytes with the default
+//! model.
 //!
-//! They follow from the int8 rows and are made again when a folder is opened, so no file holds them.
+//! They are computed from the int8 rows when a folder is opened and are not stored in files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,44 +17,44 @@ use super::codebook::{Codebook, EncodedRow};
 use super::files::MappedVectors;
 use super::threads;
 
-/// Rows of a segment. The last one is copied by every commit that adds to it.
+/// Rows per segment. Every commit copies the last segment.
 const SEGMENT_ROWS: usize = 4096;
-/// As many full segments as fit so many bytes become a slab.
+/// Full segments are packed into slabs of about this size.
 const SLAB_BYTES: usize = 2 * LARGE_PAGE_BYTES;
-/// Of fewer rows no codes are made: comparing all of them in int8 takes no longer than choosing among them.
+/// No codes are made for fewer rows: comparing all of them in int8 is as fast.
 const ROWS_MIN: usize = 2048;
-/// So many blocks before one is compared it is asked for: a scan of many rows waits for memory.
+/// Blocks to prefetch ahead of the scan, which is bound by memory latency.
 const PREFETCH_BLOCKS: usize = 4;
-/// The codebook is learned from so many rows that are spread evenly over all.
+/// The codebook is trained on this many rows, evenly spaced.
 const TRAINING_ROWS: usize = 4096;
-/// It is learned again when there are so many times as many rows.
+/// Retrain the codebook when the row count has grown 8×.
 const RETRAIN_GROWTH: usize = 8;
 
-/// All rows, in slabs and segments that snapshots share.
+/// The codes of all rows, in slabs and segments that snapshots share.
 #[derive(Clone, Default)]
 pub(crate) struct Pq4Codes {
     rows: usize,
-    /// The first rows: a scan of many megabytes in small pages waits for page tables too.
+    /// The first rows, in large pages: scanning many megabytes in small pages waits for page tables.
     slabs: Vec<Arc<LargePages>>,
-    /// The rows behind those of the slabs.
+    /// The rows after those in slabs.
     segments: Vec<Arc<Segment>>,
-    /// What the codes mean, and of how many rows it was learned; `None` below [`ROWS_MIN`].
+    /// The codebook, and the row count when it was trained; `None` below [`ROWS_MIN`].
     codebook: Option<(Arc<Codebook>, usize)>,
 }
 
-/// Rows in blocks of [`CODE_ROWS`]: their codes, then for each [`EncodedRow::factor`], NaN where there is no row yet.
+/// Rows in blocks of [`CODE_ROWS`]: their codes, then their [`EncodedRow::factor`]s, NaN for missing rows.
 #[derive(Clone)]
 struct Segment {
     rows: usize,
     blocks: AlignedVec<u8>,
 }
 
-/// Which rows are scanned.
+/// The rows of a scan.
 #[derive(Clone, Copy)]
 pub(crate) enum ScanPart {
-    /// The one with this number of so many equal parts.
+    /// The n-th of so many equal, contiguous parts: `Run(n, parts)`.
     Run(usize, usize),
-    /// One of so many blocks, everywhere.
+    /// Every n-th block.
     Sample(usize),
 }
 
@@ -83,7 +84,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Pq4Codes {
-    /// Adds what `vectors` have beyond the rows that are here.
+    /// Adds the rows of `vectors` that are not encoded yet.
     pub(crate) fn extend(&mut self, vectors: &MappedVectors, dimension: usize) {
         let rows =
             Rows { values: view::as_i8(&vectors.i8), scales: view::as_f32(&vectors.scales), dimension };
@@ -115,33 +116,33 @@ impl Pq4Codes {
             Arc::make_mut(last).extend(&codebook, rows, added);
         }
         let firsts = (self.rows..count).into_par_iter().step_by(SEGMENT_ROWS);
-        let made = firsts.map(|first| {
-            let mut made = Segment { rows: 0, blocks: AlignedVec::zeroed(0) };
-            made.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
-            Arc::new(made)
+        let segments = firsts.map(|first| {
+            let mut segment = Segment { rows: 0, blocks: AlignedVec::zeroed(0) };
+            segment.extend(&codebook, rows, first..count.min(first + SEGMENT_ROWS));
+            Arc::new(segment)
         });
-        self.segments.extend(made.collect::<Vec<_>>());
+        self.segments.extend(segments.collect::<Vec<_>>());
         self.rows = count;
         let segment_bytes = SEGMENT_ROWS / CODE_ROWS * block_bytes(&codebook);
         self.pack_slabs(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
     }
 
-    /// Makes slabs of so many full segments each, while there are enough of them.
-    fn pack_slabs(&mut self, segment_bytes: usize, of_slab: usize) {
+    /// Packs full segments into slabs of `segments_per_slab` segments each.
+    fn pack_slabs(&mut self, segment_bytes: usize, segments_per_slab: usize) {
         let full = self.segments.iter().filter(|segment| segment.rows == SEGMENT_ROWS).count();
-        let settled = full / of_slab * of_slab;
-        let slabs = self.segments[..settled].par_chunks(of_slab).map(|segments| {
-            let mut slab = LargePages::zeroed(of_slab * segment_bytes)?;
+        let packed = full / segments_per_slab * segments_per_slab;
+        let slabs = self.segments[..packed].par_chunks(segments_per_slab).map(|segments| {
+            let mut slab = LargePages::zeroed(segments_per_slab * segment_bytes)?;
             for (bytes, segment) in slab.chunks_exact_mut(segment_bytes).zip(segments) {
                 bytes.copy_from_slice(&segment.blocks);
             }
             Ok(Arc::new(slab))
         });
-        // if the system has no memory for them, segments do as well
+        // without memory for slabs, segments stay
         let slabs: std::io::Result<Vec<_>> = slabs.collect();
         if let Ok(slabs) = slabs {
             self.slabs.extend(slabs);
-            self.segments.drain(..settled);
+            self.segments.drain(..packed);
         }
     }
 
@@ -150,13 +151,13 @@ impl Pq4Codes {
         self.rows
     }
 
-    /// A query, which is in int8 as rows are, made ready for [`scan`](Self::scan); `None` when there are no codes.
+    /// Prepares an int8 query for [`scan`](Self::scan); `None` if there are no codes.
     pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Option<CodeQuery> {
         self.codebook.as_ref().map(|(codebook, _)| codebook.query(kernels, query))
     }
 
-    /// Estimates the product of the query with every row of a part, in order, and hands those above the threshold to `found`. What is
-    /// estimated is the product but for a factor that is the same for all rows.
+    /// Estimates the product of the query with every row of `part`, in order, and calls `found` for rows above the threshold.
+    /// Estimates are exact up to an error and a factor that is equal for all rows.
     pub(crate) fn scan(
         &self,
         kernels: &Kernels,
@@ -168,12 +169,12 @@ impl Pq4Codes {
         let Some((codebook, _)) = &self.codebook else { return };
         let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
         let count = self.rows.div_ceil(CODE_ROWS);
-        let (wanted, step) = match part {
+        let (blocks_wanted, step) = match part {
             ScanPart::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
             ScanPart::Sample(step) => (0..count, step),
         };
         let mut scores = [0.0; CODE_ROWS];
-        for (first, blocks) in self.runs(wanted, block_bytes) {
+        for (first, blocks) in self.runs(blocks_wanted, block_bytes) {
             let numbered = (first..).zip(blocks.chunks_exact(block_bytes));
             for (number, block) in numbered.step_by(step) {
                 let later = (number - first + PREFETCH_BLOCKS * step) * block_bytes;
@@ -192,22 +193,22 @@ impl Pq4Codes {
         }
     }
 
-    /// A range of blocks: the number of the first, and it and the next ones, as they lie in memory.
-    fn runs(&self, wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    /// The wanted blocks as contiguous slices of memory, each with the number of its first block.
+    fn runs(&self, blocks_wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
         let slabs = self.slabs.iter().map(|slab| &slab[..]);
         let segments = self.segments.iter().map(|segment| &segment.blocks[..]);
         let mut next = 0;
         slabs.chain(segments).filter_map(move |blocks| {
             let first = next;
             next += blocks.len() / block_bytes;
-            let (from, to) = (wanted.start.max(first), wanted.end.min(next));
+            let (from, to) = (blocks_wanted.start.max(first), blocks_wanted.end.min(next));
             (from < to).then(|| (from, &blocks[(from - first) * block_bytes..(to - first) * block_bytes]))
         })
     }
 }
 
 impl Segment {
-    /// Adds the rows of a range, which follow those that are here.
+    /// Encodes the rows of a range, which follow those in the segment.
     fn extend(&mut self, codebook: &Codebook, rows: Rows<'_>, range: Range<usize>) {
         let kernels = Kernels::current();
         let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
@@ -216,14 +217,14 @@ impl Segment {
         for block in self.blocks[present..].chunks_exact_mut(block_bytes) {
             block[code_bytes..].as_chunks_mut().0.fill(f32::NAN.to_le_bytes());
         }
-        let mut coder = codebook.coder();
+        let mut encoder = codebook.encoder();
         for row in range {
             let (values, scale) = rows.get(row);
-            let EncodedRow { codes, factor } = coder.code(kernels, values, scale);
+            let EncodedRow { codes, factor } = encoder.encode(kernels, values, scale);
             let block = &mut self.blocks[self.rows / CODE_ROWS * block_bytes..][..block_bytes];
-            let (of_codes, of_factors) = block.split_at_mut(code_bytes);
-            write_codes(of_codes, self.rows % CODE_ROWS, codes);
-            of_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
+            let (block_codes, block_factors) = block.split_at_mut(code_bytes);
+            write_codes(block_codes, self.rows % CODE_ROWS, codes);
+            block_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
             self.rows += 1;
         }
     }
@@ -235,7 +236,7 @@ pub(super) mod tests {
 
     const DIMENSION: usize = 8;
 
-    /// Codes of rows of eight values, added in batches that reach so many rows.
+    /// Codes of rows of eight values, added in batches that end at these row counts.
     pub(crate) fn codes_of(values: &[i8], batches: &[usize]) -> Pq4Codes {
         let scales = vec![1.0 / 127.0; values.len() / DIMENSION];
         let mut codes = Pq4Codes::default();
@@ -247,7 +248,7 @@ pub(super) mod tests {
         codes
     }
 
-    /// So many rows, all unlike.
+    /// Distinct rows.
     pub(crate) fn made_up(rows: usize) -> Vec<i8> {
         (0..rows * DIMENSION)
             .map(|i| ((i * 7919 + i / 5 * 31) % 251) as u8 as i8)
@@ -264,7 +265,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_row_is_scanned_once_and_in_order_whether_it_is_in_a_slab_or_not() {
+    fn every_row_is_scanned_once_and_in_order() {
         let rows = 3 * SEGMENT_ROWS + 1000;
         let mut codes = codes_of(&made_up(rows), &[2 * SEGMENT_ROWS - 5, rows - 7, rows]);
         let before = scanned(&codes, ScanPart::Run(0, 1));
@@ -284,7 +285,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_sample_has_one_of_so_many_blocks_wherever_they_are() {
+    fn a_sample_takes_every_nth_block_of_slabs_and_segments() {
         let rows = 2 * SEGMENT_ROWS + 100;
         let mut codes = codes_of(&made_up(rows), &[rows]);
         codes.pack_slabs(codes.segments[0].blocks.len(), 1);

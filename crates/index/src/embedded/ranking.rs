@@ -1,11 +1,11 @@
-//! Scored chunks: their order, and the best of each document.
+//! Scored chunks: their order, and the best chunk of each document.
 
 use std::cmp;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 
-/// A chunk and its score in one leg.
+/// A chunk and its score in one retriever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ScoredChunk {
     pub(crate) chunk_id: u32,
@@ -13,22 +13,22 @@ pub(crate) struct ScoredChunk {
 }
 
 impl ScoredChunk {
-    /// Best first: the higher score, of equal ones the lower slot.
+    /// Order of rankings: higher score first, of equal scores the lower chunk id.
     pub(crate) fn by_rank(&self, other: &ScoredChunk) -> cmp::Ordering {
         other.score.total_cmp(&self.score).then(self.chunk_id.cmp(&other.chunk_id))
     }
 }
 
-/// What parts of one ranking, on several threads, know to be too low for all of them.
+/// A score threshold shared by the threads that compute parts of one ranking.
 pub(crate) struct SharedThreshold(AtomicU32);
 
 impl SharedThreshold {
-    /// Scores up to this are too low.
+    /// `score` and everything below it is excluded.
     pub(crate) fn new(score: f32) -> SharedThreshold {
         SharedThreshold(AtomicU32::new(score.to_bits()))
     }
 
-    /// Scores up to this are too low as well. Returns the highest that anyone has said.
+    /// Excludes scores up to `score` as well. Returns the highest threshold of all threads.
     pub(crate) fn raise(&self, score: f32) -> f32 {
         let mut known = self.0.load(Ordering::Relaxed);
         while score > f32::from_bits(known) {
@@ -41,7 +41,7 @@ impl SharedThreshold {
     }
 }
 
-/// A document's best chunk in one leg. The document is named by its first slot.
+/// A document's best chunk in one retriever. The document is identified by its first chunk id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BestChunk {
     pub(crate) document: u32,
@@ -49,9 +49,9 @@ pub(crate) struct BestChunk {
     pub(crate) score: f32,
 }
 
-/// Keeps the first, and so the best, chunk of each document, of `limit` documents at most.
+/// Keeps the first, thus best, chunk of each document, for at most `limit` documents.
 ///
-/// `document_of` gives the document of a slot; chunks for which it has none are left out.
+/// `document_of` maps a chunk to its document; chunks without one are skipped.
 pub(crate) fn best_chunks(
     chunks: &[ScoredChunk],
     limit: usize,
@@ -74,7 +74,7 @@ pub(crate) fn best_chunks(
     best
 }
 
-/// Spreads small numbers over all bits; Fibonacci hashing, Knuth, volume 3, 6.4.
+/// Fibonacci hashing (Knuth, volume 3, 6.4): distributes small numbers over all bits.
 pub(crate) fn fibonacci_hash(document: u32) -> u64 {
     u64::from(document).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_document_is_there_once_with_its_best_chunk() {
+    fn each_document_is_ranked_once_by_its_best_chunk() {
         let chunks: Vec<ScoredChunk> = [(11, 9.0), (20, 8.0), (10, 7.0), (30, 6.0), (21, 5.0), (40, 4.0)]
             .into_iter()
             .map(|(chunk_id, score)| ScoredChunk { chunk_id, score })
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_is_the_highest_that_anyone_has_said() {
+    fn a_shared_threshold_is_the_maximum_of_all_threads() {
         let threshold = SharedThreshold::new(f32::NEG_INFINITY);
         assert_eq!([-3.0, -4.0, 1.5, 0.5].map(|score| threshold.raise(score)), [-3.0, -3.0, 1.5, 1.5]);
         assert_eq!(threshold.raise(f32::MIN), 1.5);
     }
 
     #[test]
-    fn equal_scores_are_ordered_by_slot() {
+    fn equal_scores_are_ordered_by_chunk_id() {
         let mut chunks = [ScoredChunk { chunk_id: 5, score: 1.0 }, ScoredChunk { chunk_id: 2, score: 1.0 }];
         chunks.sort_by(ScoredChunk::by_rank);
         assert_eq!(chunks[0].chunk_id, 2);

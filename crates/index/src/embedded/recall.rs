@@ -50,7 +50,7 @@ impl Embedded {
             return Ok(None);
         };
         let search = Search::new(&snapshot, &snapshot, query, None, self)?;
-        let found = dense::search(vectors, &snapshot.codes, embedding, search.visible(), query.depth.max(1));
+        let found = dense::search(vectors, &snapshot.pq4, embedding, search.visible(), query.depth.max(1));
         let limit = query.limit.max(1);
         let mut found = found.ok_or_else(|| self.missing_row())?;
         found.truncate(limit);

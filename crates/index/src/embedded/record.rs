@@ -1,22 +1,22 @@
-//! The layout of one chunk and of one document in the append-only files. Numbers are little-endian.
+//! Layout of the records of chunks and documents in the append-only files. Numbers are little-endian.
 
-/// Where a chunk belongs: one record of fixed size per slot.
+/// A chunk: one record of fixed size per chunk id.
 ///
-/// A document's chunks have consecutive slots, so `chunk_id - chunk` is its first slot, which also serves as the
-/// document's number in rankings.
+/// The chunks of a document have consecutive ids, so `chunk_id - chunk` is the id of its first chunk, which also identifies the
+/// document in rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkRecord {
     /// Offset of the document's record in `documents`.
     pub(crate) document: u64,
     /// First byte of the chunk in the document's text.
     pub(crate) start: u64,
-    /// The byte after its last.
+    /// End of the chunk, exclusive.
     pub(crate) end: u64,
     /// Offset of the chunk's text in `texts`.
     pub(crate) text: u64,
-    /// Its bytes.
+    /// Length of the text in bytes.
     pub(crate) text_len: u32,
-    /// The chunk's ordinal in the document, from 0.
+    /// Position of the chunk in the document, from 0.
     pub(crate) chunk: u32,
 }
 
@@ -35,7 +35,7 @@ impl ChunkRecord {
         bytes
     }
 
-    /// Reads record `chunk_id` of the file of chunk records.
+    /// Reads the record of `chunk_id` from the file of chunk records.
     pub(crate) fn read(chunks: &[u8], chunk_id: u32) -> Option<ChunkRecord> {
         let mut reader = Reader::at(chunks, (chunk_id as u64).checked_mul(ChunkRecord::LEN as u64)?)?;
         Some(ChunkRecord {
@@ -49,23 +49,23 @@ impl ChunkRecord {
     }
 }
 
-/// A document as it lies in `documents`: a header and then id, title and metadata.
+/// A document in the file `documents`: a header, then id, title and metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DocumentRecord<'a> {
     pub(crate) version: u64,
     pub(crate) first_chunk: u32,
-    /// Number of chunks, 1 or more.
+    /// Number of chunks, at least 1.
     pub(crate) chunks: u32,
     pub(crate) id: &'a str,
     pub(crate) title: Option<&'a str>,
     pub(crate) metadata: &'a str,
 }
 
-/// Stands for "no title" in the place of its length.
+/// Title length that means "no title".
 const NO_TITLE: u32 = u32::MAX;
 
 impl<'a> DocumentRecord<'a> {
-    /// Appends the record to `out`; `None` when a text has 4 GB or more.
+    /// Appends the record to `out`; `None` if a text has 4 GB or more.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Option<()> {
         let len = |text: &str| u32::try_from(text.len()).ok().filter(|&len| len != NO_TITLE);
         let title_len = match self.title {
@@ -82,7 +82,7 @@ impl<'a> DocumentRecord<'a> {
         Some(())
     }
 
-    /// Reads the record at `offset` of the file `documents`; also says where the next one begins.
+    /// Reads the record at `offset` of the file `documents`; also returns the offset of the next one.
     pub(crate) fn read(documents: &'a [u8], offset: u64) -> Option<(DocumentRecord<'a>, u64)> {
         let mut reader = Reader::at(documents, offset)?;
         let version = reader.u64()?;
@@ -96,7 +96,7 @@ impl<'a> DocumentRecord<'a> {
     }
 }
 
-/// Takes numbers and texts from the front of bytes, and `None` once they run out.
+/// Reads numbers and texts from bytes, in sequence; `None` at the end of the bytes.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes(len as usize)?).ok()
     }
 
-    /// Whether everything was taken.
+    /// Whether all bytes have been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_record_comes_back() {
+    fn a_chunk_record_round_trips() {
         let record =
             ChunkRecord { document: 1 << 40, start: 5, end: u64::MAX, text: 7, text_len: 3, chunk: 2 };
         let mut file = vec![0; ChunkRecord::LEN];
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn document_records_come_back_one_after_the_other() {
+    fn document_records_round_trip_in_sequence() {
         let first = DocumentRecord {
             version: 3,
             first_chunk: 0,

@@ -1,4 +1,4 @@
-//! What the estimate of relevance takes from an index: a background learned from its rows, and the rankings of both legs.
+//! Relevance in the embedded engine: statistics fitted to its rows, the score baseline and its file, the model of one search.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{IndexError, IndexQuery, RetrievalMode};
 const FILE: &str = "score-baseline";
 const FILE_NEW: &str = "score-baseline.new";
 
-/// A background and how large the index was when it was learned.
+/// The statistics, and the size of the index when they were fitted.
 #[derive(Debug)]
 pub(crate) struct FittedStatistics {
     chunk_count: u32,
@@ -23,7 +23,7 @@ pub(crate) struct FittedStatistics {
 }
 
 impl FittedStatistics {
-    /// Learns from live chunks that are spread evenly over the index.
+    /// Fits them to a sample of live chunks, evenly spaced.
     pub(crate) fn from(snapshot: &Snapshot, dimension: usize) -> FittedStatistics {
         FittedStatistics {
             chunk_count: snapshot.tombstones.len(),
@@ -31,7 +31,7 @@ impl FittedStatistics {
         }
     }
 
-    /// Whether the index holds more than twice as much as when this was learned, or there was too little to learn from.
+    /// Whether the index has more than doubled since, or was too small for statistics and has changed.
     pub(crate) fn is_outgrown_by(&self, snapshot: &Snapshot) -> bool {
         let chunk_count = snapshot.tombstones.len();
         chunk_count > self.chunk_count.saturating_mul(2)
@@ -45,25 +45,25 @@ fn sample(snapshot: &Snapshot, dimension: usize) -> Vec<Vec<f32>> {
     }
     let chunk_count = u64::from(snapshot.tombstones.len());
     let count = chunk_count.min(SAMPLE_CHUNKS_MAX as u64);
-    let places = (0..count).map(|place| (place * chunk_count / count) as u32);
-    places
+    let positions = (0..count).map(|index| (index * chunk_count / count) as u32);
+    positions
         .filter(|&chunk_id| snapshot.tombstones.is_live(chunk_id))
         .filter_map(|chunk_id| snapshot.embedding(chunk_id))
         .collect()
 }
 
-/// What the collection's searches usually find, and the file `baseline` that keeps it. Without a sync: what is lost is learned
-/// again from a few searches.
+/// The score baseline and the state of its file. The file is written without sync: after a crash a few searches restore the
+/// baseline.
 #[derive(Debug)]
 pub(crate) struct BaselineFile {
     pub(crate) baseline: ScoreBaseline,
-    /// What the file holds.
+    /// The content of the file.
     saved: ScoreBaseline,
     is_save_claimed: bool,
 }
 
 impl BaselineFile {
-    /// Starts anew where there is no file, or none that can be read.
+    /// Starts with the prior if the file is missing or invalid.
     pub(crate) fn read(folder: &Path) -> BaselineFile {
         let bytes = std::fs::read(folder.join(FILE)).ok();
         let baseline =
@@ -74,8 +74,8 @@ impl BaselineFile {
 }
 
 impl Embedded {
-    /// Whether the caller is to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and no
-    /// other caller has been told. Often at first, then rarely.
+    /// Whether the caller has to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and
+    /// no other caller has been told so. Frequent at first, rare later.
     pub(crate) fn claim_baseline_save(&self) -> bool {
         let mut file = lock(&self.inner.baseline);
         let is_claimed = !file.is_save_claimed && file.baseline.has_changed_from(&file.saved);
@@ -104,7 +104,7 @@ impl Embedded {
     }
 }
 
-/// What one search is judged with.
+/// The parameters from which the relevance of one search's hits is computed.
 pub(crate) struct RelevanceModel {
     topicality: f32,
     baseline: ScoreBaseline,
@@ -122,7 +122,7 @@ impl RelevanceModel {
         }
     }
 
-    /// Of both legs' rankings, whole.
+    /// Computes the features of a search from the complete rankings.
     pub(crate) fn query_features(
         &self,
         snapshot: &Snapshot,
@@ -166,7 +166,7 @@ mod tests {
         Change::Put(IndexedDocument { id, version: 1, title: None, metadata, chunks: vec![chunk] })
     }
 
-    /// An engine whose `count` embeddings lie around one axis.
+    /// An engine with `count` embeddings close to one axis.
     fn engine(folder: &std::path::Path, count: u32) -> Embedded {
         let settings = EngineSettings {
             dimension: 2,
@@ -185,14 +185,14 @@ mod tests {
         IndexQuery::new(mode, Some(Query::Words(text.to_owned())), Some(embedding.to_vec()), 5)
     }
 
-    /// By chunks, from which the collection doesn't learn.
+    /// Groups by chunk, so that the baseline does not change.
     fn search(engine: &Embedded, text: &str, embedding: [f32; 2], mode: RetrievalMode) -> Vec<Hit> {
         let request = IndexQuery { group_by: Grouping::Chunk, ..request(text, embedding, mode) };
         engine.search(&Caller::system(), &request).unwrap().hits
     }
 
     #[test]
-    fn what_is_learned_is_the_same_after_opening_again() {
+    fn statistics_are_equal_after_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let first = engine(folder.path(), 64);
         let fitted = first.inner.fitted.load().statistics.clone();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_learned_again_when_the_index_has_doubled_and_not_before() {
+    fn statistics_are_fitted_again_only_after_the_index_has_doubled() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let chunk_count = || engine.inner.fitted.load().chunk_count;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_on_the_subject_is_answered_and_one_off_it_is_not() {
+    fn queries_on_the_subject_are_relevant_and_others_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let on = search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn relevance_does_not_depend_on_how_many_hits_are_asked_for() {
+    fn relevance_does_not_depend_on_the_limit() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let by_chunks = request("stone number 5", [0.6, 0.8], RetrievalMode::Hybrid);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_features_of_a_document_are_those_that_its_hit_has() {
+    fn features_of_a_document_equal_those_of_its_hit() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let features = |text: &str, mode, id: &str| {
@@ -278,11 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_learns_from_its_searches_and_keeps_it() {
+    fn the_baseline_is_updated_by_searches_and_survives_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let first = engine(folder.path(), 64);
-        let traced = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
-        let ask = |engine: &Embedded| engine.search(&Caller::system(), &traced).unwrap().hits[1].relevance;
+        let query = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
+        let ask = |engine: &Embedded| engine.search(&Caller::system(), &query).unwrap().hits[1].relevance;
         let before = ask(&first).unwrap();
         assert!((ask(&first).unwrap() - before).abs() > 0.05, "{before:?}");
         for _ in 0..50 {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_first_pages_of_whole_collections_teach() {
+    fn only_first_pages_of_unfiltered_searches_update_the_baseline() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handful_of_chunks_teaches_nothing() {
+    fn small_collections_do_not_update_the_baseline() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 31);
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);

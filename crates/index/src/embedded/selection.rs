@@ -1,8 +1,8 @@
-//! A set of slots: what a filter lets through.
+//! A set of chunk ids: those that pass a filter.
 
 use super::tombstones::Tombstones;
 
-/// Slots that satisfy a condition, one bit each. Dead ones may be among them.
+/// The chunks that satisfy a condition, one bit each. May include deleted chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     words: Vec<u64>,
@@ -18,7 +18,7 @@ impl Selection {
         Selection { words, count }
     }
 
-    /// The slots below `chunk_ids`.
+    /// The chunk ids below `chunk_count`.
     pub(crate) fn first(chunk_count: u32) -> Selection {
         let mut words = vec![u64::MAX; chunk_count.div_ceil(WORD_BITS) as usize];
         if let Some(last) = words.last_mut().filter(|_| !chunk_count.is_multiple_of(WORD_BITS)) {
@@ -27,18 +27,18 @@ impl Selection {
         Selection { words, count: chunk_count }
     }
 
-    /// Number of slots in it.
+    /// Number of chunks in the set.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Number of live slots in it.
+    /// Number of live chunks in the set.
     pub(crate) fn live(&self, tombstones: &Tombstones) -> u32 {
         let pairs = self.words.iter().zip(tombstones.words());
         pairs.map(|(selected, deleted)| (selected & !deleted).count_ones()).sum()
     }
 
-    /// Whether the slot is in it.
+    /// Whether the chunk is in the set.
     #[inline]
     pub(crate) fn contains(&self, chunk_id: u32) -> bool {
         match self.words.get((chunk_id / WORD_BITS) as usize) {
@@ -47,7 +47,7 @@ impl Selection {
         }
     }
 
-    /// The slots in ascending order.
+    /// The chunk ids, ascending.
     pub(crate) fn chunk_ids(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(index, &word)| {
             let first = index * WORD_BITS;
@@ -57,28 +57,28 @@ impl Selection {
         })
     }
 
-    /// What is in both.
+    /// The intersection.
     pub(crate) fn and(&self, other: &Selection) -> Selection {
         Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
-    /// What is in this one and not in the other, which is of the same snapshot.
+    /// The difference; both sets are of the same snapshot.
     pub(crate) fn without(&self, other: &Selection) -> Selection {
         Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & !b).collect())
     }
 }
 
-/// The slots that a search may show: live, and selected when there is a selection.
+/// The chunks that a search may show: live, and selected if there is a selection.
 #[derive(Clone, Copy)]
 pub(crate) struct Visible<'a> {
-    /// Which slots are dead.
+    /// The deleted chunks.
     pub(crate) tombstones: &'a Tombstones,
-    /// Which slots a filter lets through; all without one.
+    /// The chunks that pass the filter; all if absent.
     pub(crate) selection: Option<&'a Selection>,
 }
 
 impl Visible<'_> {
-    /// Whether a search may show the slot.
+    /// Whether a search may show the chunk.
     #[inline]
     pub(crate) fn contains(&self, chunk_id: u32) -> bool {
         self.tombstones.is_live(chunk_id)
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_holds_what_was_set() {
+    fn a_selection_contains_the_bits_set() {
         let selection = of(&[0, 63, 64, 130]);
         assert_eq!(selection.chunk_ids().collect::<Vec<_>>(), [0, 63, 64, 130]);
         assert_eq!(selection.count(), 4);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_slots_are_all_below_their_number() {
+    fn first_selects_all_lower_chunk_ids() {
         for count in [0, 1, 63, 64, 65, 130] {
             assert_eq!(
                 Selection::first(count).chunk_ids().collect::<Vec<_>>(),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_slot_is_not_visible_though_it_is_selected() {
+    fn a_deleted_chunk_is_not_visible_even_if_selected() {
         let mut tombstones = Tombstones::default();
         tombstones.grow(100);
         tombstones.delete(63, 1);

@@ -1,4 +1,4 @@
-//! What a search sees: both legs, the files and the tombstones of one moment.
+//! The state that a search sees: lexical index, files and tombstones of one moment.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 
-/// One moment of an index. Whoever holds it sees nothing else, whatever is applied meanwhile.
+/// The state of an index at one moment. It never changes, whatever is applied later.
 pub(crate) struct Snapshot {
     pub(crate) applied_seq: u64,
     /// Live documents.
     pub(crate) documents: u32,
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) files: Arc<MappedFiles>,
-    /// Of the rows of `files.vectors`.
-    pub(crate) codes: Arc<Pq4Codes>,
-    /// Of the documents of `files.documents`.
+    /// 4-bit codes of `files.vectors`.
+    pub(crate) pq4: Arc<Pq4Codes>,
+    /// Metadata of `files.documents`.
     pub(crate) fields: Arc<Fields>,
     pub(crate) lexical: Arc<LexicalView>,
 }
 
-/// A chunk with its document, which is read in place.
+/// A chunk and its document, borrowed from the mapped files.
 pub(crate) struct Chunk<'a> {
     pub(crate) record: ChunkRecord,
     pub(crate) document: DocumentRecord<'a>,
 }
 
 impl Snapshot {
-    /// Asks memory for the record of a slot that is about to be read.
+    /// Prefetches the record of a chunk.
     pub(crate) fn prefetch(&self, chunk_id: u32) {
         let start = chunk_id as usize * ChunkRecord::LEN;
         if let Some(record) = self.files.chunks.get(start..start + ChunkRecord::LEN) {
@@ -40,12 +40,12 @@ impl Snapshot {
         }
     }
 
-    /// The document's number in rankings: its first slot.
+    /// The document of a chunk, identified by its first chunk id.
     pub(crate) fn document_of(&self, chunk_id: u32) -> Option<u32> {
         chunk_id.checked_sub(ChunkRecord::read(&self.files.chunks, chunk_id)?.chunk)
     }
 
-    /// Reads a chunk; `None` when the files do not lead to it, which the checks at opening exclude.
+    /// Reads a chunk; `None` if the files contradict each other, which the checks at opening exclude.
     pub(crate) fn chunk(&self, chunk_id: u32) -> Option<Chunk<'_>> {
         let record = ChunkRecord::read(&self.files.chunks, chunk_id)?;
         let (document, _) = DocumentRecord::read(&self.files.documents, record.document)?;
@@ -68,7 +68,7 @@ impl Snapshot {
         Some(bytes.as_chunks().0.iter().map(|half| f16::from_le_bytes(*half).to_f32()).collect())
     }
 
-    /// Live chunks.
+    /// Number of live chunks.
     pub(crate) fn live_chunks(&self) -> u32 {
         self.tombstones.len() - self.tombstones.deleted()
     }

@@ -1,4 +1,4 @@
-//! From a document's id to its record, for live documents: eight bytes per entry, the ids stay in the file.
+//! Hash table of live documents by id: eight bytes per entry; the ids stay in the file.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,9 +7,9 @@ use hashbrown::hash_table::Entry;
 
 use super::record::DocumentRecord;
 
-/// Offsets of the live documents' records in `documents`, found by id.
+/// Offsets of the live documents' records in the file `documents`.
 ///
-/// Every call takes the bytes of `documents`, which must hold all records that were inserted.
+/// Every call takes the bytes of the file, which must contain all inserted records.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentTable {
     offsets: HashTable<u64>,
@@ -28,15 +28,15 @@ impl DocumentTable {
         record_at(documents, *offset)
     }
 
-    /// Takes the document with this id out and returns its record.
+    /// Removes the document with this id and returns its record.
     pub(crate) fn remove<'a>(&mut self, id: &str, documents: &'a [u8]) -> Option<DocumentRecord<'a>> {
         let hash = self.hasher.hash_one(id);
         let entry = self.offsets.find_entry(hash, |&offset| has_id(documents, offset, id)).ok()?;
         record_at(documents, entry.remove().0)
     }
 
-    /// Puts the record at `offset` in, in place of one with the same id. Returns whether there was none, and `None`
-    /// when there is no record at `offset`.
+    /// Inserts the record at `offset`, replacing one with the same id. Returns whether there was none, or `None` if there is no
+    /// record at `offset`.
     pub(crate) fn insert(&mut self, offset: u64, documents: &[u8]) -> Option<bool> {
         let id = record_at(documents, offset)?.id;
         let hasher = &self.hasher;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_record_takes_the_place_of_the_older() {
+    fn a_newer_record_replaces_the_older_one() {
         let (bytes, offsets) = documents(&["a", "a"]);
         let mut table = DocumentTable::default();
         table.insert(offsets[0], &bytes);

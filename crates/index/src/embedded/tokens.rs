@@ -1,23 +1,23 @@
-//! Hands our analysis of text to Tantivy.
+//! Adapter of our text analysis to Tantivy's tokenizer interface.
 
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
 use weir_text::{Analyser, Language};
 
-/// The name that the schema calls the analysis by.
+/// The tokenizer's name in the schema.
 pub(crate) const TOKENIZER: &str = "weir";
 
-/// The analysis of a language as Tantivy wants it.
+/// The tokenizer for a language.
 pub(crate) fn tokenizer(language: Language) -> TextAnalyzer {
     TextAnalyzer::from(Adapter::new(language))
 }
 
-/// Analyses a whole text at once into buffers that are used again for the next.
+/// Analyses a whole text at once; the buffers are reused for the next text.
 struct Adapter {
     language: Language,
     analyser: Analyser,
     /// All terms of the text, one after the other.
     terms: String,
-    /// Where each term ends in `terms`.
+    /// End of each term in `terms`.
     ends: Vec<usize>,
     token: Token,
 }
@@ -56,7 +56,7 @@ impl Tokenizer for Adapter {
     }
 }
 
-/// The terms of one text. Offsets are left out: the index keeps no positions.
+/// The terms of one text. Offsets are not set: the index does not store them.
 struct Terms<'a> {
     terms: &'a str,
     ends: &'a [usize],

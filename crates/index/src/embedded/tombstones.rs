@@ -1,6 +1,6 @@
-//! One bit per slot: set when the slot's chunk is no longer there.
+//! The deleted chunks: one bit per chunk id.
 
-/// The dead among the slots `0..len`.
+/// The deleted among the chunk ids `0..len`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tombstones {
     words: Vec<u64>,
@@ -11,34 +11,34 @@ pub(crate) struct Tombstones {
 const WORD_BITS: u32 = u64::BITS;
 
 impl Tombstones {
-    /// Number of slots, dead or alive.
+    /// Number of chunk ids, live or deleted.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// One bit per slot, set when it is dead.
+    /// One bit per chunk id, set if it is deleted.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Number of dead slots.
+    /// Number of deleted chunks.
     pub(crate) fn deleted(&self) -> u32 {
         self.deleted
     }
 
-    /// Whether the slot's chunk is there: committed, and neither removed nor replaced.
+    /// Whether the chunk is committed, and neither removed nor replaced.
     #[inline]
     pub(crate) fn is_live(&self, chunk_id: u32) -> bool {
         chunk_id < self.len && self.words[(chunk_id / WORD_BITS) as usize] >> (chunk_id % WORD_BITS) & 1 == 0
     }
 
-    /// Makes room for slots up to `len`; the new ones are live.
+    /// Extends the set to `len` chunk ids; the new ones are live.
     pub(crate) fn grow(&mut self, len: u32) {
         self.len = self.len.max(len);
         self.words.resize(self.len.div_ceil(WORD_BITS) as usize, 0);
     }
 
-    /// Kills `count` slots from `first` on; those that are not committed stay as they are.
+    /// Marks `count` chunks from `first` on as deleted; uncommitted ones are skipped.
     pub(crate) fn delete(&mut self, first: u32, count: u32) {
         for chunk_id in first..first.saturating_add(count) {
             if self.is_live(chunk_id) {
@@ -48,7 +48,7 @@ impl Tombstones {
         }
     }
 
-    /// Kills every slot that is dead in `other`.
+    /// Marks every chunk as deleted that is deleted in `other`.
     pub(crate) fn delete_all(&mut self, other: &Tombstones) {
         self.grow(other.len);
         for (word, others) in self.words.iter_mut().zip(&other.words) {
@@ -57,7 +57,7 @@ impl Tombstones {
         self.deleted = self.words.iter().map(|word| word.count_ones()).sum();
     }
 
-    /// The slots that are dead here and not in `earlier`, ascending.
+    /// The chunks deleted here and not in `earlier`, ascending.
     pub(crate) fn deleted_since(&self, earlier: &Tombstones) -> Vec<u32> {
         let mut len = Vec::new();
         for (index, word) in self.words.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Tombstones {
         self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// The reverse of [`Tombstones::to_bytes`]; `None` unless the bytes are exactly those of `len` slots.
+    /// The inverse of [`Tombstones::to_bytes`]; `None` unless the bytes are exactly those of `len` chunk ids.
     pub(crate) fn from_bytes(bytes: &[u8], len: u32) -> Option<Tombstones> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() || words.len() != len.div_ceil(WORD_BITS) as usize {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_beyond_the_last_are_not_live_and_cannot_be_killed() {
+    fn chunk_ids_beyond_the_last_are_not_live_and_cannot_be_deleted() {
         let mut tombstones = of(65, &[]);
         assert!(tombstones.is_live(64));
         assert!(!tombstones.is_live(65));
@@ -114,24 +114,24 @@ mod tests {
     }
 
     #[test]
-    fn killing_twice_counts_once() {
+    fn deleting_twice_counts_once() {
         assert_eq!(of(10, &[3, 3, 4]).deleted(), 2);
     }
 
     #[test]
-    fn the_difference_names_the_newly_dead() {
+    fn deleted_since_lists_newly_deleted_chunks() {
         assert_eq!(of(130, &[0, 64, 129]).deleted_since(&of(65, &[64])), [0, 129]);
     }
 
     #[test]
-    fn merging_kills_what_either_killed() {
+    fn delete_all_is_the_union() {
         let mut tombstones = of(10, &[1]);
         tombstones.delete_all(&of(5, &[1, 2]));
         assert_eq!((tombstones.len(), tombstones.deleted()), (10, 2));
     }
 
     #[test]
-    fn bytes_come_back_and_wrong_ones_are_refused() {
+    fn tombstones_round_trip_and_invalid_bytes_are_rejected() {
         let tombstones = of(70, &[0, 9, 69]);
         let bytes = tombstones.to_bytes();
         assert_eq!(bytes, [1, 2, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0]);

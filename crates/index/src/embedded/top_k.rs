@@ -1,11 +1,11 @@
-//! The best of many scored slots, with the threshold that pruning needs.
+//! The k best scored chunks, with the threshold for pruning.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::ranking::ScoredChunk;
 
-/// The best slots so far, with an exact threshold at every moment.
+/// The best chunks so far; the threshold is exact at any time.
 pub(crate) struct TopK {
     heap: BinaryHeap<WorstFirst>,
     capacity: usize,
@@ -18,13 +18,13 @@ impl TopK {
         TopK { heap: BinaryHeap::new(), capacity }
     }
 
-    /// Another for as many.
+    /// An empty one of the same capacity.
     pub(crate) fn empty(&self) -> TopK {
         TopK::new(self.capacity)
     }
 
-    /// Only higher scores can still matter. Just below the worst that is kept, so that of equal scores the lower slot
-    /// wins wherever its segment comes.
+    /// Only higher scores can still enter. Just below the worst score kept, so that of equal scores the lower chunk id wins, in
+    /// whichever order segments are searched.
     pub(crate) fn threshold(&self) -> f32 {
         match self.heap.peek() {
             Some(worst) if self.heap.len() >= self.capacity => worst.0.score.next_down(),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_are_kept_and_of_equal_ones_the_first() {
+    fn the_best_are_kept_and_ties_go_to_the_first() {
         let scores = [4.0, 1.0, 4.0, 9.0, 4.0];
         let best = |chunk_ids: &mut dyn Iterator<Item = usize>| {
             let mut best = TopK::new(2);

@@ -1,4 +1,4 @@
-//! Checks one snapshot against itself.
+//! Consistency check of one snapshot.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl Snapshot {
         report
     }
 
-    /// Every slot leads to its document and text, and the chunks of a document live and die together.
+    /// Every chunk id leads to a document and a text, and the chunks of a document are either all live or all deleted.
     fn verify_chunks(&self, report: &mut ConsistencyReport) {
         for chunk_id in 0..self.tombstones.len() {
             let whole = self.chunk(chunk_id).filter(|chunk| self.text(&chunk.record).is_some());
@@ -47,7 +47,7 @@ impl Snapshot {
         }
     }
 
-    /// Every live slot has one lexical entry, and nothing has one that was never committed.
+    /// Every live chunk has one lexical entry, and no entry is of an uncommitted chunk.
     fn verify_entries(&self, report: &mut ConsistencyReport) {
         let mut entries = vec![0u32; self.tombstones.len() as usize];
         let mut foreign = 0;
@@ -68,7 +68,7 @@ impl Snapshot {
     }
 }
 
-/// Checks the bytes of the files against what the head says of them.
+/// Compares the files with the lengths and checksums in the head.
 pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut ConsistencyReport) {
     for (&name, state) in ALL.iter().zip(states) {
         let file = AppendOnlyFile::open(folder.join(name), state.len);

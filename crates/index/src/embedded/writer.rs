@@ -1,4 +1,4 @@
-//! Brings a batch to disk so that a crash at any instant leaves the state before or after it.
+//! Commits a batch to disk so that a crash at any instant leaves the state before or after it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,41 +12,41 @@ use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 use crate::{IndexError, IndexedChunk, IndexedDocument};
 
-/// Slots are numbers of 32 bits, and the last block of tombstones has to fit.
+/// Chunk ids have 32 bits, and the last word of tombstones must fit.
 const CHUNK_IDS_MAX: u32 = u32::MAX - 64;
 
-/// The one writer of a folder.
+/// The writer of a folder. There is one.
 pub(crate) struct Writer {
     pub(crate) folder: PathBuf,
     pub(crate) files: AppendFiles,
     pub(crate) lexical: Lexical,
-    /// What is committed.
+    /// The committed state.
     pub(crate) head: Head,
-    /// Slots that are dead in the committed head and may still have lexical entries.
+    /// Chunks that are deleted in the committed head and may still have lexical entries.
     pub(crate) stale: Vec<u32>,
-    /// Whether the last commit broke off, so that its traces have to be removed.
+    /// Whether the last commit was interrupted and has to be undone.
     pub(crate) needs_recovery: bool,
-    /// Whether what is committed is not visible yet, because it could not be mapped.
+    /// Whether the committed state is not visible yet, because publishing it failed.
     pub(crate) unpublished: bool,
-    /// Keeps other processes out.
+    /// Excludes other processes.
     pub(crate) _lock: File,
 }
 
-/// What was visible when a batch was planned; the head has to agree with itself.
+/// The visible state when a batch was planned, from which the next head is computed.
 pub(crate) struct BaseState {
     pub(crate) tombstones: Tombstones,
     pub(crate) documents: u32,
 }
 
 impl Writer {
-    /// Commits a batch: (1) the append-only files, (2) the lexical leg, (3) the head, which is the commit point.
+    /// Commits a batch: (1) the append-only files, (2) the lexical index, (3) the head, which is the commit point.
     ///
-    /// Lexical entries are deleted only when the committed head has them dead already, so that the state before is
-    /// whole until the head is replaced. Returns the offsets of the new documents' records.
+    /// Lexical entries are deleted only if the committed head marks their chunks as deleted, so that the previous state is intact
+    /// until the head is replaced. Returns the offsets of the new documents' records.
     pub(crate) fn commit(
         &mut self,
         batch: &Batch,
-        before: BaseState,
+        base: BaseState,
         applied_seq: u64,
     ) -> Result<Vec<u64>, IndexError> {
         if self.needs_recovery {
@@ -59,10 +59,10 @@ impl Writer {
         let files = self.files.sync()?;
         self.lexical.delete(&self.stale)?;
         self.lexical.commit(Commit { applied_seq, chunk_count })?;
-        let mut tombstones = before.tombstones;
+        let mut tombstones = base.tombstones;
         tombstones.grow(chunk_count);
-        batch.gone.iter().for_each(|gone| tombstones.delete(gone.first_chunk, gone.chunks));
-        let documents = before.documents - batch.gone.len() as u32 + batch.puts.len() as u32;
+        batch.removed.iter().for_each(|removed| tombstones.delete(removed.first_chunk, removed.chunks));
+        let documents = base.documents - batch.removed.len() as u32 + batch.puts.len() as u32;
         let head = Head { applied_seq, documents, tombstones, files };
         head.write(&self.folder)?;
         self.stale = head.tombstones.deleted_since(&self.head.tombstones);
@@ -72,7 +72,7 @@ impl Writer {
         Ok(offsets)
     }
 
-    /// Removes the traces of a commit that broke off.
+    /// Undoes an interrupted commit.
     fn recover(&mut self) -> Result<(), IndexError> {
         self.files.cut(&self.head.files)?;
         self.lexical.roll_back();

@@ -1,38 +1,40 @@
-//! What can be wrong with a query.
+//! Syntax errors of queries.
 
 use super::{CLAUSES_MAX, DEPTH_MAX};
 
-/// A query that doesn't parse, and where.
+/// A syntax error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {position} of the query: {problem}")]
 pub struct SyntaxError {
-    /// Byte offset in the query, at a character border: where the part begins that is at fault.
+    /// Byte offset of the invalid part in the query, at a character boundary.
     pub position: usize,
-    /// What is wrong there, and what to do.
+    /// The error, and how to correct it.
     pub problem: SyntaxProblem,
 }
 
-/// What is wrong with a query.
+/// The kind of a syntax error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxProblem {
     /// `"a b`
-    #[error("the quote is not closed: add `\"` behind the phrase, or remove it")]
+    #[error("the quote is not closed: add `\"` after the phrase, or remove it")]
     UnclosedQuote,
     /// `""` or `"!"`
     #[error("the phrase has no word: put words between the quotes, or remove them")]
     EmptyPhrase,
     /// `(a b`
-    #[error("the parenthesis is not closed: add `)` behind the group, or put the text in quotes")]
+    #[error("the parenthesis is not closed: add `)` after the group, or put the text in quotes")]
     UnclosedParenthesis,
     /// `a b)`
-    #[error("the parenthesis closes nothing: add `(` before the group, or put the text in quotes")]
+    #[error(
+        "the closing parenthesis has no opening one: add `(` before the group, or put the text in quotes"
+    )]
     UnopenedParenthesis,
     /// `()`
     #[error("the group is empty: put words between the parentheses, or remove them")]
     EmptyGroup,
     /// `AND a`, `a OR`, `a AND OR b`, `NOT`
-    #[error("`{operator}` lacks a side: put a word there, or write it in lower case to search for it")]
-    LonelyOperator {
+    #[error("`{operator}` lacks an operand: add a word, or write it in lower case to search for it")]
+    MissingOperand {
         /// `AND`, `OR` or `NOT`.
         operator: &'static str,
     },
@@ -45,12 +47,12 @@ pub enum SyntaxProblem {
         name: String,
     },
     /// `-a`, `a OR -b`, `NOT (-a)`
-    #[error("this part only excludes, so that nothing is left to rank: add a word that is wanted")]
+    #[error("this part only excludes, so nothing can be ranked: add a word to search for")]
     OnlyExcludes,
-    /// Too many parentheses within parentheses.
-    #[error("the query is nested deeper than {DEPTH_MAX} parentheses: write it flatter")]
+    /// More than [`DEPTH_MAX`] nested parentheses.
+    #[error("the query is nested deeper than {DEPTH_MAX} parentheses: reduce the nesting")]
     TooDeep,
-    /// Too many parts.
-    #[error("the query has more than {CLAUSES_MAX} clauses: ask in several queries, or use a filter")]
+    /// More than [`CLAUSES_MAX`] clauses.
+    #[error("the query has more than {CLAUSES_MAX} clauses: split it into several queries, or use a filter")]
     TooManyClauses,
 }

@@ -1,4 +1,4 @@
-//! From tokens to the tree. By recursion, which the lexer has bounded by refusing deep parentheses.
+//! Grammar: tokens to the query tree. Recursive; the lexer bounds the nesting.
 //!
 //! ```text
 //! alternatives = conjunction { "OR" conjunction }
@@ -12,21 +12,21 @@ use std::ops::Range;
 use super::lexer::{Kind, Token};
 use super::{CLAUSES_MAX, Query, SyntaxError, SyntaxProblem};
 
-/// The tree of tokens that the lexer has checked.
+/// Parses tokens that the lexer has checked.
 pub(super) fn query(text: &str, tokens: Vec<Token>, is_strict: bool) -> Result<Query, SyntaxError> {
     let mut parser = Parser { text, is_strict, tokens: tokens.into_iter().peekable(), clauses: 0, end: 0 };
     let (parts, span) = parser.alternatives()?;
     Ok(parser.wanted(parts, span)?.into_query())
 }
 
-/// A query with its unknown fields as words.
+/// Replaces unknown fields by words.
 pub(super) fn with_fields(query: Query, has_field: &impl Fn(&str) -> bool) -> Parts {
     let mut parts = Parts::default();
     match query {
         Query::Field { name, source, .. } if !has_field(&name) => parts.add(Query::Words(source)),
         Query::Boolean { must, should, must_not } => {
             for query in must {
-                // a field that is none narrows nothing down
+                // an unknown field does not restrict the query
                 if matches!(&query, Query::Field { name, .. } if !has_field(name)) {
                     parts.join(with_fields(query, has_field));
                 } else {
@@ -43,7 +43,7 @@ pub(super) fn with_fields(query: Query, has_field: &impl Fn(&str) -> bool) -> Pa
     parts
 }
 
-/// A [`Query::Boolean`] in the making. Has something, but perhaps only what it excludes.
+/// A [`Query::Boolean`] under construction. Not empty, but perhaps with exclusions only.
 #[derive(Default)]
 pub(super) struct Parts {
     must: Vec<Query>,
@@ -52,7 +52,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The query; a lone part is itself.
+    /// The query; a single part is not wrapped.
     pub(super) fn into_query(mut self) -> Query {
         match (&self.must[..], &self.should[..], &self.must_not[..]) {
             ([_], [], []) | ([], [_], []) => {}
@@ -62,7 +62,7 @@ impl Parts {
         lone.unwrap_or_else(|| Query::Words(String::new()))
     }
 
-    /// The same without brackets around the whole.
+    /// Removes parentheses around the whole.
     fn unwrapped(mut self) -> Parts {
         let is_lone = self.must.is_empty() && self.must_not.is_empty() && self.should.len() == 1;
         match self.should.pop_if(|query| is_lone && matches!(query, Query::Boolean { .. })) {
@@ -75,7 +75,7 @@ impl Parts {
         self.must.is_empty() && self.should.is_empty()
     }
 
-    /// Adds what may match. Words beside words are one bag.
+    /// Adds an optional part. Adjacent words are one bag.
     fn add(&mut self, query: Query) {
         match (self.should.last_mut(), query) {
             (Some(Query::Words(words)), Query::Words(more)) => {
@@ -86,7 +86,7 @@ impl Parts {
         }
     }
 
-    /// Adds parts that may match; what they exclude alone is excluded from the whole.
+    /// Adds optional parts; exclusions alone apply to the whole.
     fn join(&mut self, other: Parts) {
         if other.only_excludes() {
             self.must_not.extend(other.must_not);
@@ -97,7 +97,7 @@ impl Parts {
         }
     }
 
-    /// A field beside words narrows them down: `author:Ada solar` is about solar and by Ada.
+    /// Fields beside words are required: `author:Ada solar` is about solar and by Ada.
     fn need_fields(&mut self) {
         if self.must.len() + self.should.len() + self.must_not.len() > 1 {
             let is_field = |query: &mut Query| matches!(query, Query::Field { .. });
@@ -105,7 +105,7 @@ impl Parts {
         }
     }
 
-    /// Adds parts that have to match.
+    /// Adds required parts.
     fn need(&mut self, other: Parts) {
         if other.should.is_empty() {
             self.must.extend(other.must);
@@ -115,14 +115,14 @@ impl Parts {
         }
     }
 
-    /// Adds parts that may not match.
+    /// Adds excluded parts.
     fn exclude(&mut self, other: Parts) {
         self.must_not.push(together(other.into_query()));
     }
 }
 
-/// A single word that is needed or excluded, and of which analysis may make several terms (`e-mail`, `東京大学`), is a
-/// phrase: `-e-mail` must not exclude everything with `e`.
+/// A single required or excluded word of which analysis may make several terms (`e-mail`, `東京大学`) is a phrase: `-e-mail` must not
+/// exclude everything with `e`.
 fn together(query: Query) -> Query {
     let Query::Words(word) = query else { return query };
     let core = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -136,7 +136,7 @@ struct Parser<'t> {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     /// Words, phrases, prefixes and fields so far.
     clauses: usize,
-    /// Where the last token ended.
+    /// End of the last token.
     end: usize,
 }
 
@@ -225,7 +225,7 @@ impl Parser<'_> {
         Ok((Parts { should: vec![query], ..Parts::default() }, span))
     }
 
-    /// Whether a token of this kind follows; it is skipped.
+    /// Skips a token of this kind; returns whether there was one.
     fn skip(&mut self, kind: &Kind) -> bool {
         let is_kind = |token: &Token| std::mem::discriminant(&token.kind) == std::mem::discriminant(kind);
         match self.tokens.next_if(is_kind) {
@@ -237,7 +237,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parts that have to be found somewhere; what only excludes is text.
+    /// Parts that something can match; if they only exclude, they are text, or an error in a strict parse.
     fn wanted(&self, parts: Parts, span: Range<usize>) -> Result<Parts, SyntaxError> {
         if !parts.only_excludes() {
             return Ok(parts);

@@ -1,11 +1,11 @@
-//! From characters to tokens. Everything that can be said without knowing the structure is decided here, so that the grammar meets
-//! balanced parentheses and operators with operands on both sides.
+//! Lexer: characters to tokens. It decides everything that does not depend on structure, so that the grammar gets balanced
+//! parentheses and operators with operands.
 
 use std::ops::Range;
 
 use super::{DEPTH_MAX, Query, SyntaxError, SyntaxProblem};
 
-/// A part of the query, and where it stands.
+/// A part of the query, and its position.
 #[derive(Debug)]
 pub(super) struct Token {
     pub(super) span: Range<usize>,
@@ -14,7 +14,7 @@ pub(super) struct Token {
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Words side by side; a single one behind a sign or `NOT`.
+    /// Adjacent words; a single word after a sign or `NOT`.
     Words,
     /// A phrase, prefix or field.
     Leaf(Query),
@@ -23,21 +23,21 @@ pub(super) enum Kind {
     And,
     Or,
     Not,
-    /// `-`, directly before what it excludes.
+    /// `-`, immediately before an excluded part.
     Minus,
-    /// `+`, directly before what is needed.
+    /// `+`, immediately before a required part.
     Plus,
-    /// Punctuation: a parenthesis without its partner, or a sign before one.
+    /// Punctuation without meaning: an unbalanced parenthesis, or a sign before one.
     Nothing,
 }
 
 impl Token {
-    /// Whether a query of nothing else is a bag of words.
+    /// Whether a query of such tokens alone is a bag of words.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.kind, Kind::Words | Kind::Open | Kind::Close)
     }
 
-    /// Whether it is something to search for, or a group of it.
+    /// Whether it is a term or starts a group.
     fn is_operand(&self) -> bool {
         matches!(self.kind, Kind::Words | Kind::Leaf(_) | Kind::Open)
     }
@@ -47,25 +47,26 @@ impl Token {
     }
 }
 
-/// Whether the text has nothing that could be an operator. One look at each byte.
+/// Whether the text contains nothing that could be an operator, in one pass over its bytes.
 pub(super) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
-    // Behind a byte that is not ASCII there may be a white space of another script.
-    let starts_word = |at: usize| at == 0 || matches!(bytes[at - 1], b'\t'..=b'\r' | b' ' | 0x80..);
-    let is_operator = |at: usize, byte: u8| match byte {
+    // a non-ASCII byte may end a white-space character
+    let starts_word =
+        |offset: usize| offset == 0 || matches!(bytes[offset - 1], b'\t'..=b'\r' | b' ' | 0x80..);
+    let is_operator = |offset: usize, byte: u8| match byte {
         b'"' | b'(' | b')' | b'*' | b':' => true,
-        b'+' | b'-' => starts_word(at),
-        b'A' => starts_word(at) && bytes[at..].starts_with(b"AND"),
-        b'N' => starts_word(at) && bytes[at..].starts_with(b"NOT"),
-        b'O' => starts_word(at) && bytes[at..].starts_with(b"OR"),
+        b'+' | b'-' => starts_word(offset),
+        b'A' => starts_word(offset) && bytes[offset..].starts_with(b"AND"),
+        b'N' => starts_word(offset) && bytes[offset..].starts_with(b"NOT"),
+        b'O' => starts_word(offset) && bytes[offset..].starts_with(b"OR"),
         _ => false,
     };
-    !bytes.iter().enumerate().any(|(at, byte)| is_operator(at, *byte))
+    !bytes.iter().enumerate().any(|(offset, byte)| is_operator(offset, *byte))
 }
 
-/// The tokens of a query. In a strict parse the first mistake is an error, in a forgiving one it is text.
+/// The tokens of a query. The first mistake is an error in a strict parse, and text in a forgiving one.
 pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxError> {
-    let mut lexer = Lexer { text, is_strict, at: 0, tokens: Vec::new(), open: Vec::new() };
+    let mut lexer = Lexer { text, is_strict, offset: 0, tokens: Vec::new(), open: Vec::new() };
     while lexer.skip_space() {
         lexer.token()?;
     }
@@ -77,26 +78,26 @@ pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxEr
 struct Lexer<'t> {
     text: &'t str,
     is_strict: bool,
-    /// The byte that comes next.
-    at: usize,
+    /// Offset of the next byte.
+    offset: usize,
     tokens: Vec<Token>,
-    /// Which tokens are groups that are not closed yet.
+    /// Indexes of the unclosed groups in `tokens`.
     open: Vec<usize>,
 }
 
 impl<'t> Lexer<'t> {
-    /// Whether something follows.
+    /// Skips white space; returns whether anything follows.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest().trim_start();
-        self.at = self.text.len() - rest.len();
+        self.offset = self.text.len() - rest.len();
         !rest.is_empty()
     }
 
     fn rest(&self) -> &'t str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
-    /// Reads one token, or a sign together with what it stands before.
+    /// Reads one token, or a sign with its operand.
     fn token(&mut self) -> Result<(), SyntaxError> {
         let mut characters = self.rest().chars();
         match characters.next() {
@@ -109,7 +110,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A sign; it is dropped when nothing comes of what it stands before.
+    /// A sign, which is dropped if its operand yields no token.
     fn sign(&mut self, kind: Kind) -> Result<(), SyntaxError> {
         self.push(1, kind);
         let tokens = self.tokens.len();
@@ -122,7 +123,7 @@ impl<'t> Lexer<'t> {
 
     fn open(&mut self) -> Result<(), SyntaxError> {
         if self.open.len() == DEPTH_MAX {
-            return Err(SyntaxError { position: self.at, problem: SyntaxProblem::TooDeep });
+            return Err(SyntaxError { position: self.offset, problem: SyntaxProblem::TooDeep });
         }
         self.open.push(self.tokens.len());
         self.push(1, Kind::Open);
@@ -136,14 +137,14 @@ impl<'t> Lexer<'t> {
             return Ok(());
         }
         self.mistake(self.tokens[open].span.start, SyntaxProblem::EmptyGroup)?;
-        self.at += 1;
+        self.offset += 1;
         self.tokens.pop();
         self.take_sign_back(open);
         self.tokens.pop_if(|token| matches!(token.kind, Kind::Nothing));
         Ok(())
     }
 
-    /// Makes text of a sign or `NOT` that stands before the token `next`, which is text itself.
+    /// Turns a sign or `NOT` before the token `next`, which is text, into text.
     fn take_sign_back(&mut self, next: usize) {
         let Some(before) = next.checked_sub(1).map(|before| &mut self.tokens[before]) else { return };
         if before.is_sign() {
@@ -153,35 +154,35 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A phrase, or the quote as part of a word where it is not closed.
+    /// A phrase; an unclosed quote is part of a word.
     fn phrase(&mut self) -> Result<(), SyntaxError> {
-        let Some(length) = self.quoted_length(self.at) else {
-            self.mistake(self.at, SyntaxProblem::UnclosedQuote)?;
+        let Some(length) = self.quoted_length(self.offset) else {
+            self.mistake(self.offset, SyntaxProblem::UnclosedQuote)?;
             return self.word();
         };
         let phrase = &self.rest()[1..length - 1];
         if has_word(phrase) {
             self.push(length, Kind::Leaf(Query::Phrase(phrase.to_owned())));
         } else {
-            self.mistake(self.at, SyntaxProblem::EmptyPhrase)?;
-            self.at += length;
+            self.mistake(self.offset, SyntaxProblem::EmptyPhrase)?;
+            self.offset += length;
         }
         Ok(())
     }
 
-    /// Bytes of the phrase that begins here, with its quotes. Only behind the last quote it looks in vain.
+    /// Length in bytes of the phrase that starts here, including its quotes. Searches in vain only after the last quote.
     fn quoted_length(&self, start: usize) -> Option<usize> {
         self.text[start + 1..].find('"').map(|end| end + 2)
     }
 
-    /// Everything up to the next white space, or to the end of the group.
+    /// Everything up to the next white space, or the end of the group.
     fn word(&mut self) -> Result<(), SyntaxError> {
         if let Some(name) = field_name(self.rest())
             && self.field(name)?
         {
             return Ok(());
         }
-        let length = self.word_length(self.at)?;
+        let length = self.word_length(self.offset)?;
         let word = &self.rest()[..length];
         let is_signed = self.tokens.last().is_some_and(Token::is_sign);
         match word {
@@ -191,32 +192,33 @@ impl<'t> Lexer<'t> {
             _ => match prefix(word) {
                 Some(prefix) => self.push(length, Kind::Leaf(Query::Prefix(prefix.to_owned()))),
                 None if has_word(word) => self.push_word(length),
-                None => self.at += length,
+                None => self.offset += length,
             },
         }
         Ok(())
     }
 
-    /// Bytes up to the next white space or the parenthesis that closes the group. `f(x)` within a word is part of it.
+    /// Length in bytes up to the next white space or the parenthesis that closes the group. In `f(x)` the parentheses are part of
+    /// the word.
     fn word_length(&self, start: usize) -> Result<usize, SyntaxError> {
         let word = &self.text[start..];
         let mut inner = 0;
-        for (at, c) in word.char_indices() {
+        for (offset, c) in word.char_indices() {
             match c {
                 '(' => inner += 1,
                 ')' if inner > 0 => inner -= 1,
-                ')' if !self.open.is_empty() => return Ok(at),
-                ')' => self.mistake(start + at, SyntaxProblem::UnopenedParenthesis)?,
-                c if c.is_whitespace() => return Ok(at),
+                ')' if !self.open.is_empty() => return Ok(offset),
+                ')' => self.mistake(start + offset, SyntaxProblem::UnopenedParenthesis)?,
+                c if c.is_whitespace() => return Ok(offset),
                 _ => {}
             }
         }
         Ok(word.len())
     }
 
-    /// Reads `name:value`; `false` where no value follows the colon.
+    /// Reads `name:value`; `false` if no value follows the colon.
     fn field(&mut self, name: &str) -> Result<bool, SyntaxError> {
-        let colon = self.at + name.len() + 1;
+        let colon = self.offset + name.len() + 1;
         let rest = &self.text[colon..];
         let (length, value) = match rest.chars().next() {
             Some('"') => {
@@ -245,29 +247,29 @@ impl<'t> Lexer<'t> {
     }
 
     fn no_value(&self, name: &str) -> Result<bool, SyntaxError> {
-        self.mistake(self.at, SyntaxProblem::NoValue { name: name.to_owned() })?;
+        self.mistake(self.offset, SyntaxProblem::NoValue { name: name.to_owned() })?;
         Ok(false)
     }
 
-    /// A word is added to those that stand directly before it, unless they belong to a sign.
+    /// Appends a word to the words immediately before it, unless they have a sign.
     fn push_word(&mut self, length: usize) {
         let before = self.tokens.iter().rev().nth(1);
         let is_signed = before.is_some_and(|token| token.is_sign() || matches!(token.kind, Kind::Not));
         match self.tokens.last_mut() {
             Some(words) if matches!(words.kind, Kind::Words) && !is_signed => {
-                self.at += length;
-                words.span.end = self.at;
+                self.offset += length;
+                words.span.end = self.offset;
             }
             _ => self.push(length, Kind::Words),
         }
     }
 
     fn push(&mut self, length: usize, kind: Kind) {
-        self.tokens.push(Token { span: self.at..self.at + length, kind });
-        self.at += length;
+        self.tokens.push(Token { span: self.offset..self.offset + length, kind });
+        self.offset += length;
     }
 
-    /// At the end of the text.
+    /// Handles groups that are unclosed at the end of the text.
     fn close_groups(&mut self) -> Result<(), SyntaxError> {
         for open in std::mem::take(&mut self.open) {
             self.mistake(self.tokens[open].span.start, SyntaxProblem::UnclosedParenthesis)?;
@@ -278,16 +280,16 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Makes words of operators that lack an operand; from the end, for one needs another.
+    /// Turns operators without an operand into words; from the end, since an operator can be the operand of another.
     fn check_operators(&mut self) -> Result<(), SyntaxError> {
         let mut first_mistake = Ok(());
-        for at in (0..self.tokens.len()).rev() {
-            let next = self.tokens.get(at + 1);
-            let before = at.checked_sub(1).map(|before| &self.tokens[before].kind);
+        for offset in (0..self.tokens.len()).rev() {
+            let next = self.tokens.get(offset + 1);
+            let before = offset.checked_sub(1).map(|before| &self.tokens[before].kind);
             let has_left = matches!(before, Some(Kind::Words | Kind::Leaf(_) | Kind::Close));
             let has_right = next
                 .is_some_and(|next| next.is_operand() || next.is_sign() || matches!(next.kind, Kind::Not));
-            let (operator, is_right) = match self.tokens[at].kind {
+            let (operator, is_right) = match self.tokens[offset].kind {
                 Kind::And => ("AND", has_left && has_right),
                 Kind::Or => ("OR", has_left && has_right),
                 Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
@@ -300,9 +302,9 @@ impl<'t> Lexer<'t> {
                 | Kind::Nothing => continue,
             };
             if !is_right {
-                let position = self.tokens[at].span.start;
-                first_mistake = self.mistake(position, SyntaxProblem::LonelyOperator { operator });
-                self.tokens[at].kind = Kind::Words;
+                let position = self.tokens[offset].span.start;
+                first_mistake = self.mistake(position, SyntaxProblem::MissingOperand { operator });
+                self.tokens[offset].kind = Kind::Words;
             }
         }
         first_mistake
@@ -313,23 +315,23 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Whether a sign before this character is an operator. `--` and `- ` are not.
+/// Whether a sign before this character is an operator, unlike `--` and `- `.
 fn starts_operand(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_alphanumeric() || c == '"' || c == '(')
 }
 
-/// Whether analysis could make a term of it.
+/// Whether analysis may yield a term.
 fn has_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// What stands before the `*` of `prefix*`; `2*3`, `**bold*` and `*` are none.
+/// The text before the `*` of `prefix*`, unlike `2*3`, `**bold*` and `*`.
 fn prefix(word: &str) -> Option<&str> {
     let prefix = word.strip_suffix('*')?;
     (prefix.starts_with(char::is_alphanumeric) && !prefix.contains('*')).then_some(prefix)
 }
 
-/// The name in `name:`: a letter or `_`, then letters, digits, `_`, `-` and `.`.
+/// The name of `name:`: a letter or `_`, then letters, digits, `_`, `-` and `.`.
 fn field_name(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let end = text.find(|c| !is_part(c))?;

@@ -1,4 +1,4 @@
-//! A query as text again: what of it is embedded and marked, and how it was understood.
+//! Rendering of a query: the text to embed and highlight, and a description for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 use super::Query;
 
 impl Query {
-    /// What the query wants, as text: words, phrases and beginnings of words, without operators, fields and what is
-    /// excluded. Words alone are given as they stand. Empty when nothing is left: `lang:en`.
+    /// The text of the query's words, phrases and prefixes, without operators, fields and excluded parts. Words alone are
+    /// unchanged. Empty if nothing is left: `lang:en`.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Query::Words(words) => Cow::Borrowed(words),
@@ -30,7 +30,7 @@ impl Query {
     }
 }
 
-/// How the query was understood, for people: `all of (solar); better with ("heat pump"); none of (wind)`.
+/// The interpretation of the query, for people: `all of (solar); better with ("heat pump"); none of (wind)`.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (must, should, must_not) = match self {
@@ -42,13 +42,13 @@ impl fmt::Display for Query {
         };
         let better = if must.is_empty() { "any of" } else { "better with" };
         let groups = [("all of", must), (better, should), ("none of", must_not)];
-        for (place, (what, queries)) in
+        for (index, (what, queries)) in
             groups.into_iter().filter(|(_, queries)| !queries.is_empty()).enumerate()
         {
-            let before = if place == 0 { "" } else { "; " };
+            let before = if index == 0 { "" } else { "; " };
             write!(f, "{before}{what} ")?;
-            for (place, query) in queries.iter().enumerate() {
-                let before = if place == 0 { "" } else { ", " };
+            for (index, query) in queries.iter().enumerate() {
+                let before = if index == 0 { "" } else { ", " };
                 write!(f, "{before}({query})")?;
             }
         }
@@ -60,14 +60,14 @@ impl fmt::Display for Query {
 mod tests {
     use crate::query::parse;
 
-    /// The text that is wanted, and what is said of the query.
-    fn check(query: &str, text: &str, said: &str) {
+    /// Checks the text and the description of a query.
+    fn check(query: &str, text: &str, description: &str) {
         let parsed = parse(query).unwrap();
-        assert_eq!((parsed.text().as_ref(), parsed.to_string().as_str()), (text, said), "{query}");
+        assert_eq!((parsed.text().as_ref(), parsed.to_string().as_str()), (text, description), "{query}");
     }
 
     #[test]
-    fn what_is_wanted_is_text_without_operators_fields_and_exclusions() {
+    fn text_has_no_operators_fields_or_exclusions() {
         check("what's a C++ weir?", "what's a C++ weir?", "what's a C++ weir?");
         check("\"low dam\"", "low dam", "\"low dam\"");
         check("sol*", "sol", "sol*");

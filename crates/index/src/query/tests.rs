@@ -35,7 +35,7 @@ fn check_mistake(text: &str, expected: &str, position: usize, problem: SyntaxPro
 }
 
 fn lonely(operator: &'static str) -> SyntaxProblem {
-    SyntaxProblem::LonelyOperator { operator }
+    SyntaxProblem::MissingOperand { operator }
 }
 
 fn no_value(name: &str) -> SyntaxProblem {
@@ -43,7 +43,7 @@ fn no_value(name: &str) -> SyntaxProblem {
 }
 
 #[test]
-fn words_are_one_bag_as_they_stand() {
+fn plain_words_are_one_bag() {
     for text in [
         "solar",
         "how do solar panels work?",
@@ -78,7 +78,7 @@ fn a_star_at_the_end_makes_a_prefix() {
 }
 
 #[test]
-fn signs_say_what_is_needed_and_what_is_excluded() {
+fn signs_require_and_exclude() {
     check("solar -wind", "[|solar !wind]");
     check("solar NOT wind power", "[|solar power !wind]");
     check("+solar wind energy", "[&solar |wind energy]");
@@ -90,7 +90,7 @@ fn signs_say_what_is_needed_and_what_is_excluded() {
 }
 
 #[test]
-fn one_needed_or_excluded_word_stays_together() {
+fn a_required_or_excluded_word_of_several_terms_is_a_phrase() {
     check("mail -e-mail", "[|mail !\"e-mail\"]");
     check("大学 -東京大学", "[|大学 !\"東京大学\"]");
     check("e-mail AND (a b)", "[&\"e-mail\" &a b]");
@@ -114,7 +114,7 @@ fn words_bind_tighter_than_and_and_that_tighter_than_or() {
 }
 
 #[test]
-fn a_field_has_its_value_right_behind_the_colon() {
+fn a_field_value_follows_the_colon_immediately() {
     check("title:solar panels", "[&title=solar |panels]");
     check("author.name:\"Ada L\"", "author.name=\"Ada L\"");
     check("title:sol* OR _x:1", "[|title=sol* |_x=1]");
@@ -124,7 +124,7 @@ fn a_field_has_its_value_right_behind_the_colon() {
 }
 
 #[test]
-fn unknown_fields_are_text_again() {
+fn unknown_fields_become_text() {
     let known = |text: &str| show(&parse_forgiving(text).with_fields(|name| name == "title"));
     assert_eq!(parse_forgiving("title:a x:b -y:\"c\"").fields(), ["title", "x", "y"]);
     assert_eq!(known("refused localhost:8080 again"), "localhost:8080 refused again");
@@ -136,7 +136,7 @@ fn unknown_fields_are_text_again() {
 }
 
 #[test]
-fn what_has_no_partner_is_text_and_the_rest_keeps_its_meaning() {
+fn unbalanced_parts_are_text_and_the_rest_keeps_its_meaning() {
     check_mistake("say \"hi", "say \"hi", 4, SyntaxProblem::UnclosedQuote);
     check_mistake("\"a b\" -\"c", "[|\"a b\" !\"c]", 7, SyntaxProblem::UnclosedQuote);
     check_mistake("a \"\" b \"c\"", "[|a \"\" b |\"c\"]", 2, SyntaxProblem::EmptyPhrase);
@@ -151,7 +151,7 @@ fn what_has_no_partner_is_text_and_the_rest_keeps_its_meaning() {
 }
 
 #[test]
-fn an_operator_that_lacks_a_side_is_a_word() {
+fn an_operator_without_an_operand_is_a_word() {
     check_mistake("AND solar", "AND solar", 0, lonely("AND"));
     check_mistake("Portland OR", "Portland OR", 9, lonely("OR"));
     check_mistake("NOT", "NOT", 0, lonely("NOT"));
@@ -171,7 +171,7 @@ fn a_field_without_a_value_is_text() {
 }
 
 #[test]
-fn what_only_excludes_is_text() {
+fn queries_that_only_exclude_are_text() {
     check_mistake("-verbose", "-verbose", 0, SyntaxProblem::OnlyExcludes);
     check_mistake("NOT a -b", "NOT a -b", 0, SyntaxProblem::OnlyExcludes);
     check_mistake("\"a\" OR -b", "[|\"a\" |-b]", 7, SyntaxProblem::OnlyExcludes);
@@ -191,7 +191,7 @@ fn beyond_a_limit_the_whole_query_is_text() {
 }
 
 #[test]
-fn bombs_are_read_in_one_pass() {
+fn malicious_queries_are_parsed_in_one_pass() {
     let pieces = [
         "(", ")", "\"", "\"\"", "()", "-", "+", "*", "AND ", "a AND ", "NOT ", "-\"", "a:", "a:\"", "a:\" ",
         "-(", "(a ", "\"a ", "x:y ", "+a ", "- ", "f(", "\u{3000}", "é", "a:\"!\" ", "NOT (", "a -(!) ",
@@ -206,7 +206,7 @@ fn bombs_are_read_in_one_pass() {
 }
 
 #[test]
-fn an_error_names_its_position_and_its_remedy() {
+fn errors_have_a_position_and_a_remedy() {
     let error = parse("größe: 5").expect_err("no value");
     assert_eq!(
         error.to_string(),

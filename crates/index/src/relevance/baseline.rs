@@ -1,37 +1,37 @@
-//! What the searches of a collection find first, learned from those that come, without a judgment.
+//! The baseline of a collection's scores, estimated from its searches without judgments.
 //!
-//! How many documents answer a query is a matter of what a collection's users ask. Where they want the one right
-//! passage, the scores fall off at once; where they name a subject, they hardly fall at all.
+//! How many documents answer a query depends on what users ask. If they look for the one right passage, scores drop steeply after
+//! it; if they name a subject, scores hardly drop.
 
 use serde::{Deserialize, Serialize};
 
 use super::RankedList;
 
-/// Results that a search is known by.
+/// A search is characterised by this many top results.
 const TOP: usize = 10;
-/// Searches that count at most: those before them fade.
+/// Effective number of searches in the means: the weight of older ones decays.
 const WINDOW_SEARCHES: f32 = 1000.0;
-/// A collection starts as the development sets are in the mean, which counts as one search.
+/// Priors: the means over the development sets, weighted as one search.
 const COSINE_PRIOR: Ewma = Ewma { value: 0.518, searches: 1.0 };
 const DROP_PRIOR: Ewma = Ewma { value: 0.435, searches: 1.0 };
-/// As far as the development sets reach, and a little further.
+/// Bounds: the range of the development sets, slightly extended.
 const COSINE_RANGE: (f32, f32) = (0.3, 0.6);
 const DROP_RANGE: (f32, f32) = (0.2, 0.8);
-/// Means that move by less change no relevance by much more than a hundredth: 0.013 at the worst.
+/// Smaller changes of a mean change no relevance by much more than 0.01 (0.013 in the worst case).
 const CHANGE_MIN: f32 = 0.001;
 
-/// What one search found first.
+/// Score statistics of one search's top 10.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ScoreProfile {
-    /// The mean cosine of the dense leg's first ten documents; `None` where it has fewer.
+    /// Mean cosine of the first ten documents of the dense retriever; `None` if it has fewer.
     pub cosine: Option<f32>,
-    /// What the tenth document of the lexical leg lacks to the first one's score, as a share of it: 1 where nine or fewer
-    /// hold a word of the query, `None` where that isn't known.
+    /// Relative drop from the first to the tenth lexical score: 1 if at most nine documents contain a word of the query, `None`
+    /// if unknown.
     pub drop: Option<f32>,
 }
 
 impl ScoreProfile {
-    /// Of a search by the legs that are given.
+    /// The profile of a search by the given retrievers.
     pub fn of(lexical: Option<RankedList<'_>>, dense: Option<RankedList<'_>>) -> ScoreProfile {
         let cosine = dense.and_then(|retriever| retriever.ranking.get(..TOP)).map(|first| {
             let sum: f32 = first.iter().map(|one| one.score).sum();
@@ -48,7 +48,7 @@ impl ScoreProfile {
     }
 }
 
-/// A mean that forgets.
+/// Exponentially weighted mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Ewma {
     value: f32,
@@ -63,7 +63,7 @@ impl Ewma {
     }
 }
 
-/// The mean shape of a collection's searches.
+/// The mean score profile of a collection's searches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScoreBaseline {
     cosine: Ewma,
@@ -77,14 +77,14 @@ impl Default for ScoreBaseline {
 }
 
 impl ScoreBaseline {
-    /// Takes up a search. `weight`, 0..1, is how probable it is that the collection could answer it: what is off its subject
-    /// says nothing about it.
+    /// Adds a search. `weight`, 0..1, is the probability that the collection can answer it: searches off its subject say nothing
+    /// about it.
     pub fn update(&mut self, shape: ScoreProfile, weight: f32) {
         self.cosine.update(shape.cosine, weight);
         self.drop.update(shape.drop, weight);
     }
 
-    /// How far the mean cosine and the mean drop are from where a collection starts.
+    /// The deviations of mean cosine and mean drop from their priors.
     pub fn deviation_from_prior(&self) -> (f32, f32) {
         (
             self.cosine.value.clamp(COSINE_RANGE.0, COSINE_RANGE.1) - COSINE_PRIOR.value,
@@ -92,14 +92,14 @@ impl ScoreBaseline {
         )
     }
 
-    /// Whether these can be the means of searches: what was read from a file may be anything.
+    /// Whether the values are possible: a file may contain anything.
     pub fn is_sound(&self) -> bool {
         [self.cosine, self.drop]
             .iter()
             .all(|mean| mean.value.is_finite() && (1.0..=WINDOW_SEARCHES).contains(&mean.searches))
     }
 
-    /// Whether relevance by this one differs from that by the other enough to be noticed.
+    /// Whether the difference changes relevance noticeably.
     pub fn has_changed_from(&self, other: &ScoreBaseline) -> bool {
         let is_far = |one: Ewma, other: Ewma| (one.value - other.value).abs() > CHANGE_MIN;
         is_far(self.cosine, other.cosine) || is_far(self.drop, other.drop)
@@ -120,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_known_by_its_first_ten() {
-        let cosines = ranking((0..20).map(|place| 0.9 - 0.02 * place as f32));
-        let scores = ranking((0..20).map(|place| 20.0 - place as f32));
+    fn a_score_profile_covers_the_top_ten() {
+        let cosines = ranking((0..20).map(|rank| 0.9 - 0.02 * rank as f32));
+        let scores = ranking((0..20).map(|rank| 20.0 - rank as f32));
         let shape = ScoreProfile::of(retriever(&scores, true), retriever(&cosines, true));
         assert!((shape.cosine.unwrap() - 0.81).abs() < 1e-6, "{shape:?}");
         assert!((shape.drop.unwrap() - 9.0 / 20.0).abs() < 1e-6, "{shape:?}");
     }
 
     #[test]
-    fn fewer_than_ten_say_what_is_known() {
+    fn short_rankings_have_partial_profiles() {
         let nine = ranking([1.0; 9]);
         assert_eq!(
             ScoreProfile::of(retriever(&nine, false), retriever(&nine, false)),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_starts_as_one_search_and_forgets_after_a_thousand() {
+    fn the_mean_starts_with_weight_one_and_decays_after_a_thousand_searches() {
         let mut baseline = ScoreBaseline::default();
         baseline.update(ScoreProfile { cosine: Some(0.418), drop: Some(0.635) }, 1.0);
         let (cosine, drop) = baseline.deviation_from_prior();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn no_search_takes_it_further_than_the_development_sets_reach() {
+    fn deviations_are_clamped_to_the_range_of_the_development_sets() {
         let mut baseline = ScoreBaseline::default();
         (0..5000).for_each(|_| baseline.update(ScoreProfile { cosine: Some(-1.0), drop: Some(1.0) }, 1.0));
         let (cosine, drop) = baseline.deviation_from_prior();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_searches_can_have_taught_is_not_sound() {
+    fn impossible_baselines_are_not_sound() {
         assert!(ScoreBaseline::default().is_sound());
         for searches in [0.0, -5.0, 1e9, f32::NAN] {
             let drop = Ewma { searches, ..DROP_PRIOR };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn small_moves_are_not_noticed() {
+    fn small_changes_are_not_noticeable() {
         let before = ScoreBaseline::default();
         let mut baseline = before;
         (0..4).for_each(|_| baseline.update(ScoreProfile { cosine: Some(0.519), drop: Some(0.434) }, 1.0));

@@ -1,13 +1,13 @@
-//! How probable it is that a hit answers its query: a number from 0 to 1 that can be compared across queries. Pure.
+//! The probability, from 0 to 1, that a hit answers its query; comparable across queries. Pure.
 //!
-//! Two questions decide it. *Is the query about what the collection holds?* The best cosine, nudged by where the query
-//! lies in the collection's cloud of embeddings ([`CorpusStatistics`], learned from the collection's own chunks without any
-//! label) and by how much of the query's words the best chunk holds. *How far is the hit behind the best one?* The gap
-//! of its two scores, each measured by the best of its leg. How much a gap means, and what is to be expected at all, depends
-//! on what a collection is asked: [`ScoreBaseline`] learns it from the searches that come, again without any label.
+//! It combines two questions. *Can the collection answer the query?* The best cosine decides, adjusted by the position of the
+//! query relative to the collection's embeddings ([`CorpusStatistics`], fitted to a sample of chunks without labels) and by the
+//! share of the query's words that the best chunk contains. *How far is the hit behind the best one?* The gap between their
+//! scores, each scaled by the best score of its retriever. The meaning of a gap, and the probability to be expected at all,
+//! depend on what users ask a collection: [`ScoreBaseline`] estimates it from searches, also without labels.
 //!
-//! The coefficients were fitted by `scripts/relevance.py` over the development sets; `docs/relevance.md` has what they
-//! were measured to be worth. [`Calibration::refined`] moves them by what users say of hits.
+//! The coefficients were fitted by `scripts/relevance.py` on the development sets; `docs/relevance.md` has the measured quality.
+//! [`Calibration::refined`] adapts them to users' judgments.
 
 mod baseline;
 
@@ -17,44 +17,44 @@ use crate::RetrievalMode;
 use crate::fusion::ScoredDocument;
 pub use baseline::{ScoreBaseline, ScoreProfile};
 
-/// Chunks that a background is learned from at most.
+/// Maximum number of chunks in the sample for [`CorpusStatistics`].
 pub const SAMPLE_CHUNKS_MAX: usize = 512;
-/// With fewer chunks there is no cloud to speak of, and no query counts as far from it.
+/// With fewer chunks no statistics are fitted, and topicality is 0 for every query.
 pub const SAMPLE_CHUNKS_MIN: usize = 32;
-/// Pieces of feedback that a calibration is refined by at most: the last ones.
+/// Maximum number of judgments in a calibration: the newest.
 pub const FEEDBACK_MAX: usize = 10_000;
 
-/// What each term of BM25 is at most, for an idf of 1: `k1 + 1`.
+/// Upper bound of a term's BM25 score for an idf of 1: `k1 + 1`.
 pub(crate) const BM25_TERM_MAX: f32 = 2.2;
-/// The best hit is looked for among so many of each leg.
+/// The best hit is searched among this many candidates of each retriever.
 const BEST_CANDIDATES: usize = 10;
-/// Where topicality ends to count: far outside the cloud, and just inside its middle.
+/// Topicality is clamped to this range: far from the collection's embeddings, and just within their middle.
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
-/// What topicality and the share of the words add to the best cosine, and topicality where words don't search. Small,
-/// because they only decide between queries of about one cosine.
+/// Weights of topicality and of the share of words, added to the best cosine of hybrid and of dense searches. Small, because they
+/// only decide between queries of about the same cosine.
 const HYBRID_WEIGHTS: (f32, f32) = (0.015, 0.015);
 const DENSE_TOPICALITY_WEIGHT: f32 = 0.005;
-/// Lower best scores than these do not stretch the gap any further.
+/// Lower bounds of the scales (BM25 relative to [`BM25_TYPICAL`], cosine): lower best scores do not widen the gap further.
 const SCALE_MIN: (f32, f32) = (0.5, 0.05);
-/// A usual best BM25 score: lexical gaps are measured halfway between this and the query's own best.
+/// A typical best BM25 score. The lexical scale is the geometric mean of this and the query's best.
 const BM25_TYPICAL: f32 = 22.0;
-/// What the lexical gap counts beside the dense one.
+/// Weight of the lexical score relative to the dense one.
 const LEXICAL_WEIGHT: f32 = 0.75;
 
-/// Where the embeddings of a collection lie: learned from a sample of its chunks.
+/// The distribution of a collection's embeddings, estimated from a sample of its chunks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CorpusStatistics {
-    /// The mean of the sample.
+    /// Mean of the sample.
     centroid: Vec<f32>,
-    /// The mean, over the sample, of a chunk's mean product with the others.
+    /// Mean over the sample of a chunk's mean dot product with the others.
     mean: f32,
-    /// The standard deviation of the same.
+    /// Standard deviation of those means.
     spread: f32,
 }
 
 impl CorpusStatistics {
-    /// Learns from embeddings of one length; `None` from fewer than [`SAMPLE_CHUNKS_MIN`]. The same sample in the same
-    /// order gives the same background.
+    /// Fits the statistics to embeddings of one length; `None` for fewer than [`SAMPLE_CHUNKS_MIN`]. Equal samples give equal
+    /// statistics.
     pub fn fit(sample: &[Vec<f32>]) -> Option<CorpusStatistics> {
         let count = sample.len();
         if count < SAMPLE_CHUNKS_MIN {
@@ -72,8 +72,8 @@ impl CorpusStatistics {
         Some(CorpusStatistics { centroid, mean, spread: variance.sqrt().max(1e-3) })
     }
 
-    /// How the query's mean product with the collection compares with that of a chunk: 0 is as usual for a chunk, -3 three
-    /// standard deviations less, which speaks of another subject.
+    /// The query's mean dot product with the collection, in standard deviations from that of a chunk: 0 is typical of a chunk, -3
+    /// suggests another subject.
     pub fn topicality(&self, query: &[f32]) -> f32 {
         (dot(query, &self.centroid) - self.mean) / self.spread
     }
@@ -83,39 +83,40 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What a leg found, best first.
+/// The candidates of one retriever, best first.
 #[derive(Debug, Clone, Copy)]
 pub struct RankedList<'a> {
     /// Its documents.
     pub ranking: &'a [ScoredDocument],
-    /// Whether there may be more of them than it was asked for.
+    /// Whether the retriever may have more candidates than requested.
     pub is_truncated: bool,
 }
 
-/// What is known of one search before its hits are judged.
+/// The features of one search, from which those of its hits are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueryFeatures {
     mode: RetrievalMode,
     nearness: f32,
-    /// What a leg's score is divided by.
+    /// Divisors of the lexical and the dense score.
     scales: (f32, f32),
-    /// The score of a document that a leg did not return.
+    /// Scores of a document that the lexical, or the dense, retriever did not return.
     floors: (f32, f32),
-    /// The largest sum of both legs' scaled scores.
+    /// The largest sum of scaled scores.
     best: f32,
     shape: ScoreProfile,
     baseline: (f32, f32),
 }
 
-/// What the probability of one hit is computed from. Feedback keeps it, so that it stays true when coefficients change.
+/// The features of one hit, from which its relevance is computed. Stored with feedback, so that feedback stays valid when
+/// coefficients change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HitFeatures {
     /// The retrievers of the search.
     #[serde(rename = "kind")]
     pub mode: RetrievalMode,
-    /// How near the collection comes to the query: of the search, not of the hit.
+    /// How well the collection matches the query; equal for all hits of a search.
     pub nearness: f32,
-    /// How far the hit is behind the best; 0 for the best.
+    /// Distance of the hit's score from the best one; 0 for the best.
     pub gap: f32,
     /// [`ScoreBaseline::deviation_from_prior`] of the collection at the time of the search.
     #[serde(default, rename = "usual")]
@@ -123,11 +124,10 @@ pub struct HitFeatures {
 }
 
 impl QueryFeatures {
-    /// Of a search by the legs that are given, of which at least one searched.
+    /// Features of a search by the given retrievers, at least one.
     ///
-    /// `bm25_max` is the most that a chunk can score for the query's words: the sum of their idf by `k1 + 1`.
-    /// `topicality` is [`CorpusStatistics::topicality`], 0 where no background was learned. `baseline` is what the collection has
-    /// learned from the searches before.
+    /// `bm25_max` is the highest possible score of a chunk: the sum of the idf of the query's words, times `k1 + 1`. `topicality`
+    /// is [`CorpusStatistics::topicality`], or 0 without statistics.
     pub fn of(
         lexical: Option<RankedList<'_>>,
         dense: Option<RankedList<'_>>,
@@ -148,7 +148,7 @@ impl QueryFeatures {
                 best_cosine + HYBRID_WEIGHTS.0 * topicality + HYBRID_WEIGHTS.1 * share,
             ),
         };
-        // beyond the cut a score may be anything below the last; words are rarer than nearness
+        // a document beyond the last candidate may have any lower score; few such documents contain a word of the query
         let lexical_floor =
             if lexical.is_some_and(|retriever| retriever.is_truncated) { last(lexical) / 2.0 } else { 0.0 };
         let mut query_features = QueryFeatures {
@@ -164,13 +164,13 @@ impl QueryFeatures {
         query_features
     }
 
-    /// Of a hit by its scores in the legs that returned it.
+    /// Features of a hit, from its scores in the retrievers that returned it.
     pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> HitFeatures {
         let gap = (self.best - self.sum(lexical, dense)).max(0.0);
         HitFeatures { mode: self.mode, nearness: self.nearness, gap, baseline: self.baseline }
     }
 
-    /// Lets the collection learn from this search.
+    /// Updates the baseline with this search.
     pub fn observe(&self, baseline: &mut ScoreBaseline) {
         baseline.update(self.shape, sigmoid(Curve::of(self.mode).answerable(self.nearness)));
     }
@@ -190,11 +190,11 @@ impl QueryFeatures {
         let score_in = |retriever: &[ScoredDocument], document: u32| {
             retriever.iter().find(|one| one.document == document).map(|one| one.score)
         };
-        let by_words = lexical.iter().take(BEST_CANDIDATES);
-        let by_words = by_words.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
-        let by_meaning = dense.iter().take(BEST_CANDIDATES);
-        let by_meaning = by_meaning.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
-        by_words.chain(by_meaning).fold(f32::NEG_INFINITY, f32::max)
+        let from_lexical = lexical.iter().take(BEST_CANDIDATES);
+        let from_lexical = from_lexical.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
+        let from_dense = dense.iter().take(BEST_CANDIDATES);
+        let from_dense = from_dense.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
+        from_lexical.chain(from_dense).fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
@@ -202,22 +202,22 @@ fn ranking_of(retriever: Option<RankedList<'_>>) -> &[ScoredDocument] {
     retriever.map_or(&[], |retriever| retriever.ranking)
 }
 
-/// The logistic curves of one mode of search.
+/// The logistic curves of one retrieval mode.
 #[derive(Debug, Clone, Copy)]
 struct Curve {
-    /// Log-odds that the collection can answer: intercept and slope over nearness.
+    /// Log-odds that the collection can answer: intercept, and slope over nearness.
     answerable: (f32, f32),
-    /// Log-odds that the best hit of a query that can be answered does answer it.
+    /// Log-odds that the best hit answers, if the collection can.
     best: f32,
-    /// What a gap of 1 takes from that.
+    /// What a gap of 1 subtracts from them.
     gap: f32,
-    /// Gaps count by this power: the first steps behind the best hit say most.
+    /// Exponent of the gap: the first steps behind the best hit matter most.
     power: f32,
-    /// What the logarithm of the probability of an answer adds, by this factor.
+    /// Weight of the log-probability that the collection can answer.
     unanswerable: f32,
-    /// What a higher usual cosine adds, by this factor.
+    /// Weight of the collection's mean cosine, relative to the prior.
     cosine: f32,
-    /// How much more a gap takes where scores usually drop more, by this factor.
+    /// Weight of the collection's mean score drop, relative to the prior: where scores drop more, a gap means more.
     drop: f32,
 }
 
@@ -249,7 +249,7 @@ const LEXICAL: Curve = Curve {
     cosine: -5.282,
     drop: 18.456,
 };
-/// What a gap takes is never less than this share of what it takes at the start.
+/// Lower bound of the gap's slope, as a share of [`Curve::gap`].
 const GAP_SHARE_MIN: f32 = 0.1;
 
 impl Curve {
@@ -285,39 +285,38 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// From features to probabilities, for one collection: what users have said of hits.
+/// Maps features to probabilities for one collection, adapted to users' judgments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Added to the log-odds of the fitted curves.
+    /// Added to the log-odds.
     shift: f32,
-    /// Multiplies them.
+    /// Multiplies the log-odds.
     slope: f32,
 }
 
 impl Default for Calibration {
-    /// The fitted curves as they are.
+    /// No adaptation.
     fn default() -> Calibration {
         Calibration { shift: 0.0, slope: 1.0 }
     }
 }
 
-/// Whether a hit answered its query, as somebody said.
+/// A user's judgment of a hit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct JudgedHit {
-    /// Those of the hit when it was shown.
+    /// The hit's features when it was shown.
     pub features: HitFeatures,
-    /// Whether it did.
+    /// Whether it answered the query.
     pub is_relevant: bool,
 }
 
-/// How much collections differ before anybody says so: standard deviations of shift and slope, from the fits that left one
-/// set out.
+/// Prior standard deviations of shift and slope between collections, from fits that left one development set out.
 const PRIOR_SPREAD: (f64, f64) = (0.5, 0.25);
-/// The order of hits is never turned round.
+/// Bounds of the slope; positive, so that the order of hits is never reversed.
 const SLOPE_RANGE: (f64, f64) = (0.25, 4.0);
-/// Newton's method is done long before.
+/// Newton's method converges long before.
 const STEPS_MAX: usize = 30;
-/// What one step changes the shift by at most.
+/// Maximum change of the shift in one step.
 const STEP_MAX: f64 = 1.0;
 
 impl Calibration {
@@ -327,8 +326,8 @@ impl Calibration {
         if relevance.is_finite() { relevance } else { 0.0 }
     }
 
-    /// The calibration that is most probable after the last [`FEEDBACK_MAX`] pieces of feedback: Platt's scaling with a
-    /// Gaussian prior around the fitted curves, by Newton's method. Without feedback, the fitted curves.
+    /// The maximum a posteriori calibration for the newest [`FEEDBACK_MAX`] judgments: Platt scaling with a Gaussian prior around
+    /// the fitted curves, by Newton's method. Without judgments, the default.
     pub fn refined(feedback: &[JudgedHit]) -> Calibration {
         let last = &feedback[feedback.len().saturating_sub(FEEDBACK_MAX)..];
         let pairs: Vec<(f64, f64)> = last
@@ -350,8 +349,8 @@ impl Calibration {
     }
 }
 
-/// What Newton's method takes from shift and slope: the inverse of the second derivatives of the negative logarithm of
-/// the posterior, by its gradient; where the slope would leave its range, as far as its end, and what the shift does then.
+/// One step of Newton's method, to be subtracted from shift and slope: the inverse Hessian of the negative log posterior times
+/// its gradient. The slope is kept in its range; the shift is then optimised for the bounded slope.
 fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
     let (shift_weight, slope_weight) = (PRIOR_SPREAD.0.powi(-2), PRIOR_SPREAD.1.powi(-2));
     let (mut to_shift, mut to_slope) = (shift * shift_weight, (slope - 1.0) * slope_weight);
@@ -365,11 +364,11 @@ fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
         both += weight * log_odds;
         slope_twice += weight * log_odds * log_odds;
     }
-    // never 0: both priors are in it
+    // never 0: it contains both priors
     let determinant = shift_twice * slope_twice - both * both;
     let by_slope = (shift_twice * to_slope - both * to_shift) / determinant;
     let by_slope = slope - (slope - by_slope).clamp(SLOPE_RANGE.0, SLOPE_RANGE.1);
-    // far from the mean the posterior is flat, and a whole step would go beyond it
+    // far from the mode the posterior is flat, and a full step would overshoot
     let by_shift = ((to_shift - both * by_slope) / shift_twice).clamp(-STEP_MAX, STEP_MAX);
     (by_shift, by_slope)
 }
@@ -379,7 +378,7 @@ mod tests {
     use super::*;
 
     const TOLERANCE: f32 = 1e-4;
-    /// Of the best hit of a hybrid search, near the query, in a collection that has learned nothing.
+    /// The best hit of a hybrid search close to its query, in a collection with the prior baseline.
     const FEATURES: HitFeatures =
         HitFeatures { mode: RetrievalMode::Hybrid, nearness: 0.7, gap: 0.0, baseline: (0.0, 0.0) };
 
@@ -395,7 +394,7 @@ mod tests {
         assert!((seen - expected).abs() < TOLERANCE, "{seen} is not {expected}");
     }
 
-    /// A hybrid search whose best chunk holds half of the query's words.
+    /// A hybrid search whose best chunk contains half of the query's words.
     fn query_features(topicality: f32) -> QueryFeatures {
         let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
         let dense = ranking(&[(1, 0.6), (3, 0.3)]);
@@ -403,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn nearness_is_the_best_cosine_nudged_by_subject_and_words() {
+    fn nearness_is_the_best_cosine_adjusted_by_topicality_and_words() {
         close(query_features(0.0).nearness, 0.6 + 0.015 * 0.5);
         close(query_features(-2.0).nearness, 0.6 - 0.03 + 0.0075);
         close(query_features(-100.0).nearness, 0.6 - 0.075 + 0.0075);
@@ -416,17 +415,17 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_is_what_both_scores_lack_to_the_best_hit() {
+    fn the_gap_is_the_distance_of_both_scores_from_the_best_hit() {
         let query_features = query_features(0.0);
         close(query_features.features(Some(22.0), Some(0.6)).gap, 0.0);
-        // half of the best BM25 score, and the last of the cosines
+        // half of the best BM25 score, and the lowest cosine
         close(query_features.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
-        // nothing of the words: the lexical leg was not cut
+        // no word of the query: the lexical ranking was complete
         close(query_features.features(None, Some(0.3)).gap, 0.75 + 0.5);
     }
 
     #[test]
-    fn a_document_beyond_a_cut_has_half_of_the_last_lexical_score() {
+    fn a_document_beyond_a_truncated_ranking_gets_half_of_the_last_lexical_score() {
         let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
         let cut = RankedList { ranking: &lexical, is_truncated: true };
         let query_features =
@@ -435,8 +434,8 @@ mod tests {
     }
 
     #[test]
-    fn the_best_hit_is_found_in_either_leg() {
-        // document 9 is second in both, and by the sum the best
+    fn the_best_hit_is_found_in_either_ranking() {
+        // document 9 is second in both rankings, and has the best sum
         let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
         let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
         let query_features =
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn relevance_falls_with_the_gap_and_far_from_the_collection() {
+    fn relevance_falls_with_the_gap_and_with_lower_nearness() {
         let calibration = Calibration::default();
         let relevance = |nearness, gap| calibration.relevance(&HitFeatures { nearness, gap, ..FEATURES });
         close(relevance(0.7, 0.0), 0.6208);
@@ -455,7 +454,7 @@ mod tests {
         close(relevance(0.2, 0.0), 0.0028);
     }
 
-    /// A collection whose searches find this.
+    /// The baseline of a collection whose searches all have this profile.
     fn usually(cosine: f32, drop: f32) -> ScoreBaseline {
         let mut baseline = ScoreBaseline::default();
         let shape = ScoreProfile { cosine: Some(cosine), drop: Some(drop) };
@@ -464,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_searches_usually_find_says_what_a_gap_is_worth() {
+    fn the_baseline_scales_the_gap() {
         let relevance = |baseline: ScoreBaseline, gap| {
             Calibration::default().relevance(&HitFeatures {
                 gap,
@@ -476,7 +475,7 @@ mod tests {
         close(relevance(sharp, 0.0), relevance(flat, 0.0));
         close(relevance(sharp, 0.5), 0.0104);
         close(relevance(flat, 0.5), 0.4872);
-        // where ten are always near, nearness says less
+        // where cosines are always high, nearness means less
         close(relevance(usually(0.6, 0.435), 0.0), 0.4840);
         let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..HYBRID };
         let behind =
@@ -485,10 +484,10 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_learns_from_what_it_can_answer() {
+    fn only_answerable_searches_update_the_baseline() {
         let flat =
             ranking(&(0..10).map(|document| (document, 20.0 - 0.1 * document as f32)).collect::<Vec<_>>());
-        let (near, far) = (0.9, 0.1);
+        let (high, low) = (0.9, 0.1);
         let fitted = |cosine: f32| {
             let dense = ranking(&(0..10).map(|document| (document, cosine)).collect::<Vec<_>>());
             let mut baseline = ScoreBaseline::default();
@@ -496,12 +495,12 @@ mod tests {
                 .observe(&mut baseline);
             baseline
         };
-        assert!(fitted(near).has_changed_from(&ScoreBaseline::default()));
-        assert!(!fitted(far).has_changed_from(&ScoreBaseline::default()), "it is off the subject");
+        assert!(fitted(high).has_changed_from(&ScoreBaseline::default()));
+        assert!(!fitted(low).has_changed_from(&ScoreBaseline::default()), "it is off the subject");
     }
 
     #[test]
-    fn each_kind_has_its_own_curves_and_nothing_is_near_nothing() {
+    fn each_mode_has_its_own_curve_and_empty_rankings_are_not_relevant() {
         let relevance = |lexical, dense| {
             let features =
                 QueryFeatures::of(lexical, dense, 0.0, 0.0, &ScoreBaseline::default()).features(None, None);
@@ -521,15 +520,15 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_are_no_numbers_are_not_relevant() {
+    fn nan_scores_have_no_relevance() {
         let features = HitFeatures { mode: RetrievalMode::Dense, nearness: f32::NAN, ..FEATURES };
         assert_eq!(Calibration::default().relevance(&features), 0.0);
     }
 
     #[test]
-    fn a_background_is_the_cloud_of_its_sample() {
-        // a half points one way, a half another: the mean product with the others is 15/31 for all
-        let row = |place: usize| if place.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+    fn corpus_statistics_are_those_of_the_sample() {
+        // half of the rows point one way and half another: the mean dot product with the others is 15/31 for all
+        let row = |index: usize| if index.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
         let sample: Vec<Vec<f32>> = (0..32).map(row).collect();
         let statistics = CorpusStatistics::fit(&sample).unwrap();
         assert_eq!(statistics.centroid, [0.5, 0.5]);
@@ -543,12 +542,12 @@ mod tests {
     fn feedback(count: usize, relevant_of_ten: usize) -> Vec<JudgedHit> {
         let features = FEATURES;
         (0..count)
-            .map(|place| JudgedHit { features, is_relevant: place * 7 % 10 < relevant_of_ten })
+            .map(|index| JudgedHit { features, is_relevant: index * 7 % 10 < relevant_of_ten })
             .collect()
     }
 
     #[test]
-    fn feedback_moves_relevance_to_what_users_say() {
+    fn feedback_moves_relevance_towards_the_judgments() {
         assert_eq!(Calibration::refined(&[]), Calibration::default());
         let relevance =
             |count, relevant| Calibration::refined(&feedback(count, relevant)).relevance(&FEATURES);
@@ -562,23 +561,23 @@ mod tests {
     }
 
     #[test]
-    fn feedback_about_what_seemed_hopeless_counts_too() {
+    fn feedback_on_improbable_hits_counts() {
         let features = HitFeatures { nearness: 0.0, ..FEATURES };
-        let said = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
+        let judged = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
         assert!(Calibration::default().relevance(&features) < 1e-4);
-        assert!(Calibration::refined(&said).relevance(&features) > 0.9);
+        assert!(Calibration::refined(&judged).relevance(&features) > 0.9);
     }
 
     #[test]
-    fn contrary_feedback_does_not_turn_the_order_round() {
-        let near = FEATURES;
-        let far = HitFeatures { gap: 1.0, ..near };
-        let said = |features, is_relevant| JudgedHit { features, is_relevant };
+    fn contrary_feedback_does_not_reverse_the_order() {
+        let high = FEATURES;
+        let low = HitFeatures { gap: 1.0, ..high };
+        let judged = |features, is_relevant| JudgedHit { features, is_relevant };
         let contrary: Vec<JudgedHit> = (0..20_000)
-            .map(|place| if place % 2 == 0 { said(near, false) } else { said(far, true) })
+            .map(|index| if index % 2 == 0 { judged(high, false) } else { judged(low, true) })
             .collect();
         let refined = Calibration::refined(&contrary);
-        assert!(refined.relevance(&near) > refined.relevance(&far), "{refined:?}");
+        assert!(refined.relevance(&high) > refined.relevance(&low), "{refined:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use weir_policy::Caller;
 use crate::sample::*;
 
 #[test]
-fn what_was_put_is_found_by_both_legs_and_after_reopening() {
+fn added_documents_are_found_by_both_retrievers_and_after_reopening() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red pears", 1)], 7);
     assert_eq!(index.engine.applied_seq(), 7);
@@ -35,7 +35,7 @@ fn applying_a_batch_twice_changes_nothing() {
 }
 
 #[test]
-fn a_newer_version_replaces_the_document_in_both_legs() {
+fn a_newer_version_replaces_the_document_in_both_retrievers() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red pears", 1)], 1);
     index.apply(vec![put("a", 2, "blue plums", 2)], 2);
@@ -51,7 +51,7 @@ fn a_newer_version_replaces_the_document_in_both_legs() {
 }
 
 #[test]
-fn a_removed_document_is_gone_from_both_legs_and_may_come_back() {
+fn a_removed_document_disappears_from_both_retrievers_and_can_be_added_again() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 5, "green apples", 0), put("b", 1, "red apples", 0)], 1);
     index.apply(vec![remove("a")], 2);
@@ -68,7 +68,7 @@ fn a_removed_document_is_gone_from_both_legs_and_may_come_back() {
 }
 
 #[test]
-fn lexical_entries_of_the_dead_are_deleted_one_batch_later_also_across_a_restart() {
+fn stale_lexical_entries_are_deleted_one_batch_later_also_after_a_restart() {
     let stale_entries = |index: &Index| index.engine.verify().unwrap().stale_entries;
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0), put("b", 1, "apples", 1), put("c", 1, "apples", 2)], 1);
@@ -83,7 +83,7 @@ fn lexical_entries_of_the_dead_are_deleted_one_batch_later_also_across_a_restart
 }
 
 #[test]
-fn remove_now_hides_at_once_and_earlier_operations_do_not_bring_it_back() {
+fn remove_now_hides_at_once_and_earlier_operations_do_not_restore() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red apples", 1)], 1);
     assert!(index.engine.remove_now("a", 5).unwrap());
@@ -101,7 +101,7 @@ fn remove_now_hides_at_once_and_earlier_operations_do_not_bring_it_back() {
 }
 
 #[test]
-fn remove_now_is_kept_by_the_next_batch_and_its_own_operation_is_harmless() {
+fn remove_now_survives_the_next_batch_and_its_own_operation() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "red apples", 1)], 1);
     assert!(index.engine.remove_now("a", 3).unwrap());
@@ -114,7 +114,7 @@ fn remove_now_is_kept_by_the_next_batch_and_its_own_operation_is_harmless() {
 }
 
 #[test]
-fn a_document_without_chunks_is_not_held() {
+fn a_document_without_chunks_is_not_indexed() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     index.apply(vec![Change::Put(document("a", 2, &[])), Change::Put(document("b", 1, &[]))], 2);
@@ -123,7 +123,7 @@ fn a_document_without_chunks_is_not_held() {
 }
 
 #[test]
-fn a_batch_that_ends_before_the_index_is_refused() {
+fn an_out_of_order_batch_is_rejected() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 5);
     let error = index.engine.apply(vec![remove("a")], 4).unwrap_err();
@@ -132,7 +132,7 @@ fn a_batch_that_ends_before_the_index_is_refused() {
 }
 
 #[test]
-fn one_unfit_embedding_refuses_the_whole_batch() {
+fn one_invalid_embedding_rejects_the_whole_batch() {
     let index = Index::new(settings());
     let unfit = |embedding| Change::Put(document("x", 1, &[("text", embedding)]));
     let apply = |change| index.engine.apply(vec![put("a", 1, "apples", 0), change], 1).unwrap_err();
@@ -159,7 +159,7 @@ fn a_text_only_collection_is_searched_by_text() {
 }
 
 #[test]
-fn nobody_else_opens_the_folder_and_a_closed_engine_still_searches() {
+fn an_open_folder_is_locked_and_a_closed_engine_still_searches() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     let second = Embedded::open(index.folder.path(), settings(), 1);
@@ -209,7 +209,10 @@ fn a_search_during_apply_sees_no_half_document() {
             }
             let both = index.search(&request(weir_index::RetrievalMode::Hybrid, "here", Some(axis(1))));
             let hit = &both.hits[0];
-            assert!(hit.lexical.is_some() && hit.dense.is_some(), "both legs see the document: {hit:?}");
+            assert!(
+                hit.lexical.is_some() && hit.dense.is_some(),
+                "both retrievers see the document: {hit:?}"
+            );
             searches += 1;
         }
         searches

@@ -338,9 +338,9 @@ fn ten_thousand_random_searches_equal_the_model() {
     let mut rng = Rng(7);
     for _ in 0..50 {
         let (index, known) = index(&mut rng);
-        let traced: HashSet<&str> = FIELDS.into_iter().collect();
+        let fields: HashSet<&str> = FIELDS.into_iter().collect();
         let has = |field: &str| known.iter().any(|known| !places(&known.metadata, field).is_empty());
-        if !traced.iter().all(|field| has(field)) {
+        if !fields.iter().all(|field| has(field)) {
             continue; // a field that no document has is an error, which another test shows
         }
         for _ in 0..200 {

@@ -84,7 +84,7 @@ fn check_query(text: &str) -> bool {
 }
 
 #[test]
-fn no_query_panics_and_what_the_strict_parser_takes_the_forgiving_one_reads_alike() {
+fn no_query_panics_and_both_parsers_agree_on_valid_queries() {
     let mut rng = Rng(1);
     let parsed = (0..20_000)
         .filter(|round| {

@@ -6,7 +6,7 @@ use weir_policy::Caller;
 use crate::sample::*;
 
 #[test]
-fn pages_go_on_with_what_the_first_one_saw_and_leave_out_what_was_removed_since() {
+fn later_pages_see_the_pinned_snapshot_without_removed_documents() {
     let index = Index::new(settings());
     index.apply((0..6).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 1);
     let mut page = IndexQuery { pin: true, ..lexical("apples") };
@@ -31,7 +31,7 @@ fn query(text: &str) -> IndexQuery {
 }
 
 #[test]
-fn the_query_language_is_searched_as_it_reads() {
+fn query_operators_select_and_rank_documents() {
     let index = Index::new(settings());
     let with = |id: &str, title: &str, text: &str, metadata: &str| {
         let mut document = document(id, 1, &[(text, axis(0))]);
@@ -75,7 +75,7 @@ fn the_query_language_is_searched_as_it_reads() {
 }
 
 #[test]
-fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
+fn required_and_excluded_parts_apply_to_the_dense_retriever() {
     let index = Index::new(settings());
     index.apply(
         vec![put("a", 1, "red apples", 0), put("b", 1, "green apples", 0), put("c", 1, "pears", 0)],
@@ -97,7 +97,7 @@ fn what_a_query_excludes_or_needs_holds_for_the_dense_leg_too() {
 }
 
 #[test]
-fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
+fn a_misspelt_word_is_replaced_by_similar_ones() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "photovoltaic roofs", 0), put("b", 1, "model a1234", 0)], 1);
     let reply = index.search(&lexical("photovolatic"));
@@ -110,7 +110,7 @@ fn a_word_that_no_document_holds_is_searched_as_those_like_it() {
 }
 
 #[test]
-fn a_correction_names_no_word_that_only_removed_documents_hold() {
+fn words_of_removed_documents_are_not_corrections() {
     let index = Index::new(settings());
     index.apply(
         vec![
@@ -136,7 +136,7 @@ fn a_correction_names_no_word_that_only_removed_documents_hold() {
 }
 
 #[test]
-fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
+fn one_wrong_first_letter_is_corrected() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "zephyr", 0)], 1);
     for word in ["xellow", "ellow", "eyllow", "tyellow"] {
@@ -151,7 +151,7 @@ fn a_wrong_first_letter_is_corrected_when_nothing_else_is_wrong() {
 }
 
 #[test]
-fn a_mistake_in_an_ending_is_corrected_though_it_hides_the_stem() {
+fn a_misspelt_suffix_that_prevents_stemming_is_corrected() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "programming measurement electricity", 0), put("b", 1, "dams", 0)], 1);
     for word in ["programmnig", "measuremnet", "electricty"] {
@@ -161,7 +161,7 @@ fn a_mistake_in_an_ending_is_corrected_though_it_hides_the_stem() {
 }
 
 #[test]
-fn words_are_corrected_where_they_rank_or_are_needed() {
+fn words_are_corrected_if_they_score_or_are_required() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "grass", 0)], 1);
     let dense = |text: &str| {
@@ -185,7 +185,7 @@ fn words_are_corrected_where_they_rank_or_are_needed() {
 }
 
 #[test]
-fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
+fn an_unknown_field_is_an_error_that_lists_known_ones() {
     let index = Index::new(settings());
     let mut document = document("a", 1, &[("apples", axis(0))]);
     document.metadata = r#"{"year":2020,"author":{"name":"Ada"}}"#.to_owned();
@@ -201,7 +201,7 @@ fn a_field_that_no_document_has_is_an_error_that_lists_the_others() {
 }
 
 #[test]
-fn why_not_follows_a_document_to_where_it_falls_out() {
+fn trace_follows_a_document_to_the_stage_that_excludes_it() {
     let index = Index::new(settings());
     let mut changes: Vec<Change> = (0..5).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect();
     let mut document = document("filtered", 1, &[("apples", axis(0))]);
@@ -225,7 +225,7 @@ fn why_not_follows_a_document_to_where_it_falls_out() {
 }
 
 #[test]
-fn like_texts_become_one_and_diversity_puts_unlike_ones_first() {
+fn near_duplicates_are_collapsed_and_diversity_reorders() {
     let index = Index::new(settings());
     let text = "ten solar panels on the roof of a house make enough power for a kettle and a car";
     index.apply(vec![put("a", 1, text, 0), put("b", 1, &text.to_uppercase(), 0), put("c", 1, "a car", 1)], 1);
@@ -243,7 +243,7 @@ fn like_texts_become_one_and_diversity_puts_unlike_ones_first() {
 }
 
 #[test]
-fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
+fn explain_and_context_return_score_breakdown_and_neighbours() {
     let index = Index::new(settings());
     let chunks = [("pears", axis(1)), ("apples and apples", axis(0)), ("plums", axis(2))];
     index.apply(vec![Change::Put(document("a", 1, &chunks)), put("b", 1, "apples", 1)], 1);
@@ -263,7 +263,7 @@ fn an_explained_hit_has_its_terms_and_shares_and_its_neighbours() {
 }
 
 #[test]
-fn recall_is_that_of_an_exact_comparison_among_what_the_filter_lets_through() {
+fn recall_compares_with_an_exact_search_of_filtered_chunks() {
     let index = Index::new(settings());
     let with = |number: u32| {
         let angle = number as f32 / 10.0;

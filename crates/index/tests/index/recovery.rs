@@ -66,7 +66,7 @@ fn second_batch(index: &Index) {
 }
 
 #[test]
-fn both_states_are_what_the_crash_tests_expect() {
+fn states_before_and_after_a_batch_are_as_the_crash_tests_expect() {
     let (index, before) = two_batches();
     new_state(&index);
     let (engine, rebuilt) = open(before.path(), settings());
@@ -81,7 +81,7 @@ fn a_crash_before_the_head_leaves_the_state_before_the_batch() {
     drop(engine);
     fs::copy(before.path().join("head"), folder.path().join("head")).unwrap();
     let (engine, rebuilt) = open(folder.path(), settings());
-    assert_eq!(rebuilt, None, "the lexical leg is ahead, which is taken back");
+    assert_eq!(rebuilt, None, "the lexical index is ahead and is rolled back");
     let index = Index::opened(folder, engine);
     old_state(&index);
     second_batch(&index);
@@ -123,7 +123,7 @@ fn a_crash_during_the_first_batch_leaves_an_empty_index() {
 }
 
 #[test]
-fn a_failed_commit_is_taken_back_by_the_next() {
+fn a_failed_commit_is_rolled_back_by_the_next() {
     let (_, before) = two_batches();
     let (engine, _) = open(before.path(), settings());
     let index = Index::opened(before, engine);
@@ -145,7 +145,7 @@ fn a_failed_commit_is_taken_back_by_the_next() {
 }
 
 #[test]
-fn a_lexical_leg_behind_the_head_is_rebuilt() {
+fn a_lexical_index_behind_the_head_is_rebuilt() {
     let (index, before) = two_batches();
     let Index { folder, engine, .. } = index;
     drop(engine);
@@ -158,7 +158,7 @@ fn a_lexical_leg_behind_the_head_is_rebuilt() {
 
 /// One file after the other: a flipped byte either does no harm at all, or the index starts empty and can be filled.
 #[test]
-fn a_flipped_byte_in_any_file_is_noticed() {
+fn a_flipped_byte_in_any_file_is_detected() {
     let (index, _) = two_batches();
     let Index { folder, engine, .. } = index;
     drop(engine);
@@ -189,7 +189,7 @@ fn a_flipped_byte_in_any_file_is_noticed() {
 }
 
 #[test]
-fn a_cut_or_missing_file_is_noticed() {
+fn a_truncated_or_missing_file_is_detected() {
     let (index, _) = two_batches();
     let Index { folder, engine, .. } = index;
     drop(engine);
@@ -214,7 +214,7 @@ fn a_cut_or_missing_file_is_noticed() {
 }
 
 #[test]
-fn other_settings_than_the_folders_start_empty() {
+fn changed_settings_start_with_an_empty_index() {
     let check = |other: EngineSettings, expected: RebuildReason| {
         let (index, _) = two_batches();
         let Index { folder, engine, .. } = index;
@@ -252,7 +252,7 @@ fn another_format_starts_empty() {
 }
 
 #[test]
-fn an_index_ahead_of_its_store_is_refused_and_left_alone() {
+fn an_index_ahead_of_its_store_is_rejected_and_left_unchanged() {
     let (index, _) = two_batches();
     let Index { folder, engine, .. } = index;
     drop(engine);

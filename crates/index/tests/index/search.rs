@@ -13,7 +13,7 @@ fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 }
 
 #[test]
-fn the_dense_top_ten_is_that_of_exact_comparison() {
+fn the_dense_top_ten_equals_an_exact_comparison() {
     const DIMENSION: usize = 384;
     const DOCUMENTS: usize = 20_500;
     let mut random = Rng(7);
@@ -52,7 +52,7 @@ fn the_dense_top_ten_is_that_of_exact_comparison() {
 }
 
 #[test]
-fn among_equals_the_first_win_though_threads_share_the_segments_of_a_large_index() {
+fn ties_go_to_the_first_documents_also_in_parallel_searches() {
     const DOCUMENTS: usize = 210_000;
     let index = Index::new(text_only());
     let text = |number: usize| if number % 5_000 == 4_999 { "common rare" } else { "common thing" };
@@ -97,7 +97,7 @@ fn a_document_of_several_chunks_is_one_hit_with_its_best_chunk() {
 }
 
 #[test]
-fn enough_documents_come_even_when_one_has_all_the_best_chunks() {
+fn the_page_is_full_even_if_one_document_has_all_the_best_chunks() {
     let index = Index::new(settings());
     let many: Vec<(&str, Vec<f32>)> = (0..500).map(|_| ("apples", axis(0))).collect();
     index.apply(vec![Change::Put(document("many", 1, &many))], 1);
@@ -112,7 +112,7 @@ fn enough_documents_come_even_when_one_has_all_the_best_chunks() {
 }
 
 #[test]
-fn equal_scores_keep_the_order_of_arrival() {
+fn equal_scores_keep_insertion_order() {
     let index = Index::new(settings());
     index.apply((0..30).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 1);
     for mut request in
@@ -122,13 +122,13 @@ fn equal_scores_keep_the_order_of_arrival() {
         request.depth = 3;
         assert_eq!(names(&index.search(&request).hits), "d0.0 d1.0 d2.0");
         request.offset = 1;
-        let places = index.search(&request).hits.iter().map(|hit| hit.place).collect::<Vec<_>>();
+        let places = index.search(&request).hits.iter().map(|hit| hit.position).collect::<Vec<_>>();
         assert_eq!(places[0], 1, "a hit knows its place in the whole order");
     }
 }
 
 #[test]
-fn equal_scores_keep_the_order_of_arrival_also_where_a_larger_segment_is_searched_first() {
+fn equal_scores_keep_insertion_order_across_segments() {
     let index = Index::new(settings());
     index.apply(vec![put("first", 1, "apples", 0)], 1);
     index.apply((0..9).map(|number| put(&format!("d{number}"), 1, "apples", 0)).collect(), 2);
@@ -171,7 +171,7 @@ fn hybrid_scores_are_those_of_the_formula() {
 }
 
 #[test]
-fn the_chunk_shown_is_that_of_the_leg_with_the_larger_share() {
+fn a_hit_shows_the_chunk_of_the_stronger_retriever() {
     let index = Index::new(settings());
     index.apply(vec![Change::Put(document("a", 1, &[("apples", axis(1)), ("pears", axis(0))]))], 1);
     let shown = |lexical, dense| {
@@ -226,19 +226,19 @@ fn texts_ids_and_metadata_come_back_byte_for_byte() {
 }
 
 #[test]
-fn a_query_without_a_term_finds_nothing_in_the_lexical_leg() {
+fn a_query_without_terms_has_no_lexical_ranking() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     for text in ["", "  ?! ", "unknown"] {
         assert_eq!(names(&index.search(&lexical(text)).hits), "");
         let hybrid = index.search(&request(RetrievalMode::Hybrid, text, Some(axis(0))));
-        assert_eq!(names(&hybrid.hits), "a.0", "the dense leg still answers");
+        assert_eq!(names(&hybrid.hits), "a.0", "the dense retriever still answers");
     }
     assert_eq!(names(&index.search(&lexical("the apples of the")).hits), "a.0");
 }
 
 #[test]
-fn a_word_that_is_said_twice_counts_double() {
+fn a_repeated_word_counts_twice() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0), put("b", 1, "pears", 1), put("c", 1, "plums", 2)], 1);
     let best = |text| index.search(&lexical(text)).hits.remove(0);
@@ -260,7 +260,7 @@ fn a_query_of_thousands_of_terms_is_answered() {
 }
 
 #[test]
-fn requests_that_do_not_fit_are_refused() {
+fn invalid_queries_are_rejected() {
     let index = Index::new(settings());
     let refuse = |request| index.engine.search(&Caller::system(), &request).unwrap_err();
     assert!(matches!(refuse(dense(vec![1.0; 3])), IndexError::EmbeddingLength { expected: 4, actual: 3 }));
@@ -275,7 +275,7 @@ fn requests_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn an_empty_index_and_a_limit_of_nothing_give_no_hits() {
+fn an_empty_index_or_a_limit_of_zero_gives_no_hits() {
     let index = Index::new(settings());
     assert_eq!(index.sees("apples", 0), (String::new(), String::new()));
     index.apply(vec![put("a", 1, "apples", 0)], 1);

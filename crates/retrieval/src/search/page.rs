@@ -136,8 +136,8 @@ impl Marker {
 
 fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult, RequestError> {
     let RankedHit { hit, fused_score, rerank_score, late_interaction } = ranked;
-    let fused = FusedPosition { rank: hit.place as u64 + 1, score: fused_score };
-    let fused = (hit.place < extras.second_stage_depth).then_some(fused);
+    let fused = FusedPosition { rank: hit.position as u64 + 1, score: fused_score };
+    let fused = (hit.position < extras.second_stage_depth).then_some(fused);
     let metadata = Metadata::from_json(hit.metadata).map_err(|error| RequestError::internal(&error))?;
     let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
     let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);

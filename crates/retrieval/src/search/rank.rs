@@ -132,8 +132,8 @@ impl Ranked {
     ) -> Result<(), RequestError> {
         let page = plan.offset..plan.offset.saturating_add(plan.limit);
         let depth = plan.second_stage.depth();
-        let (first, mut rest): (Vec<Hit>, Vec<Hit>) = hits.into_iter().partition(|hit| hit.place < depth);
-        rest.retain(|hit| page.contains(&hit.place));
+        let (first, mut rest): (Vec<Hit>, Vec<Hit>) = hits.into_iter().partition(|hit| hit.position < depth);
+        rest.retain(|hit| page.contains(&hit.position));
         if plan.offset < depth {
             let first = first.into_iter().map(RankedHit::from).collect();
             match &plan.page {
@@ -152,14 +152,14 @@ impl Ranked {
         if cursor.order.is_empty() {
             // the second stage had failed
             let end = plan.offset.saturating_add(plan.limit);
-            first.retain(|ranked| (plan.offset..end).contains(&ranked.hit.place));
+            first.retain(|ranked| (plan.offset..end).contains(&ranked.hit.position));
             self.hits = first;
             return;
         }
         let shown = plan.limit.min(cursor.order.len());
         for placed in &cursor.order[..shown] {
             // the position of a hit that was deleted since stays empty
-            let at = first.iter().position(|ranked| ranked.hit.place == usize::from(placed.place));
+            let at = first.iter().position(|ranked| ranked.hit.position == usize::from(placed.place));
             if let Some(mut ranked) = at.map(|at| first.swap_remove(at)) {
                 ranked.hit.score = placed.score;
                 (ranked.rerank_score, ranked.late_interaction) =
@@ -242,7 +242,7 @@ impl RankedHit {
     /// `None` at a position that the second stage never reaches.
     fn placed(&self) -> Option<Placed> {
         Some(Placed {
-            place: u8::try_from(self.hit.place).ok()?,
+            place: u8::try_from(self.hit.position).ok()?,
             score: self.hit.score,
             rerank_score: self.rerank_score,
             late_interaction: self.late_interaction,

@@ -120,7 +120,7 @@ fn a_list_that_makes_no_sense_is_refused() {
     let deep = gateway.send("GET", &format!("{DOCUMENTS}?filter={}", encoded(&deep)), None);
     let deep = check_error(&deep, "invalid_filter", "1,000 deep");
     let detail = deep["detail"].as_str().unwrap();
-    assert!(detail.contains("nested deeper than 64 levels: write it flatter"), "{deep}");
+    assert!(detail.contains("nested deeper than 64 levels: reduce the nesting"), "{deep}");
     let unknown = encoded(r#"{"or":[{"lang":"en"},{"langg":"en"}]}"#);
     let unknown = gateway.send("GET", &format!("{DOCUMENTS}?sort=year&filter={unknown}"), None);
     let unknown = check_error(&unknown, "unknown_field", "langg");

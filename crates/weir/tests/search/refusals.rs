@@ -41,7 +41,7 @@ fn a_filter_nested_ten_thousand_deep_is_refused() {
         let batch = gateway.send("POST", "/v1/search", Some(batch.as_bytes())).json();
         for problem in [&alone, &batch["replies"][0]] {
             let detail = problem["detail"].as_str().unwrap();
-            assert!(detail.contains("nested deeper than 64 levels: write it flatter"), "{depth}: {detail}");
+            assert!(detail.contains("nested deeper than 64 levels: reduce the nesting"), "{depth}: {detail}");
         }
     }
     let ands =

@@ -1,22 +1,22 @@
-//! All values of one field in one segment.
+//! The values of one field in one segment.
 
 use std::cmp::Ordering;
 
 use super::sorted::SortedColumn;
 use weir_filter::{Comparison, Number, Test, Value, parse_timestamp};
 
-/// The values of a field by kind.
+/// The values of a field, by kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Column {
     booleans: SortedColumn<bool>,
     numbers: SortedColumn<NumberKey>,
-    /// Strings that are dates, by their timestamps in microseconds and then by spelling.
+    /// Dates, by timestamp in microseconds, then by spelling.
     dates: SortedColumn<(i64, Box<str>)>,
     /// All other strings.
     strings: SortedColumn<Box<str>>,
 }
 
-/// Values that are to be added to a column, each with its row.
+/// Values to be added to a column, each with its row.
 #[derive(Debug, Default)]
 pub(crate) struct NewValues {
     booleans: Vec<(bool, u16)>,
@@ -39,7 +39,7 @@ impl NewValues {
 }
 
 impl Column {
-    /// This column with more values.
+    /// A copy of this column with more values.
     pub(crate) fn with(&self, added: NewValues) -> Column {
         Column {
             booleans: self.booleans.with(added.booleans),
@@ -49,7 +49,7 @@ impl Column {
         }
     }
 
-    /// Hands over the rows of which a value satisfies `test`; a row may come more than once.
+    /// Calls `found` with the rows that have a value satisfying `test`; rows may repeat.
     pub(crate) fn select(&self, test: &Test, mut found: impl FnMut(&[u16])) {
         match test {
             Test::Exists => {
@@ -94,7 +94,7 @@ impl Column {
                 found(within(&self.strings, comparison, |string| (**string).cmp(text)));
                 match parse_timestamp(text) {
                     Some(timestamp) => found(within(&self.dates, comparison, |date| date.0.cmp(&timestamp))),
-                    // A date beside another string is a string as well, and its place in this order is another.
+                    // compared with a string that is no date, a date is a string too, and strings have another order than dates
                     None => {
                         let matching =
                             self.dates.iter().filter(|((_, date), _)| comparison.accepts((**date).cmp(text)));
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// A value in the order by which documents are sorted: booleans, numbers, dates, other strings.
+/// A value in the sort order of documents: booleans, numbers, dates, other strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SortValue<'a> {
     Boolean(bool),
@@ -146,12 +146,12 @@ impl<'a> SortValue<'a> {
     }
 }
 
-/// The first of these values in the order of [`SortValue`].
+/// The smallest value in the order of [`SortValue`].
 pub(crate) fn smallest(values: Vec<Value>) -> Option<Value> {
     values.into_iter().min_by(|a, b| SortValue::of(a).cmp(&SortValue::of(b)))
 }
 
-/// The rows of the values for which `comparison` holds; `order` is that of a value beside the one compared with.
+/// The rows of values that satisfy `comparison`; `order` compares a value with the filter's.
 fn within<T: Ord + Clone>(
     sorted: &SortedColumn<T>,
     comparison: Comparison,
@@ -165,12 +165,12 @@ fn within<T: Ord + Clone>(
     }
 }
 
-/// A number in 16 bytes, ordered exactly: the nearest float, and what an integer is above it.
+/// A number in 16 bytes with exact order: the nearest float, and the difference of an integer from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NumberKey {
-    /// The float's bits, so changed that they ascend with it.
+    /// The float's bits, transformed so that they sort like the float.
     float: u64,
-    /// Integers of 64 bits lie at most 1,024 beside the nearest float.
+    /// 64-bit integers differ from the nearest float by at most 1,024.
     above: i16,
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_their_order_and_come_back() {
+    fn number_keys_preserve_order_and_round_trip() {
         let integers = [i64::MIN.into(), -9_007_199_254_740_993, -1, 0, 1];
         let large = [9_007_199_254_740_992, 9_007_199_254_740_993, i64::MAX.into(), u64::MAX.into()];
         let mut numbers: Vec<Number> = vec![Number::Float(-1e300)];

@@ -1,4 +1,4 @@
-//! Counting the values of a field.
+//! Value counts of a field.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,8 +7,7 @@ use super::{Fields, SEGMENT_WORDS, for_each_bit};
 use crate::search::{FacetSpec, SortKey, ValueCount};
 
 impl Fields {
-    /// How many of these documents hold each value of the field: the values of most documents first, equal ones in the
-    /// order of values.
+    /// Counts the documents with each value of the field: most frequent first, then in the order of values.
     pub(crate) fn count_values(&self, facet: &FacetSpec, documents: &[u64]) -> Vec<ValueCount> {
         let mut counts: HashMap<SortValue<'_>, u64> = HashMap::new();
         for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
@@ -27,7 +26,7 @@ impl Fields {
         counts.into_iter().map(|(value, count)| ValueCount { value: value.to_value(), count }).collect()
     }
 
-    /// The groups that these documents make by the smallest value of the field; one without it is a group of its own.
+    /// Number of groups of the documents by the smallest value of the field; a document without the field is its own group.
     pub(crate) fn count_groups(&self, field: &str, documents: &[u64]) -> usize {
         let key = SortKey { field: field.to_owned(), descending: false };
         let mut values = HashSet::new();

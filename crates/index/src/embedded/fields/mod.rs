@@ -1,8 +1,8 @@
-//! The metadata of all documents by field, in memory: what filters, facets and sorting read.
+//! The metadata of all documents, in memory, by field: what filters, facets and sorting read.
 //!
-//! Documents are numbered in the order of the file `documents`, dead ones too. Segments of [`SEGMENT_DOCUMENTS`] are
-//! shared between snapshots, and the last one is made anew by every commit that adds to it. All of it follows from
-//! that file, so no other holds it.
+//! Documents are numbered in the order of the file `documents`, deleted ones included. Segments of [`SEGMENT_DOCUMENTS`] are
+//! shared between snapshots; every commit that adds to the last one copies it. Everything is computed from that file, so no other
+//! stores it.
 
 mod column;
 mod facets;
@@ -22,32 +22,32 @@ use super::selection::{Selection, set_bits};
 use super::tombstones::Tombstones;
 use weir_filter::Filter;
 
-/// Documents of a segment; a row in it has 16 bits, and a segment's rows fill whole words.
+/// Documents per segment: a row number has 16 bits, and a segment's bitmap fills whole words.
 const SEGMENT_DOCUMENTS: usize = 1 << 14;
 const SEGMENT_WORDS: usize = SEGMENT_DOCUMENTS / 64;
-/// Fields of a collection that can be filtered by, those that came first.
+/// Maximum number of fields in a collection; later ones cannot be used in filters.
 pub(crate) const FIELDS_MAX: usize = 4096;
-/// Filters whose outcome is remembered.
+/// Maximum number of filters whose results are cached.
 const CACHED_FILTERS_MAX: usize = 16;
 
-/// The fields of every document up to a moment.
+/// The fields of all documents of a snapshot.
 #[derive(Default)]
 pub(crate) struct Fields {
-    /// Bytes of the file `documents` that are in.
+    /// Bytes of the file `documents` read so far.
     bytes: u64,
     segments: Vec<Arc<Segment>>,
-    /// Every field that can be filtered by. Once there are [`FIELDS_MAX`], no other becomes one, so that each is known of all
-    /// documents or of none.
+    /// All usable fields. Once there are [`FIELDS_MAX`], no field is added, so that each is indexed for all documents or for
+    /// none.
     paths: BTreeSet<Box<str>>,
-    /// The latest filters and the slots that they let through, the last used last.
+    /// The latest filters and the chunks that pass them, the most recently used last.
     cached: Mutex<Vec<(Filter, Arc<Selection>)>>,
 }
 
 #[derive(Clone, Default)]
 struct Segment {
-    /// The first slot of each document.
+    /// First chunk id of each document.
     first_chunks: Vec<u32>,
-    /// The slot after the last.
+    /// End of the chunk ids, exclusive.
     end_chunk: u32,
     columns: BTreeMap<Box<str>, Column>,
 }
@@ -64,7 +64,7 @@ impl Clone for Fields {
 }
 
 impl Fields {
-    /// Adds what the file `documents` has beyond what is in; `None` when it does not hold records there.
+    /// Adds the documents of the file that were not read yet; `None` if their records are malformed.
     pub(crate) fn extend(&mut self, documents: &[u8]) -> Option<()> {
         self.cached = Mutex::default();
         while self.bytes < documents.len() as u64 {
@@ -94,7 +94,7 @@ impl Fields {
         Some(())
     }
 
-    /// Bytes of the file `documents` that are in.
+    /// Bytes of the file `documents` read so far.
     pub(crate) fn documents_bytes(&self) -> u64 {
         self.bytes
     }
@@ -104,17 +104,17 @@ impl Fields {
         self.paths.contains(path)
     }
 
-    /// Whether no other field can become known.
+    /// Whether no other field can be added.
     pub(crate) fn is_full(&self) -> bool {
         self.paths.len() == FIELDS_MAX
     }
 
-    /// Every field that a document has had, in order.
+    /// All fields that documents have had, sorted.
     pub(crate) fn known(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().map(|path| &**path)
     }
 
-    /// Number of documents, dead ones included.
+    /// Number of documents, deleted ones included.
     pub(crate) fn documents(&self) -> usize {
         match self.segments.split_last() {
             Some((last, full)) => full.len() * SEGMENT_DOCUMENTS + last.first_chunks.len(),
@@ -122,13 +122,13 @@ impl Fields {
         }
     }
 
-    /// The slots of a document.
+    /// The chunk ids of a document.
     pub(crate) fn chunk_ids(&self, document: u32) -> Range<u32> {
         let (segment, row) = (document as usize / SEGMENT_DOCUMENTS, document as usize % SEGMENT_DOCUMENTS);
         self.segments[segment].chunk_ids(row)
     }
 
-    /// The document that a slot belongs to; the last one for slots beyond the last.
+    /// The document of a chunk; the last one for chunk ids beyond the end.
     pub(crate) fn document_of(&self, chunk_id: u32) -> u32 {
         let segment =
             self.segments.partition_point(|segment| segment.first_chunk() <= chunk_id).saturating_sub(1);
@@ -141,7 +141,7 @@ impl Fields {
         (segment * SEGMENT_DOCUMENTS + row) as u32
     }
 
-    /// The slots of the documents that pass the filter. The filters that were asked last are remembered.
+    /// The chunks of the documents that pass the filter. Recent results are cached.
     pub(crate) fn select(&self, filter: &Filter) -> Arc<Selection> {
         let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -162,12 +162,12 @@ impl Fields {
         selection
     }
 
-    /// The documents that pass the filter.
+    /// The documents that pass the filter, as a bitmap.
     fn evaluate(&self, filter: &Filter) -> Vec<u64> {
         self.segments.iter().flat_map(|segment| *segment.evaluate(filter)).collect()
     }
 
-    /// The slots of these documents.
+    /// The chunks of the documents.
     fn chunk_ids_of(&self, documents: &[u64]) -> Selection {
         let chunk_count = self.segments.last().map_or(0, |last| last.end_chunk);
         let mut words = vec![0; chunk_count.div_ceil(64) as usize];
@@ -180,7 +180,7 @@ impl Fields {
         Selection::of_words(words)
     }
 
-    /// The documents of which a slot is visible.
+    /// The documents with at least one visible chunk, as a bitmap.
     pub(crate) fn documents_of(&self, tombstones: &Tombstones, selection: Option<&Selection>) -> Vec<u64> {
         let mut words = vec![0; self.segments.len() * SEGMENT_WORDS];
         let Some(selection) = selection else {
@@ -223,7 +223,7 @@ fn collect(
     row: u16,
     added: &mut BTreeMap<Box<str>, NewValues>,
 ) {
-    // Metadata that is no object (as tests have it) has no fields.
+    // metadata that is not an object (in tests) has no fields
     let Ok(metadata) = serde_json::from_str(metadata) else { return };
     weir_filter::flatten(&metadata, |path, value| {
         if !paths.contains(path) {
@@ -246,7 +246,7 @@ impl Segment {
         self.first_chunks.first().copied().unwrap_or(self.end_chunk)
     }
 
-    /// The row that a slot of the segment belongs to, which is `from` or after it: most often soon after it.
+    /// The row of a chunk of this segment, at or after row `from`. Galloping search: it is usually close.
     fn row_of(&self, chunk_id: u32, from: usize) -> usize {
         let rest = &self.first_chunks[from..];
         let mut steps = 1;
@@ -310,7 +310,7 @@ fn none() -> RowBitmap {
     Box::new([0; SEGMENT_WORDS])
 }
 
-/// Calls `found` with the place of every bit that is set.
+/// Calls `found` with the position of every set bit.
 fn for_each_bit(words: &[u64], mut found: impl FnMut(usize)) {
     for (index, &word) in words.iter().enumerate() {
         let mut rest = word;
@@ -325,7 +325,7 @@ fn for_each_bit(words: &[u64], mut found: impl FnMut(usize)) {
 mod tests {
     use super::*;
 
-    /// The file of documents with this metadata, one slot each.
+    /// A file of documents with this metadata, one chunk each.
     fn file(metadata: &[String]) -> Vec<u8> {
         let mut file = Vec::new();
         for (chunk_id, metadata) in (0..).zip(metadata) {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_beyond_the_limit_is_known_of_no_document_whenever_it_comes() {
+    fn fields_beyond_the_limit_are_unknown_for_all_documents() {
         let many: Vec<String> = (0..16)
             .map(|of| (of * 256..(of + 1) * 256).map(|field| format!(r#""f{field}":1"#)))
             .map(|fields| format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))

@@ -1,4 +1,4 @@
-//! Ordering documents by the values of fields.
+//! Sorting documents by fields.
 
 use std::cmp::Ordering;
 
@@ -6,13 +6,13 @@ use super::column::SortValue;
 use super::{Fields, SEGMENT_WORDS, Segment, for_each_bit};
 use crate::search::SortKey;
 
-/// The values that a document is sorted by, one per key; `None` where it has none.
+/// The values that a document is sorted by, one per key; `None` if it lacks the field.
 type Values<'a> = Vec<Option<SortValue<'a>>>;
 
 impl Fields {
-    /// The first `limit` of these documents in the order of `keys`, then in the order in which they came.
+    /// The first `limit` documents in the order of `keys`, then in insertion order.
     ///
-    /// A document with several values counts with the smallest, or the largest when the order descends.
+    /// Of several values of a document the smallest counts, or the largest in descending order.
     pub(crate) fn sort(&self, keys: &[SortKey], documents: &[u64], limit: usize) -> Vec<u32> {
         let mut first: Vec<(Values<'_>, u32)> = Vec::new();
         let by_rank =
@@ -33,7 +33,7 @@ impl Fields {
 }
 
 impl Segment {
-    /// Adds the segment's documents with their values.
+    /// Appends the segment's documents with their values.
     fn first_rows<'a>(
         &'a self,
         keys: &[SortKey],
@@ -56,7 +56,7 @@ impl Segment {
         for (value, rows) in column.values() {
             for &row in rows {
                 let pins = &mut by_row[usize::from(row)];
-                // values come in ascending order
+                // values are visited in ascending order
                 if pins.is_none() || key.descending {
                     *pins = Some(value);
                 }

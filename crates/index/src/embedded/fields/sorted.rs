@@ -1,14 +1,14 @@
-//! The values of one field in one segment, sorted, each with the rows that hold it.
+//! The values of one field in one segment, sorted, each with its rows.
 
 use std::ops::Range;
 
-/// Values in ascending order, each once, and the rows of each in ascending order.
+/// Distinct values in ascending order, each with its rows in ascending order.
 ///
-/// Takes the size of a value, 4 bytes, and 2 bytes for every row that holds it.
+/// Per value: its size and 4 bytes; per row of a value: 2 bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedColumn<T> {
     values: Vec<T>,
-    /// Where the rows of each value end in `rows`.
+    /// End of each value's rows in `rows`.
     ends: Vec<u32>,
     rows: Vec<u16>,
 }
@@ -20,14 +20,14 @@ impl<T> Default for SortedColumn<T> {
 }
 
 impl<T: Ord + Clone> SortedColumn<T> {
-    /// These values with others. A row that holds a value twice counts once.
+    /// A copy with more values. A row that has a value twice is listed once.
     pub(crate) fn with(&self, added: Vec<(T, u16)>) -> SortedColumn<T> {
         let mut pairs: Vec<(T, u16)> = Vec::with_capacity(self.rows.len() + added.len());
         for (value, rows) in self.iter() {
             pairs.extend(rows.iter().map(|&row| (value.clone(), row)));
         }
         pairs.extend(added);
-        // what was there is in order already, which this sort makes use of
+        // most pairs are sorted already, which this sort exploits
         pairs.sort();
         pairs.dedup();
         let mut sorted = SortedColumn::default();
@@ -48,19 +48,18 @@ impl<T: Ord + Clone> SortedColumn<T> {
 
     /// Every value with its rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&T, &[u16])> {
-        self.values.iter().enumerate().map(|(place, value)| (value, self.rows_at(place..place + 1)))
+        self.values.iter().enumerate().map(|(index, value)| (value, self.rows_at(index..index + 1)))
     }
 
-    /// The rows that hold `value`.
+    /// The rows of `value`.
     pub(crate) fn rows_of(&self, value: &T) -> &[u16] {
         match self.values.binary_search(value) {
-            Ok(place) => self.rows_at(place..place + 1),
+            Ok(index) => self.rows_at(index..index + 1),
             Err(_) => &[],
         }
     }
 
-    /// The rows of the values from the first for which `is_below` is false up to the first for which `is_within` is; a
-    /// row may come more than once.
+    /// The rows of all values that are not below the range and within it; rows may repeat.
     pub(crate) fn rows_between(
         &self,
         is_below: impl Fn(&T) -> bool,
@@ -71,14 +70,14 @@ impl<T: Ord + Clone> SortedColumn<T> {
         self.rows_at(from..to)
     }
 
-    /// All rows; a row may come more than once.
+    /// All rows; rows may repeat.
     pub(crate) fn rows(&self) -> &[u16] {
         &self.rows
     }
 
-    fn rows_at(&self, places: Range<usize>) -> &[u16] {
-        let end = |place: usize| place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        &self.rows[end(places.start)..end(places.end)]
+    fn rows_at(&self, indexes: Range<usize>) -> &[u16] {
+        let end = |index: usize| index.checked_sub(1).map_or(0, |previous| self.ends[previous] as usize);
+        &self.rows[end(indexes.start)..end(indexes.end)]
     }
 }
 
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_sorted_and_each_row_counts_once() {
+    fn values_are_sorted_and_rows_are_distinct() {
         let first = SortedColumn::default().with(vec![(5, 0), (3, 1), (5, 2), (5, 2)]);
         check(&first, &[(3, &[1]), (5, &[0, 2])]);
         let second = first.with(vec![(4, 3), (5, 1), (9, 9)]);

@@ -1,4 +1,4 @@
-//! What is kept in memory of each segment, which never changes once it is written.
+//! Data in memory for each segment. Segments are immutable.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tantivy::index::SegmentId;
 use tantivy::{Searcher, SegmentReader};
 
-/// One `T` for each segment of a commit. Later commits share what they have in common.
+/// One `T` per segment of a commit, shared with later commits that have the same segment.
 pub(super) struct BySegment<T: ?Sized>(Arc<HashMap<SegmentId, Arc<T>>>);
 
 impl<T: ?Sized> BySegment<T> {
-    /// Reads those of the segments that are not `known`.
+    /// Reads the data of segments that `known` lacks.
     pub(super) fn of(
         searcher: &Searcher,
         known: &BySegment<T>,
@@ -27,12 +27,12 @@ impl<T: ?Sized> BySegment<T> {
         Ok(BySegment(Arc::new(all.collect::<tantivy::Result<_>>()?)))
     }
 
-    /// That of the segment; `None` when it is of another commit.
+    /// The data of a segment; `None` if it is of another commit.
     pub(super) fn get(&self, segment: &SegmentReader) -> Option<&T> {
         self.0.get(&segment.segment_id()).map(|one| &**one)
     }
 
-    /// Those of all segments.
+    /// The data of all segments.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.values().map(|one| &**one)
     }

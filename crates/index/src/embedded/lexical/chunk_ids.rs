@@ -1,4 +1,4 @@
-//! From entries to slots, and a query for the entries of a selection.
+//! Mapping of Tantivy's entries to chunk ids, and a query for selected chunks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::CHUNK_ID;
 use super::by_segment::BySegment;
 use crate::embedded::selection::Selection;
 
-/// The slot of each entry, by segment: in memory, because every match is asked for its slot.
+/// The chunk id of each entry, by segment. In memory, because every match needs it.
 pub(super) type ChunkIds = BySegment<[u32]>;
 
-/// Those of the segment's entries.
+/// Reads the chunk ids of a segment's entries.
 pub(super) fn read(segment: &SegmentReader) -> tantivy::Result<Arc<[u32]>> {
     let column = segment.fast_fields().u64(CHUNK_ID)?.first_or_default_col(u64::MAX);
     let chunk_id = |entry| u32::try_from(column.get_val(entry)).unwrap_or(u32::MAX);
     Ok((0..segment.max_doc()).map(chunk_id).collect())
 }
 
-/// The entries of selected slots. It gives no score.
+/// Matches the entries of selected chunks, with score 0.
 #[derive(Clone)]
 pub(super) struct ChunkIdsQuery {
     pub(super) selection: Arc<Selection>,
@@ -29,7 +29,7 @@ pub(super) struct ChunkIdsQuery {
 
 impl fmt::Debug for ChunkIdsQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SlotsQuery({} slots)", self.selection.count())
+        write!(f, "ChunkIdsQuery({} chunks)", self.selection.count())
     }
 }
 
@@ -51,6 +51,6 @@ impl Weight for ChunkIdsQuery {
     }
 
     fn explain(&self, _: &SegmentReader, _: DocId) -> tantivy::Result<Explanation> {
-        Ok(Explanation::new("a selected slot", 0.0))
+        Ok(Explanation::new("a selected chunk", 0.0))
     }
 }

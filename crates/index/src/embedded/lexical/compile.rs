@@ -1,4 +1,4 @@
-//! From a parsed query to what Tantivy runs.
+//! Compiler: from a parsed query to queries that Tantivy executes.
 
 use std::sync::Arc;
 
@@ -19,56 +19,57 @@ use crate::query::Query;
 use crate::search::SpellingCorrection;
 use weir_filter::{Filter, Test, Value};
 
-/// A query looks for no more distinct terms than this, in the order of the text.
+/// Maximum number of distinct terms of a query, in the order of the text.
 const QUERY_TERMS_MAX: usize = 64;
 
-/// So many words of a query are looked up among those like them.
+/// Maximum number of query words that are corrected.
 const CORRECTIONS_MAX: usize = 8;
-/// Terms that are searched in place of a word that no document holds.
+/// Maximum number of terms that replace a misspelt word.
 const REPLACEMENTS_MAX: usize = 3;
 
-/// A query as the lexical leg runs it.
+/// A compiled query.
 pub(crate) struct LexicalQuery {
-    /// What ranks chunks; `None` without a term.
+    /// The scoring part; `None` without a term.
     pub(super) ranking: Option<ScoringQuery>,
-    /// What chunks have to satisfy to be found by either leg; `None` when the query sets no condition.
+    /// The condition on chunks of both retrievers; `None` if the query sets none.
     pub(super) condition: Option<Condition>,
-    /// The terms that rank, and those that would if a document held them.
+    /// The scoring terms, including those that occur in no document.
     pub(crate) terms: Vec<QueryTerm>,
-    /// Words that no document holds.
+    /// The corrected words.
     pub(crate) corrections: Vec<SpellingCorrection>,
-    /// Of the terms that were looked up.
+    /// Of the terms looked up so far.
     pub(super) frequencies: DocumentFrequencies,
 }
 
-/// What ranks chunks.
+/// The scoring part of a query.
 pub(super) enum ScoringQuery {
-    /// Words side by side, which most queries are.
+    /// A bag of words, as most queries are.
     AnyOf(Vec<TermPostings>),
     Matcher(Box<dyn Matcher>),
 }
 
-/// A term of which chunks hold it.
+/// A term and its postings.
 pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
-    /// Where each segment has its postings, in the order of the searcher.
+    /// Location of the postings in each segment, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
 }
 
 impl TermPostings {
-    /// Number of chunks that hold it, as far as segments know.
+    /// Number of chunks that contain it, deleted ones included until they are merged away.
     pub(super) fn chunks(&self) -> u64 {
         self.postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum()
     }
 }
 
 impl ScoringQuery {
-    /// The same for Tantivy.
+    /// The equivalent Tantivy query.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
         match self {
-            ScoringQuery::AnyOf(searched) => {
-                let mut terms = searched.iter().map(|searched| term_query(field, &searched.term));
-                match searched.len() {
+            ScoringQuery::AnyOf(term_postings) => {
+                let mut terms =
+                    term_postings.iter().map(|term_postings| term_query(field, &term_postings.term));
+                match term_postings.len() {
                     1 => terms.next().unwrap_or_else(|| Box::new(EmptyQuery)),
                     _ => Box::new(BooleanQuery::union(terms.collect())),
                 }
@@ -78,11 +79,11 @@ impl ScoringQuery {
     }
 }
 
-/// What a query sets as a condition.
+/// The condition that a query sets.
 pub(super) struct Condition {
-    /// What has to match; everything does without it.
+    /// Must match; everything if `None`.
     pub(super) needed: Option<Box<dyn Matcher>>,
-    /// What must not.
+    /// Must not match.
     pub(super) excluded: Option<Box<dyn Matcher>>,
 }
 
@@ -103,8 +104,8 @@ impl Condition {
 }
 
 impl LexicalView {
-    /// Compiles a query of which every field is known, for a snapshot with these slots. `select` gives the slots of the documents that pass a filter. Where the
-    /// dense leg alone ranks, only words that are needed are corrected.
+    /// Compiles a query whose fields are all known. `select` returns the chunks of the documents that pass a filter. In dense
+    /// mode only words in conditions are corrected.
     pub(crate) fn compile(
         &self,
         query: &Query,
@@ -124,15 +125,15 @@ impl LexicalView {
         };
         let ranking = match query {
             Query::Words(text) => {
-                let searched = compiler.words(text, self.fields.text)?;
-                (!searched.is_empty()).then_some(ScoringQuery::AnyOf(searched))
+                let term_postings = compiler.words(text, self.fields.text)?;
+                (!term_postings.is_empty()).then_some(ScoringQuery::AnyOf(term_postings))
             }
             Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
                 compiler.ranking(query)?.map(ScoringQuery::Matcher)
             }
         };
         compiler.corrections_max = CORRECTIONS_MAX;
-        // what the condition adds to them would count double
+        // terms and corrections of the condition would be counted twice
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let condition = compiler.condition(query)?;
         Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
@@ -150,7 +151,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// What matches and scores; `None` for what analysis leaves without a term.
+    /// The scoring query; `None` if analysis leaves no term.
     fn ranking(&mut self, query: &Query) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         self.in_field(query, self.view.fields.text)
     }
@@ -158,8 +159,8 @@ impl Compiler<'_> {
     fn in_field(&mut self, query: &Query, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         match query {
             Query::Words(text) => {
-                let searched = self.words(text, field)?;
-                Ok((!searched.is_empty()).then(|| ScoringQuery::AnyOf(searched).matcher(field)))
+                let term_postings = self.words(text, field)?;
+                Ok((!term_postings.is_empty()).then(|| ScoringQuery::AnyOf(term_postings).matcher(field)))
             }
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
@@ -171,15 +172,15 @@ impl Compiler<'_> {
         }
     }
 
-    /// The terms of a text that chunks hold, or others in place of those that none holds.
+    /// The terms of a text; a term that occurs in no chunk is replaced by similar ones.
     fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
         let mut terms = weir_text::query_terms(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
-        let mut searched = Vec::with_capacity(terms.len());
+        let mut term_postings = Vec::with_capacity(terms.len());
         for term in terms {
             let found = self.postings_of(field, term)?;
             if found.chunks() > 0 {
-                searched.push(found);
+                term_postings.push(found);
                 continue;
             }
             let term = found.term;
@@ -194,34 +195,34 @@ impl Compiler<'_> {
             }
             for other in &replacements {
                 let other = QueryTerm { text: other.clone(), count: term.count };
-                searched.push(self.postings_of(field, other)?);
+                term_postings.push(self.postings_of(field, other)?);
             }
             self.corrections.push(SpellingCorrection { term: term.text, replacements });
         }
-        self.terms.extend(searched.iter().map(|searched| searched.term.clone()));
-        Ok(searched)
+        self.terms.extend(term_postings.iter().map(|term_postings| term_postings.term.clone()));
+        Ok(term_postings)
     }
 
-    /// Where the postings of a term are. In how many chunks it is will not be looked up again.
+    /// Looks up the postings of a term, and remembers its document frequency.
     fn postings_of(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<TermPostings> {
         let key = Term::from_field_text(field, &term.text);
         let segments = self.view.searcher.segment_readers().iter();
         let postings = segments
             .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
             .collect::<tantivy::Result<Vec<_>>>()?;
-        let searched = TermPostings { term, postings };
-        self.frequencies.insert(key, searched.chunks());
-        Ok(searched)
+        let term_postings = TermPostings { term, postings };
+        self.frequencies.insert(key, term_postings.chunks());
+        Ok(term_postings)
     }
 
-    /// The terms of the field that are searched in place of a word that no document holds: such as a document holds.
+    /// Terms that replace a misspelt word: similar terms of the field that occur in live chunks.
     fn correct_spelling(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
         let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
             weir_text::analyse(words, self.view.language, |token| visit(token.text));
         };
         let mut replacements = Vec::new();
         for term in near_terms::correct_spelling(&self.view.words, word, stems) {
-            // words are those of texts with their titles, and of removed documents too
+            // the spelling index also has words of titles and of deleted documents
             if self.is_in_live_chunk(field, &term)? {
                 replacements.push(term);
             }
@@ -232,7 +233,7 @@ impl Compiler<'_> {
         Ok(replacements)
     }
 
-    /// Whether a chunk that is there holds the term. Postings are read up to the first such chunk.
+    /// Whether a live chunk contains the term. Reads postings up to the first such chunk.
     fn is_in_live_chunk(&self, field: Field, term: &str) -> tantivy::Result<bool> {
         let term = Term::from_field_text(field, term);
         for segment in self.view.searcher.segment_readers() {
@@ -260,7 +261,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The terms next to each other. Stop words count, as documents keep theirs.
+    /// Adjacent terms. Includes stop words, which documents keep.
     fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
         let mut terms = tokens(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
@@ -272,9 +273,9 @@ impl Compiler<'_> {
         Some(Box::new(query))
     }
 
-    /// Every word but the last as it stands, and the last as the beginning of one.
+    /// All words but the last as they are, and the last as a prefix.
     fn prefix(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
-        // Terms are stems, which words are longer than: `running*` means the stem `run` too.
+        // terms are stems, which are shorter than their words: `running*` also matches the stem `run`
         let mut whole = tokens(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = tokens(text, Language::None).pop().unwrap_or_default();
@@ -313,7 +314,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is excluded neither ranks nor is corrected.
+    /// Excluded parts neither score nor are corrected.
     fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         let (terms, corrections) = (self.terms.len(), self.corrections.len());
         let mut excluded = Vec::new();
@@ -329,13 +330,13 @@ impl Compiler<'_> {
         if must_not.iter().all(|query| matches!(query, Query::Words(_))) {
             return Ok(Some(Box::new(excluded)));
         }
-        // Tantivy asks what is excluded for entries behind the one that it stands at, which phrases don't allow
+        // Tantivy seeks excluded queries backwards, which phrases do not support
         let chunk_ids = self.view.matching(&excluded, self.tombstones.len())?;
         Ok(Some(Box::new(self.view.chunk_ids_query(Arc::new(chunk_ids)))))
     }
 
-    /// What a chunk has to satisfy whichever leg finds it: fields, what is needed and what is excluded, and a phrase that is the
-    /// whole query. Words and prefixes side by side only rank.
+    /// The condition on chunks of both retrievers: fields, required and excluded parts, and a phrase that is the whole query.
+    /// Words and prefixes side by side only score.
     fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Condition>> {
         match query {
             Query::Words(_) | Query::Prefix(_) => Ok(None),
@@ -350,7 +351,7 @@ impl Compiler<'_> {
                         .iter()
                         .map(|query| self.condition(query))
                         .collect::<tantivy::Result<Vec<_>>>()?;
-                    // one alternative without a condition lets everything through
+                    // an alternative without a condition admits everything
                     if let Some(conditions) = conditions.into_iter().collect::<Option<Vec<_>>>() {
                         let alternatives = conditions.into_iter().map(Condition::into_matcher).collect();
                         needed.push(Box::new(BooleanQuery::union(alternatives)));
@@ -367,12 +368,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// What matches a query that is needed. One without a term is left out.
+    /// The query for a required part. A part without a term is ignored.
     fn needed(&mut self, query: &Query) -> tantivy::Result<Box<dyn Matcher>> {
         if is_without_terms(query, self.view.language) {
             return Ok(Box::new(AllQuery));
         }
-        // a word that no document holds, nor one like it
+        // the word occurs in no document, nor does a similar one
         Ok(self.ranking(query)?.unwrap_or_else(|| Box::new(EmptyQuery)))
     }
 }
@@ -387,7 +388,7 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
     }
 }
 
-/// A term counts as often as it was said.
+/// A term is weighted by its count in the query.
 fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
     match term.count {
@@ -406,7 +407,7 @@ fn tokens(text: &str, language: Language) -> Vec<String> {
     terms
 }
 
-/// What `name:value` means of metadata: a string, or the number, boolean or date that is written so.
+/// The meaning of `name:value` for metadata: a string, or the number, boolean or date with this spelling.
 fn field_filter(name: &str, value: &Query) -> Filter {
     let condition = |test| Filter::Condition { path: name.to_owned(), test };
     match value {

@@ -1,4 +1,4 @@
-//! What each term gave to a chunk's score.
+//! Contributions of terms to a chunk's BM25 score.
 
 use tantivy::postings::Postings as _;
 use tantivy::query::{Bm25StatisticsProvider as _, Query as _, TermQuery};
@@ -12,22 +12,22 @@ use crate::IndexError;
 use crate::search::TermContribution;
 
 impl LexicalView {
-    /// The query's terms that the slot's chunk or title holds, in the order of the query.
+    /// The query's terms that occur in the chunk or its title, in the order of the query.
     pub(crate) fn explain(
         &self,
         query: &LexicalQuery,
         chunk_id: u32,
     ) -> Result<Vec<TermContribution>, IndexError> {
-        self.shares(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
+        self.contributions(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
     }
 
-    fn shares(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {
+    fn contributions(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {
         let Some((segment, entry)) = self.entry_of(chunk_id)? else { return Ok(Vec::new()) };
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
-        let mut shares: Vec<TermContribution> = Vec::new();
+        let mut contributions: Vec<TermContribution> = Vec::new();
         for QueryTerm { text, count } in &query.terms {
-            if shares.iter().any(|share| share.term == *text) {
+            if contributions.iter().any(|contribution| contribution.term == *text) {
                 continue;
             }
             let term = Term::from_field_text(field, text);
@@ -44,17 +44,17 @@ impl LexicalView {
                 TermQuery::new(term, IndexRecordOption::WithFreqs).weight(self.scoring(&statistics))?;
             let mut scorer = weight.scorer(segment, *count as f32)?;
             let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
-            shares.push(TermContribution {
+            contributions.push(TermContribution {
                 term: text.clone(),
                 chunks,
                 frequency: postings.term_freq(),
                 score,
             });
         }
-        Ok(shares)
+        Ok(contributions)
     }
 
-    /// The segment and entry of a slot.
+    /// The segment and entry of a chunk.
     fn entry_of(&self, chunk_id: u32) -> tantivy::Result<Option<(u32, u32)>> {
         let field = self.searcher.schema().get_field(CHUNK_ID)?;
         let term = Term::from_field_u64(field, chunk_id.into());

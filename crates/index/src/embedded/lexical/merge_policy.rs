@@ -1,41 +1,40 @@
-//! Which segments are written anew as one.
+//! Merge policy: which segments Tantivy combines. The index is idle two seconds after the last batch.
 
 use tantivy::index::{SegmentId, SegmentMeta};
 use tantivy::indexer::{LogMergePolicy, MergeCandidate, MergePolicy};
 
-/// So many segments of about one size are merged into one.
+/// This many segments of similar size are merged.
 const SEGMENTS_MIN: usize = 6;
-/// Segments of more entries stay as they are, so that there are several of a large index, which threads search side by side.
+/// Larger segments are not merged, so that a large index has several, which threads search in parallel.
 const ENTRIES_MAX: u32 = 40_000;
-/// A segment with a larger share of deleted entries is rewritten, however large it is.
+/// A segment with a larger share of deleted entries is rewritten, whatever its size.
 const DELETED_SHARE_MAX: f32 = 0.3;
 
-/// Segments that are merged because there is nothing else to do become no larger, which takes about a second.
+/// Upper bound of a segment made by an idle merge, which takes about a second.
 const MERGED_ENTRIES_MAX: u64 = 128_000;
-/// A segment is merged with smaller ones only when these have one of so many of its entries together, so that an entry is not
-/// written again for every few that come.
+/// An idle merge includes a segment only if the smaller ones together have at least one in this many of its entries, so that an
+/// entry is not rewritten for every few new ones.
 const SMALLER_SHARE_DIVISOR: u64 = 4;
 
-/// The small segments that are worth merging when nothing is being written: each one more is a look-up more for every term of every
-/// search.
+/// The small segments to merge when the index is idle: each segment costs every search one look-up per term.
 pub(super) fn worth_merging(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     let mut by_size: Vec<(u64, SegmentId)> =
         segments.iter().map(|segment| (segment.num_docs().into(), segment.id())).collect();
     by_size.sort_unstable_by_key(|(entries, _)| *entries);
     let (mut sum, mut merged) = (0, 0);
-    for (place, (entries, _)) in by_size.iter().enumerate() {
+    for (index, (entries, _)) in by_size.iter().enumerate() {
         if sum + entries > MERGED_ENTRIES_MAX {
             break;
         }
         if sum * SMALLER_SHARE_DIVISOR >= *entries {
-            merged = place + 1;
+            merged = index + 1;
         }
         sum += entries;
     }
     (merged > 1).then(|| by_size[..merged].iter().map(|(_, id)| *id).collect())
 }
 
-/// Merges segments of about one size, and rewrites those of which much is deleted.
+/// Merges segments of similar size, and rewrites segments with many deleted entries.
 #[derive(Debug)]
 pub(super) struct SizeTieredPolicy(LogMergePolicy);
 
@@ -52,13 +51,14 @@ impl SizeTieredPolicy {
 impl MergePolicy for SizeTieredPolicy {
     fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
         let large = segments.iter().filter(|segment| segment.num_docs() > ENTRIES_MAX);
-        let wasteful = large.filter(|segment| is_wasteful(segment.num_deleted_docs(), segment.max_doc()));
-        let alone = wasteful.map(|segment| MergeCandidate(vec![segment.id()]));
+        let sparse =
+            large.filter(|segment| has_many_deletions(segment.num_deleted_docs(), segment.max_doc()));
+        let alone = sparse.map(|segment| MergeCandidate(vec![segment.id()]));
         self.0.compute_merge_candidates(segments).into_iter().chain(alone).collect()
     }
 }
 
-fn is_wasteful(deleted: u32, entries: u32) -> bool {
+fn has_many_deletions(deleted: u32, entries: u32) -> bool {
     f64::from(deleted) > f64::from(DELETED_SHARE_MAX) * f64::from(entries)
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_segments_are_settled_as_long_as_a_large_one_is_not_written_again_for_a_few_entries() {
+    fn idle_merges_do_not_rewrite_a_large_segment_for_few_entries() {
         let settled = |sizes: &[u64]| {
             let mut schema = Schema::builder();
             let group = schema.add_u64_field("group", INDEXED);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_segment_is_rewritten_when_much_of_it_is_deleted_and_merged_with_no_other() {
+    fn a_large_segment_with_many_deletions_is_rewritten_alone() {
         let mut schema = Schema::builder();
         let group = schema.add_u64_field("group", INDEXED);
         let index = Index::create_in_ram(schema.build());

@@ -1,6 +1,6 @@
-//! The lexical leg: one combined field in Tantivy, scored with BM25, one entry per slot.
+//! The lexical retriever: Tantivy with one combined field, BM25 scores, one entry per chunk.
 //!
-//! Here it is written; [`LexicalView`] is one commit for searching.
+//! This module writes; [`LexicalView`] is one commit for searching.
 
 mod by_segment;
 mod chunk_ids;
@@ -39,32 +39,32 @@ use chunk_ids::ChunkIds;
 use merge_policy::SizeTieredPolicy;
 use spelling_index::SpellingIndex;
 
-/// Tantivy's own lower bound.
+/// Tantivy's minimum.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
-/// A batch of so many entries is worth a thread more.
+/// A batch gets one more thread per this many entries.
 const ENTRIES_PER_THREAD: usize = 2_500;
 const THREADS_MAX: usize = 4;
-/// The writing side, and the maker of views.
+/// The writer, and the source of views.
 pub(crate) struct Lexical {
     index: Index,
     reader: IndexReader,
     fields: Fields,
     language: Language,
     writer_memory_bytes: usize,
-    /// Made with the first write, because it holds threads.
+    /// Created by the first write, because it owns threads.
     writer: Option<IndexWriter>,
-    /// Threads that the writer analyses texts with.
+    /// Threads of the writer.
     threads: usize,
-    /// What the latest view keeps in memory of its segments.
+    /// Data of the latest view's segments.
     chunk_ids: ChunkIds,
     words: BySegment<SpellingIndex>,
 }
 
-/// Segments that are being merged.
+/// A running merge.
 pub(crate) struct Merge(FutureResult<Option<SegmentMeta>>);
 
 impl Merge {
-    /// Waits until it is done.
+    /// Waits for its end.
     pub(crate) fn wait(self) -> Result<(), IndexError> {
         self.0.wait().map_err(IndexError::lexical("merge segments"))?;
         Ok(())
@@ -73,26 +73,26 @@ impl Merge {
 
 #[derive(Clone, Copy)]
 struct Fields {
-    /// Title and text together, which is what ranks.
+    /// Title and text, for scoring.
     text: Field,
     /// The title alone.
     title: Field,
     chunk_id: Field,
 }
 
-/// What each commit says about itself.
+/// The payload of a commit. The names in JSON are those of format 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Commit {
-    /// The last operation that is in.
+    /// The last operation included.
     #[serde(rename = "reached")]
     pub(crate) applied_seq: u64,
-    /// Entries are of slots below this.
+    /// Chunk ids of entries are below this.
     #[serde(rename = "slots")]
     pub(crate) chunk_count: u32,
 }
 
 impl Lexical {
-    /// Creates an empty index in a folder that exists and is empty.
+    /// Creates an empty index in an existing, empty folder.
     pub(crate) fn create(
         folder: &Path,
         language: Language,
@@ -145,14 +145,14 @@ impl Lexical {
         })
     }
 
-    /// What the last commit says about itself; `None` when it says nothing that we understand.
+    /// The payload of the last commit; `None` if it is missing or invalid.
     pub(crate) fn last_commit(&self) -> Result<Option<Commit>, IndexError> {
         let metas = self.index.load_metas().map_err(IndexError::lexical("be read"))?;
         Ok(metas.payload.and_then(|payload| serde_json::from_str(&payload).ok()))
     }
 
-    /// Prepares for so many entries until the next commit. Many are analysed by several threads, each of which writes
-    /// segments of its own; of few, that would make too many.
+    /// Announces the number of entries until the next commit. Large batches are analysed by several threads, each of which writes
+    /// segments of its own; for small batches that would be too many segments.
     pub(crate) fn expect(&mut self, entries: usize) -> Result<(), IndexError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (entries / ENTRIES_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
@@ -163,7 +163,7 @@ impl Lexical {
         Ok(())
     }
 
-    /// Adds the entry of a slot; nothing is visible before the commit.
+    /// Adds the entry of a chunk; visible after the commit.
     pub(crate) fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str) -> Result<(), IndexError> {
         let fields = self.fields;
         let mut entry = TantivyDocument::new();
@@ -177,7 +177,7 @@ impl Lexical {
         Ok(())
     }
 
-    /// Deletes the entries of these slots.
+    /// Deletes the entries of these chunks.
     pub(crate) fn delete(&mut self, chunk_ids: &[u32]) -> Result<(), IndexError> {
         let field = self.fields.chunk_id;
         let writer = self.writer()?;
@@ -187,7 +187,7 @@ impl Lexical {
         Ok(())
     }
 
-    /// Deletes the entries of all slots from `first` on, those of earlier uncommitted calls included.
+    /// Deletes the entries of all chunk ids from `first` on, including uncommitted ones.
     pub(crate) fn delete_from(&mut self, first: u32) -> Result<(), IndexError> {
         let from = Bound::Included(Term::from_field_u64(self.fields.chunk_id, first.into()));
         let surplus = RangeQuery::new(from, Bound::Unbounded);
@@ -207,14 +207,14 @@ impl Lexical {
         Ok(())
     }
 
-    /// Forgets everything since the last commit.
+    /// Discards everything since the last commit.
     pub(crate) fn roll_back(&mut self) {
-        // The next writer starts from the last commit. What the old one says does not matter: its threads may have
-        // ended because of what broke the commit off.
+        // The next writer starts from the last commit. Errors of the old one do not matter: its threads may have ended by the
+        // same cause as the commit.
         drop(self.finish_merges());
     }
 
-    /// Begins to merge the small segments, if that is worth it; entries may be written meanwhile.
+    /// Starts merging small segments if it is worth it; entries may be written meanwhile.
     pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>, IndexError> {
         let segments = self.index.searchable_segment_metas().map_err(IndexError::lexical("be read"))?;
         match merge_policy::worth_merging(&segments) {
@@ -223,7 +223,7 @@ impl Lexical {
         }
     }
 
-    /// Waits until segments are merged.
+    /// Waits for running merges.
     pub(crate) fn finish_merges(&mut self) -> Result<(), IndexError> {
         match self.writer.take() {
             Some(writer) => writer.wait_merging_threads().map_err(IndexError::lexical("merge segments")),
@@ -231,7 +231,7 @@ impl Lexical {
         }
     }
 
-    /// What is committed, for searching.
+    /// The committed state, for searching.
     pub(crate) fn view(&mut self) -> Result<LexicalView, IndexError> {
         self.reload().map_err(IndexError::lexical("be read"))
     }
@@ -264,7 +264,7 @@ impl Lexical {
 }
 
 impl Drop for Lexical {
-    /// Threads that merge would otherwise go on writing to a folder that is no longer ours.
+    /// Running merges would otherwise write to a folder that is no longer locked.
     fn drop(&mut self) {
         drop(self.finish_merges());
     }
@@ -272,6 +272,7 @@ impl Drop for Lexical {
 
 const TEXT: &str = "text";
 const TITLE: &str = "title";
+/// The name is that of format 4.
 const CHUNK_ID: &str = "slot";
 
 fn schema() -> (Schema, Fields) {

@@ -1,4 +1,4 @@
-//! The terms of the index that are near a word: those that begin with it, and those a typo or two away.
+//! Terms of the index similar to a word: those with it as a prefix, and those one or two edits away.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use tantivy::schema::Field;
 use super::by_segment::BySegment;
 use super::spelling_index::{self, SpellingIndex};
 
-/// Terms that a prefix stands for, those of most chunks.
+/// Maximum number of terms that a prefix expands to: the most frequent.
 const PREFIX_TERMS_MAX: usize = 64;
-/// Of the terms of a segment so many are looked at, so that no prefix costs more.
+/// Maximum number of terms scanned per segment, to bound the cost of a prefix.
 const TERMS_SCANNED_MAX: usize = 20_000;
-/// Words of so many characters may have an edit, and of so many two.
+/// Minimum word lengths for one edit and for two.
 const EDIT_LENGTHS: [usize; 2] = [5, 9];
 /// Longer words are not corrected.
 const CHARS_MAX: usize = 64;
-/// Endings are looked for among so many last letters.
+/// Suffix edits are tried in this many last letters.
 const SUFFIX_CHARS: usize = 5;
 
-/// The terms that begin with `prefix`, those of most chunks first.
+/// The terms with this prefix, most frequent first.
 pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
@@ -38,13 +38,12 @@ pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> 
     Ok(terms)
 }
 
-/// The terms that differ from `word`, a stem, by as many edits as a word of its length may have (a swap of neighbours is one),
-/// the nearest first and then those of most chunks. None for short words, nor for those with a digit: a number or a name
-/// that is made of one is not another one misspelt.
+/// The terms within the edit distance that the length of `word`, a stem, allows (a transposition is one edit): nearest first,
+/// then most frequent. None for short words and for words with digits: another number or product name is not a misspelling.
 ///
-/// Where nothing that begins as the word does is near, one edit is looked for where that search is blind: at the first letter,
-/// because terms of all letters are ten times as many to look through, and in the ending, which a mistake keeps from being
-/// taken off. `stems` takes it off each word of a text.
+/// Only terms with the same first letter are compared, because comparing all takes ten times as long. If none is near, two cases
+/// that this misses are tried with one edit: the first letters, and the suffix, because an edit there may prevent stemming.
+/// `stems` calls back with the stem of each word of a text.
 pub(super) fn correct_spelling(
     segments: &BySegment<SpellingIndex>,
     word: &str,
@@ -75,8 +74,7 @@ pub(super) fn correct_spelling(
     nearest(found)
 }
 
-/// The terms that begin with the letter that `word` begins with and are so many edits away or fewer: how many, and how many chunks hold
-/// each.
+/// The terms with the same first letter within `edits` edits, each with its distance and the number of chunks that contain it.
 fn near(
     segments: &BySegment<SpellingIndex>,
     chars: &[char],
@@ -94,27 +92,27 @@ fn near(
     found
 }
 
-/// The number of edits from one word to the other, when it is not above `max`. A swap of neighbours is one edit (optimal string
-/// alignment: Boytsov, "Indexing methods for approximate dictionary searching", 2011).
+/// Edit distance of two words, if it is at most `max`. A transposition is one edit (optimal string alignment: Boytsov, "Indexing
+/// methods for approximate dictionary searching", 2011).
 fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
-    // the two rows before the one that is made, each for 0 to all characters of `word`
+    // the current row and the two before it, each for the prefixes of `word`
     let mut rows = [[0; CHARS_MAX + 1]; 3];
     let width = word.len();
-    for (at, edits) in rows[1][..=width].iter_mut().enumerate() {
-        *edits = at;
+    for (index, edits) in rows[1][..=width].iter_mut().enumerate() {
+        *edits = index;
     }
     let mut last = None;
     for (row, char) in other.chars().enumerate() {
         let [before, above, edits] = &mut rows;
         edits[0] = row + 1;
         let mut least = edits[0];
-        for at in 0..width {
-            let replaced = above[at] + usize::from(word[at] != char);
-            let mut fewest = replaced.min(above[at + 1] + 1).min(edits[at] + 1);
-            if at > 0 && word[at - 1] == char && last == Some(word[at]) {
-                fewest = fewest.min(before[at - 1] + 1);
+        for index in 0..width {
+            let replaced = above[index] + usize::from(word[index] != char);
+            let mut fewest = replaced.min(above[index + 1] + 1).min(edits[index] + 1);
+            if index > 0 && word[index - 1] == char && last == Some(word[index]) {
+                fewest = fewest.min(before[index - 1] + 1);
             }
-            edits[at + 1] = fewest;
+            edits[index + 1] = fewest;
             least = least.min(fewest);
         }
         if least > max {
@@ -126,8 +124,8 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
     Some(rows[1][width]).filter(|edits| *edits <= max)
 }
 
-/// What `word` is when an edit made its beginning: without its first letter, with another one, with one in front, or with its
-/// first two the other way round; each behind a space. Letters are those from a to z.
+/// The words one edit away from `word` at its beginning: first letter removed, replaced, preceded by another, or transposed with
+/// the second; each preceded by a space. Letters are a to z.
 fn prefix_edits(word: &str) -> String {
     let mut letters = word.chars();
     let Some(first) = letters.next() else { return String::new() };
@@ -146,38 +144,38 @@ fn prefix_edits(word: &str) -> String {
     words
 }
 
-/// What `word` is when an edit was made among its last letters: without one, with another one, with one more, or with two the
-/// other way round; each behind a space. Letters are those from a to z.
+/// The words one edit away from `word` in its last letters: one removed, replaced, inserted, or two transposed; each preceded by
+/// a space. Letters are a to z.
 fn suffix_edits(letters: &[char]) -> String {
     let mut words = String::new();
     for place in suffix_start(letters)..=letters.len() {
         let (before, after) = letters.split_at(place);
-        let mut put = |middle: &[char], after: &[char]| {
+        let mut push = |middle: &[char], after: &[char]| {
             words.push(' ');
             words.extend(before.iter().chain(middle).chain(after));
         };
         if let [first, rest @ ..] = after {
-            put(&[], rest);
+            push(&[], rest);
             if let [second, rest @ ..] = rest {
-                put(&[*second, *first], rest);
+                push(&[*second, *first], rest);
             }
         }
         for letter in 'a'..='z' {
-            put(&[letter], after);
+            push(&[letter], after);
             if !after.is_empty() {
-                put(&[letter], &after[1..]);
+                push(&[letter], &after[1..]);
             }
         }
     }
     words
 }
 
-/// Where the last letters begin, among which endings are looked for.
+/// Where suffix edits start.
 fn suffix_start(letters: &[char]) -> usize {
     letters.len().saturating_sub(SUFFIX_CHARS).max(1)
 }
 
-/// The terms, the nearest first and of those as near the ones that most chunks hold.
+/// The terms, nearest first, then most frequent.
 fn nearest(found: HashMap<String, (usize, u64)>) -> Vec<String> {
     let mut terms: Vec<(usize, u64, String)> =
         found.into_iter().map(|(term, (edits, chunks))| (edits, chunks, term)).collect();
@@ -190,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distance_counts_edits_and_swaps_of_neighbours_up_to_the_most() {
+    fn edit_distance_counts_transpositions_and_stops_at_the_maximum() {
         let of = |a: &str, b, max| distance(&a.chars().collect::<Vec<_>>(), b, max);
         for (a, b, edits) in [
             ("yellow", "yellow", 0),
@@ -202,7 +200,7 @@ mod tests {
             ("yellow", "elolw", 2),
             ("größe", "grösse", 2),
             ("", "ab", 2),
-            // each character takes part in one edit at most
+            // no substring is edited twice
             ("ca", "abc", 3),
         ] {
             assert_eq!((of(a, b, edits), of(b, a, edits)), (Some(edits), Some(edits)), "{a} {b}");

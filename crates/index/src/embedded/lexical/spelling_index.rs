@@ -1,4 +1,4 @@
-//! The words of a segment in memory, by first letter and length: what a mistyped one is looked for among.
+//! The words of a segment in memory, by first letter and length, for spelling correction.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use tantivy::SegmentReader;
 use tantivy::schema::Field;
 
-/// Words of fewer or more characters are not kept: they are no word's correction.
+/// Lengths in characters of the words kept: others are never corrections.
 const CHARS: std::ops::RangeInclusive<usize> = 2..=64;
-/// Bits of the filter for each word, at least: few that are not there pass.
+/// Minimum bits per word in the Bloom filter, for few false positives.
 const FILTER_BITS: usize = 16;
-/// Of a number of the filter.
+/// Bits per word of the filter's array.
 const BITS: usize = u64::BITS as usize;
 
-/// The terms of a segment's field that have no digit.
+/// The terms of a segment's field without digits.
 pub(super) struct SpellingIndex {
     buckets: HashMap<(char, usize), Bucket>,
-    /// A Bloom filter of all, because most words that are looked up are in no segment.
+    /// Bloom filter of all words, because most words looked up are in no segment.
     filter: Vec<u64>,
 }
 
-/// Those of one first letter and length in characters, in ascending order.
+/// Words of one first letter and length in characters, ascending.
 #[derive(Default)]
 struct Bucket {
     text: String,
-    /// Where in `text` each ends.
+    /// End of each word in `text`.
     ends: Vec<u32>,
-    /// A bit for each letter that is in it.
+    /// The set of letters of each word.
     letters: Vec<u32>,
-    /// Number of chunks that hold it.
+    /// Number of chunks that contain each word.
     chunks: Vec<u32>,
 }
 
@@ -44,69 +44,69 @@ impl SpellingIndex {
                 words.push(term, terms.value().doc_freq);
             }
         }
-        words.settle();
+        words.finish();
         Ok(Arc::new(words))
     }
 
-    /// Gives back the room of words to come and makes the filter of those that came.
-    fn settle(&mut self) {
-        let count: usize = self.buckets.values().map(|buckets| buckets.ends.len()).sum();
+    /// Releases spare capacity and builds the Bloom filter.
+    fn finish(&mut self) {
+        let count: usize = self.buckets.values().map(|bucket| bucket.ends.len()).sum();
         self.filter = vec![0; (count * FILTER_BITS / BITS).next_power_of_two()];
-        for buckets in self.buckets.values_mut() {
-            buckets.text.shrink_to_fit();
-            buckets.ends.shrink_to_fit();
-            buckets.letters.shrink_to_fit();
-            buckets.chunks.shrink_to_fit();
-            for word in (0..buckets.ends.len()).filter_map(|at| buckets.word(at)) {
-                let (at, bits) = place(hash(word), self.filter.len());
-                self.filter[at] |= bits;
+        for bucket in self.buckets.values_mut() {
+            bucket.text.shrink_to_fit();
+            bucket.ends.shrink_to_fit();
+            bucket.letters.shrink_to_fit();
+            bucket.chunks.shrink_to_fit();
+            for word in (0..bucket.ends.len()).filter_map(|index| bucket.word(index)) {
+                let (index, bits) = filter_bits(hash(word), self.filter.len());
+                self.filter[index] |= bits;
             }
         }
     }
 
-    /// Adds the next term in ascending order.
+    /// Adds a term; terms come in ascending order.
     fn push(&mut self, term: &str, chunks: u32) {
         let Some(kind) = kind(term).filter(|_| !term.contains(char::is_numeric)) else { return };
-        let buckets = self.buckets.entry(kind).or_default();
-        buckets.text.push_str(term);
-        buckets.ends.push(buckets.text.len() as u32);
-        buckets.letters.push(letters(term));
-        buckets.chunks.push(chunks);
+        let bucket = self.buckets.entry(kind).or_default();
+        bucket.text.push_str(term);
+        bucket.ends.push(bucket.text.len() as u32);
+        bucket.letters.push(letters(term));
+        bucket.chunks.push(chunks);
     }
 
-    /// Number of chunks that hold the word, whose [`hash`] it is; 0 for none.
+    /// Number of chunks that contain the word, given with its [`hash`]; 0 if there is none.
     pub(super) fn chunks_with(&self, word: &str, hash: u64) -> u32 {
-        let (at, bits) = place(hash, self.filter.len());
-        if self.filter[at] & bits != bits {
+        let (index, bits) = filter_bits(hash, self.filter.len());
+        if self.filter[index] & bits != bits {
             return 0;
         }
-        let Some(buckets) = kind(word).and_then(|kind| self.buckets.get(&kind)) else { return 0 };
-        let at = buckets.before(word);
-        if buckets.word(at) == Some(word) { buckets.chunks[at] } else { 0 }
+        let Some(bucket) = kind(word).and_then(|kind| self.buckets.get(&kind)) else { return 0 };
+        let index = bucket.count_less(word);
+        if bucket.word(index) == Some(word) { bucket.chunks[index] } else { 0 }
     }
 
     /// Whether a word begins with `beginning`.
     pub(super) fn has_beginning(&self, beginning: &str) -> bool {
         let Some(first) = beginning.chars().next() else { return false };
-        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|buckets| {
-            let word = buckets.word(buckets.before(beginning));
+        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|bucket| {
+            let word = bucket.word(bucket.count_less(beginning));
             word.is_some_and(|word| word.starts_with(beginning))
         })
     }
 
-    /// Calls `visit` with every word that begins as `word` does, has as many characters but for `edits`, and may, by its letters, be that
-    /// many edits away, and with the number of chunks that hold it.
+    /// Calls `visit` with every word that starts with the same letter, differs in length by at most `edits`, and by its set of
+    /// letters may be within `edits` edits; and with the number of chunks that contain it.
     pub(super) fn for_each_near<'a>(&'a self, word: &str, edits: usize, mut visit: impl FnMut(&'a str, u32)) {
         let Some((first, chars)) = kind(word) else { return };
         let wanted = letters(word);
         for chars in chars.saturating_sub(edits)..=chars + edits {
-            let Some(buckets) = self.buckets.get(&(first, chars)) else { continue };
-            for (at, letters) in buckets.letters.iter().enumerate() {
-                // an edit takes one letter away and adds another at most
+            let Some(bucket) = self.buckets.get(&(first, chars)) else { continue };
+            for (index, letters) in bucket.letters.iter().enumerate() {
+                // an edit removes at most one letter and adds at most one
                 if (letters ^ wanted).count_ones() as usize <= 2 * edits
-                    && let Some(word) = buckets.word(at)
+                    && let Some(word) = bucket.word(index)
                 {
-                    visit(word, buckets.chunks[at]);
+                    visit(word, bucket.chunks[index]);
                 }
             }
         }
@@ -114,13 +114,13 @@ impl SpellingIndex {
 }
 
 impl Bucket {
-    fn word(&self, at: usize) -> Option<&str> {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.text.get(start as usize..*self.ends.get(at)? as usize)
+    fn word(&self, index: usize) -> Option<&str> {
+        let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        self.text.get(start as usize..*self.ends.get(index)? as usize)
     }
 
-    /// How many words come before `text`.
-    fn before(&self, text: &str) -> usize {
+    /// Number of words less than `text`.
+    fn count_less(&self, text: &str) -> usize {
         let (mut from, mut to) = (0, self.ends.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -141,8 +141,8 @@ pub(super) fn hash(word: &str) -> u64 {
     hasher.finish()
 }
 
-/// The bits of a filter of so many numbers that stand for a word: two in one number, by other bits of its hash.
-fn place(hash: u64, len: usize) -> (usize, u64) {
+/// The position and bits of a word in a filter of `len` numbers: two bits of one number.
+fn filter_bits(hash: u64, len: usize) -> (usize, u64) {
     let bit = |shift: usize| 1 << (hash >> shift & (BITS as u64 - 1));
     ((hash >> 12) as usize & (len - 1), bit(0) | bit(6))
 }
@@ -154,7 +154,7 @@ fn kind(word: &str) -> Option<(char, usize)> {
     CHARS.contains(&count).then_some((first, count))
 }
 
-/// A bit for each letter from a to z; other characters share the rest.
+/// The set of letters of a word: one bit for each of a to z; other characters share six bits.
 fn letters(word: &str) -> u32 {
     word.chars().fold(0, |letters, char| {
         let bit = match char {
@@ -172,12 +172,12 @@ mod tests {
     fn words(all: &[(&str, u32)]) -> SpellingIndex {
         let mut words = SpellingIndex { buckets: HashMap::new(), filter: Vec::new() };
         all.iter().for_each(|(word, chunks)| words.push(word, *chunks));
-        words.settle();
+        words.finish();
         words
     }
 
     #[test]
-    fn words_are_found_with_the_chunks_that_hold_them() {
+    fn words_are_found_with_their_chunk_counts() {
         let words =
             words(&[("a", 1), ("ant", 2), ("apt", 3), ("bee", 4), ("bees", 5), ("b52", 6), ("ähre", 7)]);
         let pins = ["a", "ant", "aps", "apt", "bee", "bees", "b52", "ähre", "", "zoo"];
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_known_whatever_length_the_word_has() {
+    fn prefixes_are_found_in_words_of_any_length() {
         let words = words(&[("beetle", 1), ("bees", 1), ("bus", 1)]);
         let known = ["b", "bee", "beet", "beetle", "beetles", "bea", "bur", "a", ""];
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_begin_alike_and_have_letters_and_lengths_alike() {
+    fn near_words_share_the_first_letter_and_have_similar_letters_and_lengths() {
         let words = words(&[("baker", 1), ("bakery", 2), ("bakeries", 3), ("bread", 4), ("cakes", 5)]);
         let near = |word, edits| {
             let mut near = Vec::new();

@@ -1,4 +1,4 @@
-//! What BM25 needs to know of the index, each thing looked up once.
+//! Statistics for BM25, each looked up once per view or query.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use tantivy::query::{Bm25StatisticsProvider, Bm25Weight};
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
-/// In how many chunks each term of a query is, as far as segments know.
+/// Number of chunks that contain each term of a query, deleted ones included until they are merged away.
 pub(super) type DocumentFrequencies = HashMap<Term, u64>;
 
-/// Sums over all segments of one commit.
+/// Sums over all segments of a commit.
 pub(super) struct CollectionTotals {
     entries: u64,
     tokens: Vec<(Field, u64)>,
@@ -26,7 +26,7 @@ impl CollectionTotals {
 }
 
 impl CollectionTotals {
-    /// What BM25 makes of a term of the field that so many chunks hold.
+    /// The BM25 weight of a term that `chunks` chunks contain.
     pub(super) fn weight(&self, field: Field, chunks: u64) -> Bm25Weight {
         let mean_length = self.tokens(field).unwrap_or_default() as f32 / self.entries as f32;
         Bm25Weight::for_one_term_without_explain(chunks, self.entries, mean_length)
@@ -37,7 +37,7 @@ impl CollectionTotals {
     }
 }
 
-/// The same numbers as the searcher gives, without asking each segment for each.
+/// The numbers of the searcher, without asking each segment for each.
 pub(super) struct Bm25Statistics<'a> {
     pub(super) searcher: &'a Searcher,
     pub(super) totals: &'a CollectionTotals,

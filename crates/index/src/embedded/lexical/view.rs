@@ -1,4 +1,4 @@
-//! One commit, for searching. Later commits and merges do not touch it.
+//! One commit, for searching. Later commits and merges do not change it.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::embedded::threads;
 use crate::embedded::top_k::TopK;
 use crate::relevance::BM25_TERM_MAX;
 
-/// When a filter lets fewer than one of so many chunks through, its chunks lead and the terms follow; else the terms
-/// lead, which lets them skip blocks, and the filter is asked about each chunk.
+/// If a filter passes fewer than one in this many chunks, its chunks are iterated and terms follow; otherwise the terms are
+/// iterated, which skips blocks, and each match is tested against the filter.
 const SELECTED_SHARE: u32 = 16;
 
 pub(crate) struct LexicalView {
@@ -39,20 +39,20 @@ pub(crate) struct LexicalView {
     entries: u32,
 }
 
-/// What scores entries.
+/// The scorer of a query.
 enum Scoring<'a> {
     AnyOf(Vec<ScoredTerm<'a>>),
     Weight(Box<dyn Weight>),
 }
 
-/// One thread's way through segments.
+/// The state of one thread that scores segments.
 enum SegmentScorer<'a> {
     AnyOf(Box<MaxScore<'a>>),
     Weight(&'a dyn Weight),
 }
 
 impl Scoring<'_> {
-    fn pass(&self, field: Field) -> SegmentScorer<'_> {
+    fn segment_scorer(&self, field: Field) -> SegmentScorer<'_> {
         match self {
             Scoring::AnyOf(terms) => SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field))),
             Scoring::Weight(weight) => SegmentScorer::Weight(weight.as_ref()),
@@ -73,7 +73,7 @@ impl LexicalView {
         Ok(LexicalView { searcher, fields, language, chunk_ids, words, totals, entries })
     }
 
-    /// The visible chunks that match, best first, `depth` of them or all.
+    /// The visible chunks that match, best first, at most `depth`.
     pub(crate) fn search(
         &self,
         query: &LexicalQuery,
@@ -91,7 +91,7 @@ impl LexicalView {
                 ]);
                 self.weight(&led, &query.frequencies)
             }
-            (_, ScoringQuery::AnyOf(searched)) => Ok(self.any_of(searched)),
+            (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings)),
             (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, &mut best));
@@ -107,14 +107,14 @@ impl LexicalView {
         matcher.weight(self.scoring(&self.statistics(frequencies))).map(Scoring::Weight)
     }
 
-    fn any_of<'a>(&self, searched: &'a [TermPostings]) -> Scoring<'a> {
-        let mut scored: Vec<ScoredTerm<'_>> = searched
+    fn any_of<'a>(&self, term_postings: &'a [TermPostings]) -> Scoring<'a> {
+        let mut scored: Vec<ScoredTerm<'_>> = term_postings
             .iter()
-            .map(|searched| {
-                let weight = self.totals.weight(self.fields.text, searched.chunks());
+            .map(|term_postings| {
+                let weight = self.totals.weight(self.fields.text, term_postings.chunks());
                 ScoredTerm {
-                    weight: weight.boost_by(searched.term.count as f32),
-                    postings: &searched.postings,
+                    weight: weight.boost_by(term_postings.term.count as f32),
+                    postings: &term_postings.postings,
                 }
             })
             .collect();
@@ -122,7 +122,7 @@ impl LexicalView {
         Scoring::AnyOf(scored)
     }
 
-    /// The most that BM25 can give for the query's terms: the sum of their idf, each by `k1 + 1` and as often as it was said.
+    /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
     pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
@@ -144,61 +144,67 @@ impl LexicalView {
         EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
     }
 
-    /// Goes through the segments, several at once where there are many entries. Each knows the threshold of those before it or beside it.
-    fn collect(&self, ranked: &Scoring<'_>, visible: Visible<'_>, best: &mut TopK) -> tantivy::Result<()> {
+    /// Scores all segments, in parallel if there are many entries. Each starts with the threshold of those before or beside it.
+    fn collect(
+        &self,
+        scoring_kind: &Scoring<'_>,
+        visible: Visible<'_>,
+        best: &mut TopK,
+    ) -> tantivy::Result<()> {
         let segments = self.searcher.segment_readers().len();
         if !threads::use_threads(self.entries as usize) {
-            let mut pass = ranked.pass(self.fields.text);
+            let mut segment_scorer = scoring_kind.segment_scorer(self.fields.text);
             for number in 0..segments {
-                self.collect_segment(number, &mut pass, visible, best, |threshold| threshold)?;
+                self.collect_segment(number, &mut segment_scorer, visible, best, |threshold| threshold)?;
             }
             return Ok(());
         }
         let too_low = SharedThreshold::new(best.threshold());
-        let collect = |pass: &mut SegmentScorer<'_>, number| {
+        let collect = |segment_scorer: &mut SegmentScorer<'_>, number| {
             let mut best = best.empty();
-            let share = |threshold| too_low.raise(threshold);
-            self.collect_segment(number, pass, visible, &mut best, share)?;
+            let raise = |threshold| too_low.raise(threshold);
+            self.collect_segment(number, segment_scorer, visible, &mut best, raise)?;
             Ok(best)
         };
-        let parts = (0..segments).into_par_iter().map_init(|| ranked.pass(self.fields.text), collect);
+        let parts =
+            (0..segments).into_par_iter().map_init(|| scoring_kind.segment_scorer(self.fields.text), collect);
         let parts: Vec<TopK> = parts.collect::<tantivy::Result<_>>()?;
         parts.into_iter().flat_map(TopK::into_sorted).for_each(|scored| best.push(scored));
         Ok(())
     }
 
-    /// Puts the best of a segment into `best`. `share` tells what scores are too low by this segment, and hears what they are by all.
+    /// Adds the best of a segment to `best`. `raise` raises the threshold shared with other segments, and returns it.
     fn collect_segment(
         &self,
         number: usize,
-        pass: &mut SegmentScorer<'_>,
+        segment_scorer: &mut SegmentScorer<'_>,
         visible: Visible<'_>,
         best: &mut TopK,
-        share: impl Fn(f32) -> f32,
+        raise: impl Fn(f32) -> f32,
     ) -> tantivy::Result<()> {
         let segment = &self.searcher.segment_readers()[number];
         let (chunk_ids, deleted) = (self.chunk_ids.get(segment).unwrap_or_default(), segment.alive_bitset());
-        let threshold = share(best.threshold());
+        let threshold = raise(best.threshold());
         let mut visit = |entry, score| {
             let is_deleted = deleted.is_some_and(|alive| alive.is_deleted(entry));
             let chunk_id = chunk_ids[entry as usize];
             if !is_deleted && visible.contains(chunk_id) {
                 best.push(ScoredChunk { chunk_id, score });
             }
-            share(best.threshold())
+            raise(best.threshold())
         };
-        match pass {
+        match segment_scorer {
             SegmentScorer::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
             SegmentScorer::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
         }
     }
 
-    /// A query for the entries of these slots.
+    /// A query for the entries of these chunks.
     pub(super) fn chunk_ids_query(&self, selection: Arc<Selection>) -> ChunkIdsQuery {
         ChunkIdsQuery { selection, chunk_ids: self.chunk_ids.clone() }
     }
 
-    /// The slots that satisfy the query's condition; `None` when it sets none. Dead ones may be among them.
+    /// The chunks that satisfy the query's condition, maybe deleted ones; `None` if it sets none.
     pub(crate) fn satisfying(
         &self,
         query: &LexicalQuery,
@@ -216,7 +222,7 @@ impl LexicalView {
         }))
     }
 
-    /// The slots that a search for the query can find; none without a term. Dead ones may be among them.
+    /// All chunks that the lexical retriever can find for the query, maybe deleted ones.
     pub(crate) fn all_matches(
         &self,
         query: &LexicalQuery,
@@ -231,7 +237,7 @@ impl LexicalView {
         }
     }
 
-    /// The slots below `chunk_ids` that match. Dead ones may be among them.
+    /// The chunks below `chunk_count` that match, maybe deleted ones.
     pub(super) fn matching(&self, matcher: &dyn Matcher, chunk_count: u32) -> tantivy::Result<Selection> {
         let mut words = vec![0; chunk_count.div_ceil(u64::BITS) as usize];
         let weight = matcher.weight(EnableScoring::disabled_from_searcher(&self.searcher))?;
@@ -240,7 +246,7 @@ impl LexicalView {
             weight.for_each_no_score(segment, &mut |entries: &[DocId]| {
                 debug_assert!(entries.len() <= COLLECT_BLOCK_BUFFER_LEN);
                 for &entry in entries {
-                    // a later slot than the snapshot knows is in a commit that is not visible yet
+                    // later chunk ids are of a commit that is not visible yet
                     let chunk_id = of[entry as usize];
                     if chunk_id < chunk_count {
                         set_bits(&mut words, chunk_id, chunk_id + 1);
@@ -251,7 +257,7 @@ impl LexicalView {
         Ok(Selection::of_words(words))
     }
 
-    /// Calls `visit` with the slot of every entry that is not deleted.
+    /// Calls `visit` with the chunk id of every entry that is not deleted.
     pub(crate) fn for_each_chunk_id(&self, mut visit: impl FnMut(u32)) {
         for segment in self.searcher.segment_readers() {
             let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();

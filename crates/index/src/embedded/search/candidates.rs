@@ -1,4 +1,4 @@
-//! From both legs' rankings to one list of candidates.
+//! From the rankings of both retrievers to one list of candidates.
 
 use hashbrown::HashSet;
 
@@ -8,43 +8,43 @@ use crate::embedded::ranking::BestChunk;
 use crate::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
 use crate::{FusionFunction, IndexError, RetrievalMode};
 
-/// Each window is so many times deeper than the one before it.
+/// Each window of candidates is this many times deeper than the previous one.
 const WINDOW_FACTOR: usize = 10;
 
-/// A document, or chunk, that may become a hit, and the chunk that shows it.
+/// A document, or chunk, that may become a hit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
-    /// The document's or the chunk's number.
+    /// The document (its first chunk id) or the chunk id, depending on the grouping.
     pub(super) unit: u32,
-    /// The chunk that shows it.
+    /// The chunk to show.
     pub(super) chunk_id: u32,
     pub(super) score: f32,
-    /// What the lexical leg gave to the score.
+    /// Contribution of the lexical retriever to the score.
     pub(super) lexical: f32,
-    /// What the dense leg gave to the score.
+    /// Contribution of the dense retriever to the score.
     pub(super) dense: f32,
 }
 
-/// The candidates of a search, best first, and the rankings that they come from.
+/// The candidates of a search, best first, and the rankings they come from.
 #[derive(Default)]
 pub(super) struct Candidates {
     pub(super) list: Vec<Candidate>,
     pub(super) lexical: Vec<BestChunk>,
     pub(super) dense: Vec<BestChunk>,
-    /// Whether nothing else matches.
+    /// Whether no other document matches.
     pub(super) is_all: bool,
 }
 
 impl Search<'_> {
-    /// The candidates of windows of `depth`, ten times as many, and so on, until there are `wanted` of them or no more.
+    /// Collects candidates from windows of `depth`, then ten times `depth`, and so on, until there are `wanted` or no more.
     ///
-    /// Those of a deeper window come behind those of the ones before it, so that the order of the first hits does not
-    /// depend on how many are asked for.
+    /// Candidates of a deeper window follow those of the earlier ones, so that the order of the first hits does not depend on the
+    /// number of hits requested.
     pub(super) fn candidates(&mut self, wanted: usize) -> Result<Candidates, IndexError> {
         let mut candidates = Candidates::default();
         let mut depth = self.request.depth.max(1);
         if self.request.mode == RetrievalMode::Lexical {
-            // one ranking alone is the same at any depth
+            // the order of a single ranking does not depend on its depth
             depth = depth.max(wanted);
         }
         loop {
@@ -100,20 +100,20 @@ impl Candidates {
 }
 
 impl RetrieverRankings {
-    /// Shown by the chunk of the leg with the larger share.
+    /// The chunk to show is that of the retriever with the larger contribution.
     fn candidate(&self, fused: FusedDocument) -> Candidate {
-        let FusedDocument { document, score, strongest, largest, place } = fused;
+        let FusedDocument { document, score, strongest, largest, rank_index } = fused;
         let rest = score - largest;
         let (retriever, lexical, dense) =
             if strongest == 0 { (&self.lexical, largest, rest) } else { (&self.dense, rest, largest) };
-        Candidate { unit: document, chunk_id: retriever[place].chunk_id, score, lexical, dense }
+        Candidate { unit: document, chunk_id: retriever[rank_index].chunk_id, score, lexical, dense }
     }
 }
 
-/// Dense comes last, so that it wins where both legs have an equal share.
+/// The dense ranking is last, so that it wins if both contribute equally.
 fn fuse(rankings: &RetrieverRankings, fusion: FusionFunction, limit: usize) -> Vec<FusedDocument> {
     let (lexical, mut dense) = (scored(&rankings.lexical), scored(&rankings.dense));
-    // BM25 says itself what nothing is worth; a model's cosines don't
+    // only the zero of BM25 is meaningful; that of cosines depends on the model
     fusion::spread(&mut dense);
     let weighted = |lexical_weight, dense_weight| {
         [
@@ -129,13 +129,13 @@ fn fuse(rankings: &RetrieverRankings, fusion: FusionFunction, limit: usize) -> V
     }
 }
 
-/// `whole` gives the leg its share, which is all of the score.
+/// `assign` sets the retriever's contribution, which is the whole score.
 fn as_candidates(
     retriever: &[BestChunk],
-    whole: impl Fn(Candidate) -> Candidate,
+    assign: impl Fn(Candidate) -> Candidate,
 ) -> impl Iterator<Item = Candidate> {
     retriever.iter().map(move |&BestChunk { document, chunk_id, score }| {
-        whole(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
+        assign(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
     })
 }
 

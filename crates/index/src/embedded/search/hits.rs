@@ -1,4 +1,4 @@
-//! From candidates to hits: texts, neighbours, explanations.
+//! From candidates to hits: texts, neighbouring chunks, score breakdowns.
 
 use super::candidates::Candidate;
 use super::postprocess::Deduplicated;
@@ -9,15 +9,15 @@ use crate::{Hit, IndexError, Neighbour, RetrieverRank, ScoreBreakdown};
 use weir_filter::{Value, flatten};
 
 impl Search<'_> {
-    /// The hits of the page; `None` when the files contradict each other.
+    /// The hits of the page; `None` if the files contradict each other.
     pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
         let mut hits = Vec::with_capacity(outcome.page.len());
-        for (at, kept) in outcome.page.iter().enumerate() {
+        for (index, kept) in outcome.page.iter().enumerate() {
             if !self.current.tombstones.is_live(kept.candidate.chunk_id) {
                 continue; // removed since the first page
             }
-            let place = self.request.offset + at;
-            let Some(mut hit) = self.hit(kept, place, outcome) else { return Ok(None) };
+            let position = self.request.offset + index;
+            let Some(mut hit) = self.hit(kept, position, outcome) else { return Ok(None) };
             if self.request.explain {
                 hit.explanation = Some(self.explanation(kept)?);
             }
@@ -26,7 +26,7 @@ impl Search<'_> {
         Ok(Some(hits))
     }
 
-    fn hit(&self, kept: &Deduplicated, place: usize, outcome: &Outcome) -> Option<Hit> {
+    fn hit(&self, kept: &Deduplicated, position: usize, outcome: &Outcome) -> Option<Hit> {
         let candidate = &kept.candidate;
         let chunk = self.snapshot.chunk(candidate.chunk_id)?;
         let collapsed = kept
@@ -49,7 +49,7 @@ impl Search<'_> {
             start: usize::try_from(chunk.record.start).ok()?,
             end: usize::try_from(chunk.record.end).ok()?,
             text: self.snapshot.text(&chunk.record)?,
-            place,
+            position,
             score: candidate.score,
             relevance: features.map(|features| self.relevance_model.calibration.relevance(&features)),
             features,
@@ -61,7 +61,7 @@ impl Search<'_> {
         })
     }
 
-    /// The chunks of the same document before and after.
+    /// The neighbouring chunks of the same document.
     fn neighbours(&self, chunk: &Chunk<'_>, chunk_id: u32) -> Option<Vec<Neighbour>> {
         let count = self.request.context;
         let first = chunk.document.first_chunk;
@@ -90,8 +90,7 @@ impl Search<'_> {
 }
 
 impl Snapshot {
-    /// The smallest value of a field of the document that a slot belongs to. The outer `None` when the files contradict each
-    /// other.
+    /// The smallest value of a field in the document of a chunk. The outer `None` means that the files contradict each other.
     pub(super) fn value_of(&self, chunk_id: u32, field: &str) -> Option<Option<Value>> {
         let chunk = self.chunk(chunk_id)?;
         let Ok(metadata) = serde_json::from_str(chunk.document.metadata) else { return Some(None) };
@@ -105,8 +104,8 @@ impl Snapshot {
     }
 }
 
-/// Where a leg has the document.
+/// The rank of a document in a ranking.
 pub(super) fn rank_in(retriever: &[BestChunk], document: u32) -> Option<RetrieverRank> {
-    let place = retriever.iter().position(|best| best.document == document)?;
-    Some(RetrieverRank { rank: place as u32 + 1, score: retriever[place].score })
+    let position = retriever.iter().position(|best| best.document == document)?;
+    Some(RetrieverRank { rank: position as u32 + 1, score: retriever[position].score })
 }

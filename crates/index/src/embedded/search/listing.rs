@@ -1,5 +1,5 @@
-//! What is not in the order of a ranking: everything that a filter lets through, and sorting by fields. Totals and
-//! facets, too, look at all that matches.
+//! Results that are not ordered by one ranking: listings without a query, and sorting by fields. Also totals and facets, which
+//! count all matches.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use super::{Outcome, Search, timed};
 use crate::embedded::selection::{Selection, set_bits};
 use crate::{Grouping, IndexError, MatchCount, RetrievalMode, ValueCount};
 
-/// More candidates than this are not looked at for one page.
+/// Maximum number of candidates considered for one page.
 const CANDIDATES_MAX: usize = 20_000;
 
 impl Search<'_> {
-    /// Lists all that is visible.
+    /// Lists all visible documents.
     pub(super) fn list(&mut self) -> Option<Outcome> {
         let documents =
             self.snapshot.fields.documents_of(&self.snapshot.tombstones, self.selection.as_deref());
@@ -21,7 +21,7 @@ impl Search<'_> {
         self.listed(&documents, selection.as_deref(), &Candidates::default())
     }
 
-    /// Ranks and cuts out the page. `None` when the files contradict each other.
+    /// Ranks, and selects the page. `None` if the files contradict each other.
     pub(super) fn rank(&mut self) -> Result<Option<Outcome>, IndexError> {
         let matches = self.matches()?;
         if !self.request.sort.is_empty() {
@@ -36,7 +36,7 @@ impl Search<'_> {
             return Ok(self.listed(&documents, matches.as_ref(), &candidates));
         }
         let end = self.request.offset.saturating_add(self.request.limit);
-        // A window belongs to its first page, so that the pages after it have the same.
+        // the window depends on the first page alone, so that later pages have the same
         let is_window = self.request.mode != RetrievalMode::Lexical;
         let mut wanted = if is_window { self.request.limit } else { end };
         let (candidates, kept) = loop {
@@ -64,8 +64,8 @@ impl Search<'_> {
         Ok(Some(Outcome { candidates, page, total, facets }))
     }
 
-    /// Every slot that the lexical leg can find, when that is known and asked for: the leg alone ranks, and the request wants
-    /// counts or an order of fields.
+    /// All chunks that the lexical retriever can find, if the query needs them: for counts, facets or sorting of a purely lexical
+    /// search.
     fn matches(&self) -> Result<Option<Selection>, IndexError> {
         let request = self.request;
         let is_asked = request.count || !request.facets.is_empty() || !request.sort.is_empty();
@@ -102,7 +102,7 @@ impl Search<'_> {
                 chunk_ids.filter(|&chunk_id| selection.is_none_or(|selection| selection.contains(chunk_id)));
             let candidates = shown.map(|chunk_id| {
                 let unit = if request.group_by == Grouping::Chunk { chunk_id } else { first };
-                // the chunk that a ranking found shows it; a score would say nothing of this order
+                // show the chunk that a ranking found; its score has no meaning in this order
                 let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
                 let chunk_id = known.map_or(chunk_id, |known| known.chunk_id);
                 Candidate { unit, chunk_id, score: 0.0, lexical: 0.0, dense: 0.0 }
@@ -149,7 +149,7 @@ impl Search<'_> {
         self.request.facets.iter().map(count).collect()
     }
 
-    /// The documents of these candidates.
+    /// The documents of the candidates, as a bitmap.
     fn documents_among(&self, candidates: &[Candidate]) -> Vec<u64> {
         let fields = &self.snapshot.fields;
         let mut documents = vec![0; fields.documents().div_ceil(64)];

@@ -1,9 +1,8 @@
-//! One search over one snapshot.
+//! One search in one snapshot.
 //!
-//! The filter and the query's conditions select slots; both legs rank the chunks among them; fusion over documents (or
-//! chunks) makes candidates; grouping, collapsing and diversity thin them out; the page is cut; its texts are fetched.
-//! A search without a query takes all that is selected, in the order in which it came. Sorting by fields replaces the
-//! order of candidates.
+//! The filter and the query's conditions select chunks; both retrievers rank the selected chunks; fusion over documents (or
+//! chunks) yields candidates; postprocessing groups, deduplicates and diversifies them; the page is cut and its texts are read. A
+//! search without a query lists all selected documents in insertion order. Sorting by fields replaces the order of candidates.
 
 mod candidates;
 mod hits;
@@ -34,11 +33,11 @@ use candidates::Candidates;
 pub(super) use candidates::scored;
 use postprocess::Deduplicated;
 
-/// The field of the lexical leg that a query can name; every other name is a metadata field.
+/// The lexical field that a query can name; every other name is a metadata field.
 const TITLE: &str = "title";
 
 impl Embedded {
-    /// See [`crate::Engine::search`]. Blocks the thread.
+    /// See [`crate::Engine::search`]. Blocking, and not limited.
     pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
         self.search_checked(&self.restrict(caller, request.clone())?)
     }
@@ -47,12 +46,12 @@ impl Embedded {
     pub(crate) fn search_checked(&self, request: &IndexQuery) -> Result<IndexResult, IndexError> {
         let (current, traced) = self.current_with(request.trace.as_deref());
         let snapshot = self.snapshot_of(request, &current)?;
-        let damaged = || IndexError::damaged(self.folder(), "a slot does not lead to its document");
+        let damaged = || IndexError::damaged(self.folder(), "a chunk does not lead to its document");
         let search = Search::new(&snapshot, &current, request, traced, self)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
     }
 
-    /// See [`crate::Engine::features`]. Blocks the thread.
+    /// See [`crate::Engine::features`]. Blocking, and not limited.
     pub fn features(
         &self,
         caller: &Caller,
@@ -62,7 +61,7 @@ impl Embedded {
         self.features_checked(&self.restrict(caller, request.clone())?, document_id)
     }
 
-    /// The features for a query of [`restrict`](Self::restrict).
+    /// Computes the features for a query of [`restrict`](Self::restrict).
     pub(crate) fn features_checked(
         &self,
         request: &IndexQuery,
@@ -82,7 +81,7 @@ impl Embedded {
         })
     }
 
-    /// The snapshot of this moment, and the slots that a document has in it.
+    /// The current snapshot, and the chunk ids of a document in it.
     fn current_with(&self, document_id: Option<&str>) -> (Arc<Snapshot>, Option<Range<u32>>) {
         let live = super::lock(&self.inner.live);
         let current = self.snapshot();
@@ -107,7 +106,7 @@ impl Embedded {
         Ok(IndexQuery { filter: Some(filter), ..query })
     }
 
-    /// The snapshot that the request goes on with, or the current one; holds it for the pages that follow.
+    /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
     fn snapshot_of(
         &self,
         request: &IndexQuery,
@@ -155,37 +154,37 @@ impl Embedded {
 }
 
 impl IndexQuery {
-    /// Whether nothing ranks: everything that the filter lets through is listed.
+    /// Whether there is nothing to rank by: all documents that pass the filter are listed.
     pub(crate) fn is_listing(&self) -> bool {
         self.query.is_none() && self.embedding.is_none()
     }
 
-    /// Whether candidates stand for others, or change places.
+    /// Whether postprocessing removes or reorders candidates.
     pub(crate) fn is_postprocessed(&self) -> bool {
         self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
     }
 }
 
-/// A search under way.
+/// The state of a running search.
 pub(super) struct Search<'a> {
     engine: &'a Embedded,
     snapshot: &'a Snapshot,
-    /// The snapshot of this moment: what it has dead is not shown.
+    /// The current snapshot: documents deleted in it are not shown.
     current: &'a Snapshot,
     request: &'a IndexQuery,
-    /// `None` when no text is searched for.
+    /// `None` without text to search.
     query: Option<LexicalQuery>,
-    /// The slots that the filter and the query's conditions let through; `None` when there is neither.
+    /// The chunks that pass the filter and the query's conditions; `None` if there is neither.
     pub(super) selection: Option<Arc<Selection>>,
-    /// The slots of the document of [`IndexQuery::trace`], if it is there.
+    /// The chunk ids of the document in [`IndexQuery::trace`], if it exists.
     traced: Option<Range<u32>>,
     relevance_model: RelevanceModel,
-    /// What the first window tells about the relevance of hits.
+    /// Features of the first window of candidates.
     query_features: Option<QueryFeatures>,
     timings: StageTimings,
 }
 
-/// What the request comes to before texts are fetched.
+/// The result before texts are read.
 struct Outcome {
     candidates: Candidates,
     page: Vec<Deduplicated>,
@@ -234,13 +233,13 @@ impl<'a> Search<'a> {
         Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
     }
 
-    /// Whether words or an embedding rank: what fields alone find or put in order is not judged.
+    /// Whether terms or an embedding rank the hits. Relevance is undefined for listings and for orders by fields.
     fn ranks_by_relevance(&self) -> bool {
         let has_terms = self.query.as_ref().is_some_and(|query| !query.terms.is_empty());
         self.request.sort.is_empty() && (has_terms || self.request.embedding.is_some())
     }
 
-    /// Lets the collection learn from the first page of a search of all its documents.
+    /// Updates the baseline with the first page of a search among all documents.
     fn observe(&self) {
         let is_first = self.request.offset == 0 && self.request.as_of.is_none();
         let is_of_all = self.selection.is_none() && self.request.group_by == Grouping::Document;
@@ -252,7 +251,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// `None` when the files contradict each other.
+    /// `None` if the files contradict each other.
     fn run(mut self) -> Result<Option<IndexResult>, IndexError> {
         let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
         let Some(outcome) = outcome else { return Ok(None) };
@@ -291,7 +290,7 @@ impl<'a> Search<'a> {
 }
 
 impl Snapshot {
-    /// Refuses fields that no document has had.
+    /// Rejects fields that no document has had.
     fn check_fields(&self, request: &IndexQuery) -> Result<(), IndexError> {
         let strict = request.query.iter().filter(|_| request.strict);
         let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
@@ -313,14 +312,14 @@ impl Snapshot {
         }
     }
 
-    /// Compiles a query; fields of metadata become the slots of the documents that have the value.
+    /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value.
     fn compile(&self, query: &Query, mode: RetrievalMode) -> Result<LexicalQuery, IndexError> {
         let compiled =
             self.lexical.compile(query, mode, &self.tombstones, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
     }
 
-    /// The slots that the filter and the query's conditions let through.
+    /// The chunks that pass the filter and the query's conditions.
     fn selection(
         &self,
         request: &IndexQuery,
@@ -339,7 +338,7 @@ impl Snapshot {
     }
 }
 
-/// An error about an unknown field lists so many known ones.
+/// Maximum number of known fields in the error about an unknown field.
 const KNOWN_FIELDS_SHOWN: usize = 50;
 
 fn timed<T>(duration: &mut Duration, work: impl FnOnce() -> T) -> T {

@@ -1,5 +1,4 @@
-//! Candidates that stand for others: one for each value of a field, one for texts that are all but equal; and an order
-//! in which like does not follow like.
+//! Grouping by a field, deduplication of near-duplicate texts, and diversity (MMR).
 
 use std::collections::HashSet;
 
@@ -11,22 +10,22 @@ use crate::Grouping;
 use crate::embedded::dense;
 use weir_filter::Value;
 
-/// Texts that share so many of their runs of words are all but equal.
+/// Texts with at least this resemblance of their word shingles are near-duplicates.
 const NEAR_DUPLICATE_MIN: f32 = 0.8;
-/// Diversity orders no more candidates than this; the others follow as they are.
+/// Diversity reorders at most this many candidates; the others follow in their order.
 const DIVERSIFIED_MAX: usize = 200;
 
-/// A candidate that is left, and those that it stands for.
+/// A candidate, with the near-duplicates that it represents.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Deduplicated {
     pub(super) candidate: Candidate,
-    /// Slots of candidates with all but the same text.
+    /// Chunk ids of the near-duplicates.
     pub(super) collapsed: Vec<u32>,
 }
 
 impl Search<'_> {
-    /// Leaves one candidate per value of the grouping field and per text, in order, and spreads what is left.
-    /// `None` when the files contradict each other.
+    /// Keeps one candidate per value of the grouping field and per text, in order, then diversifies. `None` if the files
+    /// contradict each other.
     pub(super) fn postprocess(&self, candidates: &[Candidate]) -> Option<Vec<Deduplicated>> {
         let grouped = match &self.request.group_by {
             Grouping::Document | Grouping::Chunk => candidates.to_vec(),
@@ -65,8 +64,8 @@ impl Search<'_> {
         Some(kept.into_iter().map(|(_, kept)| kept).collect())
     }
 
-    /// Takes, again and again, the candidate that is best by its score less its likeness to the most like of those
-    /// taken: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), scores stretched to 0..1.
+    /// Selects, repeatedly, the candidate with the best score minus its maximum similarity to those selected: maximal marginal
+    /// relevance (Carbonell and Goldstein, SIGIR 1998), with scores scaled to 0..1.
     fn diversify(&self, mut kept: Vec<Deduplicated>) -> Option<Vec<Deduplicated>> {
         let rest = kept.split_off(kept.len().min(DIVERSIFIED_MAX));
         let score = |kept: &Deduplicated| kept.candidate.score;
@@ -79,24 +78,28 @@ impl Search<'_> {
             .collect::<Option<Vec<Vec<f32>>>>()?;
         let mut similarity = vec![0.0f32; kept.len()];
         let mut order: Vec<usize> = Vec::with_capacity(kept.len());
-        let mut left: Vec<usize> = (0..kept.len()).collect();
+        let mut remaining: Vec<usize> = (0..kept.len()).collect();
         let weight = self.request.diversity;
-        let value = |place: usize, similarity: &[f32]| {
-            (1.0 - weight) * (score(&kept[place]) - lowest) / range - weight * similarity[place]
+        let value = |index: usize, similarity: &[f32]| {
+            (1.0 - weight) * (score(&kept[index]) - lowest) / range - weight * similarity[index]
         };
-        while !left.is_empty() {
-            // of equal ones the first
-            let best = (0..left.len()).fold(0, |best, next| {
-                if value(left[next], &similarity) > value(left[best], &similarity) { next } else { best }
+        while !remaining.is_empty() {
+            // the first of equal ones
+            let best = (0..remaining.len()).fold(0, |best, next| {
+                if value(remaining[next], &similarity) > value(remaining[best], &similarity) {
+                    next
+                } else {
+                    best
+                }
             });
-            let taken = left.remove(best);
-            for &place in &left {
-                similarity[place] =
-                    similarity[place].max(dense::cosine(&embeddings[taken], &embeddings[place]));
+            let selected = remaining.remove(best);
+            for &index in &remaining {
+                similarity[index] =
+                    similarity[index].max(dense::cosine(&embeddings[selected], &embeddings[index]));
             }
-            order.push(taken);
+            order.push(selected);
         }
-        let mut by_place: Vec<Option<Deduplicated>> = kept.into_iter().map(Some).collect();
-        Some(order.into_iter().filter_map(|place| by_place[place].take()).chain(rest).collect())
+        let mut by_index: Vec<Option<Deduplicated>> = kept.into_iter().map(Some).collect();
+        Some(order.into_iter().filter_map(|index| by_index[index].take()).chain(rest).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The two legs: each ranks documents, or chunks, by their best chunk.
+//! The two retrievers: each ranks documents, or chunks, by their best chunk.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::embedded::ranking::{BestChunk, ScoredChunk, best_chunks};
 use crate::embedded::threads;
 use crate::{Grouping, IndexError, RankedChunk, RetrievalMode, RetrieverRanking};
 
-/// Both legs' rankings, each as deep as was asked for or as there are matches.
+/// The rankings of both retrievers, as deep as requested or as there are matches.
 #[derive(Default)]
 pub(super) struct RetrieverRankings {
     pub(super) lexical: Vec<BestChunk>,
@@ -16,7 +16,7 @@ pub(super) struct RetrieverRankings {
 }
 
 impl Search<'_> {
-    /// Ranks `depth` of each leg.
+    /// Ranks `depth` documents or chunks with each retriever.
     pub(super) fn rankings(&mut self, depth: usize) -> Result<RetrieverRankings, IndexError> {
         let mode = self.request.mode;
         let is_both =
@@ -24,7 +24,7 @@ impl Search<'_> {
         let none = || (Ok(Vec::new()), Duration::default());
         let (mut lexical, mut dense) = (none(), none());
         if is_both {
-            // this thread begins at once, and only the longer leg waits for one that has to wake
+            // this thread starts at once; only the slower retriever waits for another thread to wake
             lexical = rayon::in_place_scope(|threads| {
                 threads.spawn(|_| dense = self.rank_dense_timed(depth));
                 self.rank_lexical_timed(depth)
@@ -63,15 +63,14 @@ impl Search<'_> {
             return Ok(Vec::new());
         };
         let search = |chunks: usize| {
-            let codes = &self.snapshot.codes;
-            let found = dense::search(vectors, codes, embedding, self.visible(), chunks);
+            let pq4 = &self.snapshot.pq4;
+            let found = dense::search(vectors, pq4, embedding, self.visible(), chunks);
             found.ok_or_else(|| self.engine.missing_row())
         };
         self.units_from(depth, search)
     }
 
-    /// Ranks units by their best chunks: asks for more and more chunks until `depth` units are among them or there are
-    /// no more.
+    /// Ranks units by their best chunks: requests more and more chunks until they belong to `depth` units, or there are no more.
     fn units_from<E>(
         &self,
         depth: usize,
@@ -89,7 +88,7 @@ impl Search<'_> {
         }
     }
 
-    /// What a chunk counts for in rankings: itself, or its document, named by its first slot.
+    /// The unit of a chunk in rankings: the chunk itself, or its document, identified by its first chunk id.
     pub(super) fn unit_of(&self, chunk_id: u32) -> Option<u32> {
         match self.request.group_by {
             Grouping::Chunk => Some(chunk_id),
@@ -97,7 +96,7 @@ impl Search<'_> {
         }
     }
 
-    /// A leg's ranking as the reply shows it.
+    /// The ranking of a retriever for the result.
     pub(super) fn ranking(&self, retriever: &[BestChunk]) -> Option<RetrieverRanking> {
         let best = retriever.iter().take(self.request.limit).map(|best| {
             let chunk = self.snapshot.chunk(best.chunk_id)?;

@@ -6,7 +6,7 @@ use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
 use crate::{DocumentTrace, IndexError, RetrievalMode, TraceStage};
 
-/// Both legs are followed so deep to find the document.
+/// Depth to which both rankings are searched for the document.
 const TRACE_DEPTH: usize = 10_000;
 
 impl Search<'_> {
@@ -27,7 +27,7 @@ impl Search<'_> {
             rank_in(retriever, best.document)
         };
         let end = self.request.offset.saturating_add(self.request.limit);
-        // what is listed is cut to the page before it becomes a candidate
+        // listings are cut to the page before they become candidates
         let is_listed = self.request.is_listing()
             || self.request.mode == RetrievalMode::Lexical
                 && !self.request.sort.is_empty()
