@@ -7,6 +7,9 @@ SHELL := /bin/bash
 # Tests run optimised, with every assertion on: see [profile.checked] in Cargo.toml.
 # Always the whole workspace, filtered by test: with `-p` the features of dependencies would differ, and all be built again.
 CHECKED := --workspace --locked --profile checked
+# Every test. Without these names cargo would also build all examples, which clippy has checked, and run rustdoc for each
+# crate, although no documentation has code that runs.
+ALL_TESTS := --lib --bins --tests
 # The tests of encoder and index that run on kernels, beside the unit tests of every crate.
 SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
 PYTHON := .venv/bin/python
@@ -27,17 +30,19 @@ run: ## build, serve on 127.0.0.1:8000, ingest the sample on the first start
 	@scripts/run.sh
 
 .PHONY: check
-check: ## format, lints, the plan of the house, dead links; about a minute
+check: ## format, lints, the crate graph, licences and bans, dead links
 	@scripts/setup.sh
 	cargo fmt --all --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
-	cargo test $(CHECKED) --test house
+	cargo test $(CHECKED) --test repository
+	@scripts/deny.sh bans licenses
 	$(PYTHON) scripts/check_links.py
 
 .PHONY: test
 test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
-	cargo test $(CHECKED)
+	cargo test $(CHECKED) $(ALL_TESTS)
+	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
@@ -68,11 +73,15 @@ quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=f
 	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
 
 .PHONY: deny
-deny: ## licences, bans and advisories by cargo-deny; builds it the first time (minutes)
+deny: ## licences, bans, sources and security advisories by cargo-deny
 	@scripts/setup.sh
-	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
-	cargo deny check
+	@scripts/deny.sh
+
+.PHONY: dist
+dist: ## dist/weir, the binary for use, and dist/weir.debug, its symbol file
+	@scripts/setup.sh
+	@scripts/dist.sh
 
 .PHONY: clean
 clean: ## remove what is built and fetched; models/ and weir-data/ stay
-	rm -rf target .venv .cache
+	rm -rf target dist .venv .cache

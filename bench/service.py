@@ -29,14 +29,14 @@ ADDRESS = ("127.0.0.1", 18743)
 WORDS = "river water dam mill stone bridge bank boat fish flood lake rain field town road house".split()
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[bytes], float]:
-    """A gateway without documents, and the seconds until it was ready."""
-    command = [TARGET / "weir", "serve", "--listen", "{}:{}".format(*ADDRESS), "--data-dir", folder / "data", "--model", MODEL]
+def start(folder: Path, weir: Path = TARGET / "weir", address: tuple[str, int] = ADDRESS) -> tuple[subprocess.Popen[bytes], float]:
+    """A gateway over the data in a folder, and the seconds until it was ready."""
+    command = [weir, "serve", "--listen", "{}:{}".format(*address), "--data-dir", folder / "data", "--model", MODEL]
     started = time.perf_counter()
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while server.poll() is None:
         try:
-            connection = http.client.HTTPConnection(*ADDRESS, timeout=1)
+            connection = http.client.HTTPConnection(*address, timeout=1)
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
                 return server, time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""A corpus of a thousand made-up documents, for a run that tests the harness: no model, no package."""
+"""A corpus of made-up documents: needs no model and no package. A thousand of them test the harness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT_WORDS = 60
 CLUSTERS = 40
 
 
-def make(folder: Path) -> Corpus:
+def make(folder: Path, documents: int = DOCUMENTS) -> Corpus:
     """The same files as `corpus.make`, with words whose frequencies follow Zipf's law and vectors in clusters."""
     folder.mkdir(parents=True)
     random = Random(3)
@@ -34,7 +34,7 @@ def make(folder: Path) -> Corpus:
         return array("f", (value / length for value in mixed))
 
     with (folder / "documents.jsonl").open("w") as lines, (folder / "documents.f32").open("wb") as rows:
-        for at in range(DOCUMENTS):
+        for at in range(documents):
             entry = {"id": f"d{at:07}", "title": words(5), "text": words(TEXT_WORDS)}
             lines.write(json.dumps(entry | {"n": random.randrange(N_VALUES), "group": "made"}) + "\n")
             rows.write(vector().tobytes())
@@ -42,6 +42,6 @@ def make(folder: Path) -> Corpus:
         for _ in range(QUERIES):
             lines.write(json.dumps(words(random.randint(1, 4))) + "\n")
             rows.write(vector().tobytes())
-    facts = Facts(DOCUMENTS, DOCUMENTS, QUERIES, 300.0, {"made": DOCUMENTS}, "made up", "tiny")
+    facts = Facts(documents, documents, QUERIES, 300.0, {"made": DOCUMENTS}, "made up", "tiny")
     (folder / "corpus.json").write_text(json.dumps(asdict(facts)))
     return load(folder)
