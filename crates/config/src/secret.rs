@@ -18,11 +18,6 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
-
-    /// `text` without the secret, should it stand in there: upstreams quote what they were sent.
-    pub fn removed_from(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[secret]") }
-    }
 }
 
 impl fmt::Debug for Secret {
@@ -147,10 +142,5 @@ mod tests {
         for written in ["sk-secret", "env:", "key:sk-secret", ""] {
             assert_eq!(ApiKey::parse(written), Err(FORMS.to_owned()));
         }
-    }
-
-    #[test]
-    fn what_an_upstream_says_is_freed_of_the_key() {
-        assert_eq!(Secret::new("sk-1").removed_from("bad key sk-1!"), "bad key [secret]!");
     }
 }

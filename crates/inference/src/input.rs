@@ -2,7 +2,7 @@
 
 use super::cache::Key;
 use super::models::{Embedder, LoadedModel};
-use super::upstream::UpstreamText;
+use super::upstream::RemoteText;
 
 /// A text that is ready to be embedded by the model that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ enum Content {
     /// The text and its number of words, for pseudo ones.
     Words(String, usize),
     /// The text, for a server that embeds.
-    Remote(UpstreamText),
+    Remote(RemoteText),
 }
 
 /// The part of a text that is left out when it is longer than the model reads.
@@ -64,11 +64,11 @@ impl Input {
     }
 
     /// The text; empty where tokens were made of it here.
-    pub(super) fn into_text(self) -> UpstreamText {
+    pub(super) fn into_text(self) -> RemoteText {
         match self.content {
             Content::Remote(text) => text,
-            Content::Ids(_) => UpstreamText { text: String::new(), tokens: 0, truncation: Truncation::End },
-            Content::Words(text, tokens) => UpstreamText { text, tokens, truncation: Truncation::End },
+            Content::Ids(_) => RemoteText { text: String::new(), tokens: 0, truncation: Truncation::End },
+            Content::Words(text, tokens) => RemoteText { text, tokens, truncation: Truncation::End },
         }
     }
 
@@ -90,7 +90,7 @@ impl LoadedModel {
         // read here in any length
         let (tokens, text) = (self.token_spans(text).len(), text.to_owned());
         let content = match &self.embedder {
-            Embedder::Upstream(_) => Content::Remote(UpstreamText { text, tokens, truncation }),
+            Embedder::Upstream(_) => Content::Remote(RemoteText { text, tokens, truncation }),
             Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Pseudo(_) => Content::Words(text, tokens),
         };
         Input { content, is_truncated: false }

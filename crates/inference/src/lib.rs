@@ -23,4 +23,5 @@ pub use pseudo::Pseudo;
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Scheduler};
 pub use standing::{stand_back, stand_by};
-pub use upstream::{Upstream, UpstreamError};
+pub use upstream::Upstream;
+pub use weir_upstream::UpstreamError;

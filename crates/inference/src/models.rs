@@ -12,7 +12,7 @@ use super::InferenceError;
 use super::input::SPECIAL_TOKENS;
 use super::pseudo::Pseudo;
 use super::rerank::{CrossEncoder, Reranker};
-use super::upstream::{Line, Upstream};
+use super::upstream::{RemoteModel, Upstream};
 use weir_config::{Config, ModelConfig, ModelKind};
 use weir_telemetry::metrics::Metrics;
 
@@ -248,13 +248,13 @@ impl Loader<'_> {
             ModelKind::Upstream(settings) => {
                 let folder = self.config.server.data_dir.join(UPSTREAMS_FOLDER);
                 let waiting_max = self.config.inference.queue_tokens_max;
-                let line = Line::new(&model.id, settings, waiting_max, self.metrics.clone());
-                let line = line.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
+                let remote = RemoteModel::new(&model.id, settings, waiting_max, self.metrics.clone());
+                let remote = remote.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
                 if settings.protocol.is_reranking() {
-                    let cross_encoder = CrossEncoder::Upstream(Arc::new(line));
+                    let cross_encoder = CrossEncoder::Upstream(Arc::new(remote));
                     return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
                 }
-                let upstream = Upstream::new(line, &folder);
+                let upstream = Upstream::new(remote, &folder);
                 (Embedder::Upstream(Arc::new(upstream)), Prompts::default())
             }
             ModelKind::Pseudo { dimension } => {

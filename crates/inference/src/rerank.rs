@@ -8,7 +8,7 @@ use std::time::Instant;
 use weir_encoder::{Model, Tokenizer};
 
 use super::pool::{Engine, Sequence};
-use super::upstream::{Ask, Line, UpstreamText};
+use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
 use super::{InferenceError, Lane, Scheduler, Truncation, estimate};
 use weir_config::{ModelConfig, Prompts};
 
@@ -30,7 +30,7 @@ pub(super) enum CrossEncoder {
     /// Our encoder; the model has one label or two.
     Local(Arc<Model>),
     /// Another server.
-    Upstream(Arc<Line>),
+    Upstream(Arc<RemoteModel>),
 }
 
 /// A query and texts that are ready to be scored by the model that read them.
@@ -44,7 +44,7 @@ pub struct RerankInput {
 
 enum Content {
     Pairs(Vec<Sequence>),
-    Remote(Ask),
+    Remote(RemoteRequest),
 }
 
 impl Reranker {
@@ -85,7 +85,7 @@ impl Reranker {
     pub fn fingerprint(&self) -> String {
         match &self.cross_encoder {
             CrossEncoder::Local(model) => model.info().fingerprint.clone(),
-            CrossEncoder::Upstream(line) => line.fingerprint().to_owned(),
+            CrossEncoder::Upstream(model) => model.fingerprint().to_owned(),
         }
     }
 
@@ -112,14 +112,14 @@ impl Reranker {
             }
             CrossEncoder::Upstream(_) => {
                 let of_query = estimate::token_spans(&query).len();
-                let text = |text: String| UpstreamText {
+                let text = |text: String| RemoteText {
                     tokens: of_query + estimate::token_spans(&text).len(),
                     text,
                     truncation: Truncation::End,
                 };
-                let texts: Vec<UpstreamText> = texts.map(text).collect();
+                let texts: Vec<RemoteText> = texts.map(text).collect();
                 let tokens = texts.iter().map(|text| text.tokens).sum();
-                let content = Content::Remote(Ask { query: Some(query), texts });
+                let content = Content::Remote(RemoteRequest { query: Some(query), texts });
                 RerankInput { content, tokens, truncated: Vec::new() }
             }
         }
@@ -164,8 +164,8 @@ impl Scheduler {
                 let logits = self.compute_in_turn(&Engine::Pairs(model.clone()), sequences).await?;
                 return logits.iter().map(|logits| relevance(logits).ok_or(InferenceError::Failed)).collect();
             }
-            (CrossEncoder::Upstream(line), Content::Remote(ask)) => {
-                line.rows(ask, Lane::Interactive, until).await?.0
+            (CrossEncoder::Upstream(model), Content::Remote(request)) => {
+                model.rows(request, Lane::Interactive, until).await?.0
             }
             (CrossEncoder::Local(_) | CrossEncoder::Upstream(_), _) => return Err(InferenceError::Failed),
         };

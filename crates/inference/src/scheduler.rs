@@ -23,9 +23,9 @@ use super::memory::Memory;
 use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{Engine, MicroBatch, Pool, Sequence, Settings};
 use super::standing::Standing;
-use super::upstream::UpstreamError;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
+use weir_upstream::UpstreamError;
 
 /// Tokens of one micro-batch; a single longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;

@@ -67,6 +67,10 @@ pub enum Outcome {
     Answered,
     /// The upstream was unreachable, timed out or failed internally.
     Failed,
+    /// The upstream began a successful reply whose end has yet to come. Another outcome follows.
+    Started,
+    /// The caller gave up before the upstream answered.
+    Unknown,
 }
 
 impl Default for CircuitBreaker {
@@ -108,7 +112,13 @@ impl CircuitBreaker {
                 self.state = State::Open { until: now + self.open_for };
                 self.open_for = (self.open_for * 2).min(OPEN_MAX);
             }
-            (Outcome::Failed, State::Open { .. }) => {}
+            // The probe succeeded as far as it got: calls are allowed again, and one failure reopens the breaker.
+            (Outcome::Started, State::HalfOpen { .. }) => {
+                self.state = State::Closed { failures: FAILURES_MAX - 1 };
+            }
+            // The next call is the probe.
+            (Outcome::Unknown, State::HalfOpen { .. }) => self.state = State::HalfOpen { until: now },
+            (Outcome::Failed, State::Open { .. }) | (Outcome::Started | Outcome::Unknown, _) => {}
         }
     }
 }
@@ -224,6 +234,20 @@ mod tests {
         );
         let long: Vec<_> = (0..9).map(|n| (n * 100_000, Failed)).collect();
         check(&[&five[..], &long].concat(), 800_000, reject(OPEN_MAX));
+    }
+
+    #[test]
+    fn a_probe_that_began_its_reply_closes_a_breaker_and_its_failure_reopens_it() {
+        use Outcome::{Answered, Failed, Started, Unknown};
+        let five = [(0, Failed); 5];
+        check(&[&five[..], &[(1000, Started)]].concat(), 1000, BreakerDecision::Allow);
+        check(&[&five[..], &[(1000, Started), (1500, Failed)]].concat(), 1500, reject(ms(2000)));
+        check(&[&five[..4], &[(0, Started), (0, Failed)]].concat(), 0, reject(ms(1000)));
+        let ended = [(1000, Started), (1500, Answered), (1500, Failed)];
+        check(&[&five[..], &ended].concat(), 1500, BreakerDecision::Allow);
+        check(&[&five[..], &[(1000, Unknown)]].concat(), 1000, BreakerDecision::Allow);
+        check(&[&five[..], &[(500, Unknown)]].concat(), 999, reject(ms(1)));
+        check(&[&five[..4], &[(0, Unknown), (0, Failed)]].concat(), 0, reject(ms(1000)));
     }
 
     #[test]

@@ -1,15 +1,9 @@
-//! Models that another server runs: texts become requests of the size that it takes, several at once, sent again where that helps.
+//! Models on other servers, over the client of [`weir_upstream`]: texts become requests, replies become embeddings or scores.
 //!
-//! Every request waits for one of `concurrent_requests_max` places; bulk work leaves one of them to callers who wait. A request runs on
-//! one of the runtime's threads for work that blocks, never on one that embeds. Whoever no longer waits is not sent; what is
-//! already on its way keeps its place until it ends, so that the upstream never gets more at once than it should.
-//!
-//! When to give up, to wait and to try again is decided in [`weir_policy::upstream`].
+//! A caller who stops waiting cancels its requests, whether they wait for a permit or are in flight.
 
-mod call;
 mod dimension;
-mod error;
-mod line;
+mod remote;
 mod wire;
 
 use std::time::Instant;
@@ -17,21 +11,20 @@ use std::time::Instant;
 use super::scheduler::{Embedded, Lane};
 use super::{InferenceError, Truncation};
 use dimension::Dimension;
-pub use error::UpstreamError;
 
-pub(super) use line::{Ask, Line, UpstreamText};
+pub(super) use remote::{RemoteModel, RemoteRequest, RemoteText};
 
-/// A model that another server runs, and that embeds.
+/// A model on another server that embeds.
 pub struct Upstream {
-    line: Line,
+    model: RemoteModel,
     dimension: Dimension,
 }
 
 impl Upstream {
-    /// The model at the end of `line`; nothing is sent yet. What its embeddings' length is found to be is kept in `folder`.
-    pub(super) fn new(line: Line, folder: &std::path::Path) -> Upstream {
-        let dimension = Dimension::new(line.settings().dimension, folder, line.fingerprint());
-        Upstream { line, dimension }
+    /// Nothing is sent yet. `folder` keeps the dimension, once it is known.
+    pub(super) fn new(model: RemoteModel, folder: &std::path::Path) -> Upstream {
+        let dimension = Dimension::new(model.settings().dimension, folder, model.fingerprint());
+        Upstream { model, dimension }
     }
 
     /// Floats of an embedding, as soon as that is known.
@@ -41,19 +34,19 @@ impl Upstream {
 
     /// Lengths that an embedding may be cut to.
     pub fn dimensions(&self) -> &[usize] {
-        &self.line.settings().dimensions
+        &self.model.settings().dimensions
     }
 
     /// Whether every embedding has length one.
     pub fn is_normalised(&self) -> bool {
-        self.line.settings().normalize
+        self.model.settings().normalize
     }
 
     /// Hash of the kind, the address, the model's name, and the embeddings' length as soon as that is known. It tells one configured
     /// upstream from another, and can't tell that somebody put another model behind the same name.
     pub fn fingerprint(&self) -> String {
         let dimension = self.dimension().map_or_else(String::new, |dimension| dimension.to_string());
-        fingerprint(&[self.line.fingerprint(), &dimension])
+        fingerprint(&[self.model.fingerprint(), &dimension])
     }
 
     /// Finds out the embeddings' length where it is not known yet, by one request.
@@ -64,7 +57,7 @@ impl Upstream {
         if self.dimension().is_some() {
             return Ok(());
         }
-        let text = UpstreamText { text: "dimension".to_owned(), tokens: 1, truncation: Truncation::End };
+        let text = RemoteText { text: "dimension".to_owned(), tokens: 1, truncation: Truncation::End };
         self.embed(vec![text], Lane::Interactive, None).await.map(drop)
     }
 
@@ -74,11 +67,11 @@ impl Upstream {
     /// [`InferenceError`]; the first failure counts, and what was not sent by then is not sent.
     pub(super) async fn embed(
         &self,
-        texts: Vec<UpstreamText>,
+        texts: Vec<RemoteText>,
         lane: Lane,
         until: Option<Instant>,
     ) -> Result<Embedded, InferenceError> {
-        let (embeddings, waited) = self.line.rows(Ask { query: None, texts }, lane, until).await?;
+        let (embeddings, waited) = self.model.rows(RemoteRequest { query: None, texts }, lane, until).await?;
         self.check(&embeddings)?;
         Ok(Embedded { embeddings, waited })
     }
@@ -93,7 +86,7 @@ impl Upstream {
                      `dimension` and `model` say what is expected",
                     embedding.len()
                 );
-                return Err(self.line.caller.reply(reason).into());
+                return Err(self.model.invalid_reply(reason));
             }
         }
         Ok(())

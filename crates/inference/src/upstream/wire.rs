@@ -1,7 +1,6 @@
 //! The bodies of requests and replies, for each protocol.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::json;
 
-use super::Ask;
-use crate::Truncation;
+use super::RemoteRequest;
+use crate::{Truncation, scale_to_length_one};
 use weir_config::{Protocol, UpstreamConfig};
 
 /// What is put behind the upstream's address.
@@ -22,13 +21,13 @@ pub(super) fn path(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The body of a request for these texts, which are all to be cut alike.
-pub(super) fn request(settings: &UpstreamConfig, ask: &Ask) -> String {
-    let inputs: Vec<&str> = ask.texts.iter().map(|text| text.text.as_str()).collect();
+/// The body of a request. Its texts have the same truncation.
+pub(super) fn request(settings: &UpstreamConfig, request: &RemoteRequest) -> String {
+    let inputs: Vec<&str> = request.texts.iter().map(|text| text.text.as_str()).collect();
     let body = match settings.protocol {
         Protocol::OpenAi => json!({"model": settings.model, "input": inputs, "encoding_format": "base64"}),
         Protocol::Tei => {
-            let truncation = ask.texts.first().map_or(Truncation::End, |text| text.truncation);
+            let truncation = request.texts.first().map_or(Truncation::End, |text| text.truncation);
             let direction = if truncation == Truncation::Start { "Left" } else { "Right" };
             json!({
                 "inputs": inputs,
@@ -38,24 +37,30 @@ pub(super) fn request(settings: &UpstreamConfig, ask: &Ask) -> String {
             })
         }
         Protocol::TeiRerank => {
-            json!({"query": ask.query, "texts": inputs, "raw_scores": false, "truncate": true})
+            json!({"query": request.query, "texts": inputs, "raw_scores": false, "truncate": true})
         }
         // all of them come back
         Protocol::Cohere => {
-            json!({"model": settings.model, "query": ask.query, "documents": inputs, "top_n": inputs.len()})
+            json!({"model": settings.model, "query": request.query, "documents": inputs, "top_n": inputs.len()})
         }
     };
     body.to_string()
 }
 
-/// The embeddings in a reply to a request for `count` texts, or their scores, a row for each, in their order.
+/// The embeddings or scores in a reply to a request for `count` texts, a row of finite numbers for each text, in their order. With
+/// `normalize`, embeddings are scaled to length one.
 ///
 /// # Errors
 /// What is wrong with the reply.
-pub(super) fn rows(protocol: Protocol, body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
+pub(super) fn rows(
+    protocol: Protocol,
+    body: &[u8],
+    count: usize,
+    normalize: bool,
+) -> Result<Vec<Vec<f32>>, String> {
     let unreadable = |error: serde_json::Error| format!("its reply can't be read: {error}");
     let what = if protocol.is_reranking() { "scores" } else { "embeddings" };
-    let rows: Vec<Vec<f32>> = match protocol {
+    let mut rows: Vec<Vec<f32>> = match protocol {
         Protocol::Tei => serde_json::from_slice(body).map_err(unreadable)?,
         Protocol::OpenAi => {
             let reply: OpenAiReply = serde_json::from_slice(body).map_err(unreadable)?;
@@ -72,6 +77,14 @@ pub(super) fn rows(protocol: Protocol, body: &[u8], count: usize) -> Result<Vec<
     };
     if rows.len() != count {
         return Err(format!("{} {what} for {count} texts", rows.len()));
+    }
+    for row in &mut rows {
+        if row.is_empty() || !row.iter().all(|x| x.is_finite()) {
+            return Err(format!("{what} that are empty or hold something else than finite numbers"));
+        }
+        if normalize && !protocol.is_reranking() {
+            scale_to_length_one(row);
+        }
     }
     Ok(rows)
 }
@@ -158,48 +171,12 @@ fn in_order(
     Ok(placed.into_iter().flatten().collect())
 }
 
-/// Characters of an upstream's message that are repeated, at most.
-const SAID_MAX: usize = 300;
-
-/// What an upstream says in the body of an error: the message of the shapes that are known, else the body's start, in one line.
-pub(super) fn said(body: &[u8]) -> String {
-    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let known = [&json["error"]["message"], &json["error"], &json["message"], &json["detail"]];
-    let message = known.iter().find_map(|value| value.as_str()).map(str::to_owned);
-    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SAID_MAX) {
-        _ if line.is_empty() => "nothing more".to_owned(),
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
-}
-
-/// The time that `retry-after-ms` or `Retry-After` asks for; a date counts from `now`.
-pub(super) fn retry_after(
-    milliseconds: Option<&str>,
-    seconds_or_date: Option<&str>,
-    now: SystemTime,
-) -> Option<Duration> {
-    let number = |text: &str, unit: f64| {
-        let value = text.trim().parse::<f64>().ok()? * unit;
-        Duration::try_from_secs_f64(value).ok()
-    };
-    let date = |text: &str| {
-        let at = httpdate::parse_http_date(text.trim()).ok()?;
-        Some(at.duration_since(now).unwrap_or_default())
-    };
-    milliseconds
-        .and_then(|text| number(text, 1e-3))
-        .or_else(|| seconds_or_date.and_then(|text| number(text, 1.0).or_else(|| date(text))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(protocol: Protocol, body: &str, count: usize, expected: Result<&[&[f32]], &str>) {
-        let read = rows(protocol, body.as_bytes(), count);
+        let read = rows(protocol, body.as_bytes(), count, false);
         let expected = expected.map(|rows| rows.iter().map(|row| row.to_vec()).collect());
         assert_eq!(read, expected.map_err(str::to_owned), "{body}");
     }
@@ -223,9 +200,19 @@ mod tests {
         check(Protocol::OpenAi, r#"{"data":[]}"#, 1, Err("0 embeddings for 1 texts"));
         let twice = r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]}"#;
         check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
-        let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1).unwrap_err();
+        let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1, false).unwrap_err();
         assert!(odd.contains("no whole number of floats"), "{odd}");
-        assert!(rows(Protocol::Tei, b"<html>", 1).unwrap_err().starts_with("its reply can't be read: "));
+        assert!(rows(Protocol::Tei, b"<html>", 1, false).unwrap_err().starts_with("its reply can't be read: "));
+    }
+
+    #[test]
+    fn embeddings_are_finite_and_scaled_where_that_is_configured() {
+        assert_eq!(rows(Protocol::Tei, b"[[3,4]]", 1, true).unwrap(), [[0.6, 0.8]]);
+        assert_eq!(rows(Protocol::TeiRerank, br#"[{"index":0,"score":3}]"#, 1, true).unwrap(), [[3.0]]);
+        for body in ["[[]]", "[[1,1e300]]"] {
+            let wrong = rows(Protocol::Tei, body.as_bytes(), 1, true).unwrap_err();
+            assert!(wrong.contains("finite") || wrong.contains("can't be read"), "{wrong}");
+        }
     }
 
     #[test]
@@ -240,41 +227,6 @@ mod tests {
         check(Protocol::Cohere, twice, 2, Err("its `index` 0 is there twice or too large"));
         let large = r#"{"results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
         check(Protocol::Cohere, large, 2, Err("its `index` 2 is there twice or too large"));
-        assert!(rows(Protocol::Cohere, b"{}", 0).unwrap_err().contains("missing field `results`"));
-    }
-
-    #[test]
-    fn the_message_of_an_error_is_found_in_every_usual_shape() {
-        for (body, expected) in [
-            (r#"{"error":{"message":"too\nmuch"}}"#, "too much"),
-            (r#"{"error":"no model","error_type":"Backend"}"#, "no model"),
-            (r#"{"message":"m"}"#, "m"),
-            (r#"{"detail":"d"}"#, "d"),
-            ("Bad Gateway", "Bad Gateway"),
-            ("", "nothing more"),
-        ] {
-            assert_eq!(said(body.as_bytes()), expected);
-        }
-        assert_eq!(said("ä".repeat(400).as_bytes()).chars().count(), SAID_MAX + 1);
-    }
-
-    #[test]
-    fn every_form_of_retry_after_is_read() {
-        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        let check = |ms, seconds, expected: Option<u64>| {
-            assert_eq!(
-                retry_after(ms, seconds, now),
-                expected.map(Duration::from_millis),
-                "{ms:?} {seconds:?}"
-            );
-        };
-        check(None, None, None);
-        check(Some("250"), Some("9"), Some(250));
-        check(None, Some("2"), Some(2000));
-        check(None, Some("0.5"), Some(500));
-        check(None, Some("Sun, 06 Nov 1994 08:49:40 GMT"), Some(3000));
-        check(None, Some("Sun, 06 Nov 1994 08:49:30 GMT"), Some(0));
-        check(None, Some("-1"), None);
-        check(None, Some("soon"), None);
+        assert!(rows(Protocol::Cohere, b"{}", 0, false).unwrap_err().contains("missing field `results`"));
     }
 }

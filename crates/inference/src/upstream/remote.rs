@@ -1,0 +1,280 @@
+//! A model on another server: its texts become requests of the size that the upstream takes, several in flight at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use weir_config::UpstreamConfig;
+use weir_telemetry::metrics::Metrics;
+use weir_upstream::{
+    Permit, Priority, TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings,
+};
+
+use super::{fingerprint, wire};
+use crate::{InferenceError, Lane, Truncation};
+
+/// Time that is kept of a deadline to write our own reply.
+const REPLY_TIME: Duration = Duration::from_millis(50);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Upper bound of the bytes of a reply.
+const REPLY_BYTES_MAX: usize = 256 << 20;
+/// A larger reply is parsed on a blocking thread: a runtime thread would be occupied for more than about a millisecond.
+const PARSE_INLINE_BYTES_MAX: usize = 256 << 10;
+
+/// A model on another server.
+pub(crate) struct RemoteModel {
+    settings: UpstreamConfig,
+    fingerprint: String,
+    client: UpstreamClient,
+    /// Tokens of interactive texts that wait for a permit, estimated.
+    waiting: AtomicUsize,
+    waiting_max: usize,
+    metrics: Metrics,
+}
+
+/// A text for a model on another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RemoteText {
+    pub(crate) text: String,
+    /// Its tokens, estimated.
+    pub(crate) tokens: usize,
+    /// What the upstream shall do when it is too long.
+    pub(crate) truncation: Truncation,
+}
+
+/// Texts to embed, or to score by a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RemoteRequest {
+    /// The query, for a model that reranks.
+    pub(crate) query: Option<String>,
+    pub(crate) texts: Vec<RemoteText>,
+}
+
+/// One row for each text, and how long the request waited for a permit.
+type Rows = (Vec<Vec<f32>>, Duration);
+
+impl RemoteModel {
+    /// The model `id`; nothing is sent yet. Interactive requests are refused while `waiting_max` tokens wait for a permit.
+    ///
+    /// # Errors
+    /// Why there is no `api_key`, or what is wrong with the address.
+    pub(crate) fn new(
+        id: &str,
+        settings: &UpstreamConfig,
+        waiting_max: usize,
+        metrics: Metrics,
+    ) -> Result<RemoteModel, String> {
+        let UpstreamConfig { protocol, url, model, normalize, concurrent_requests_max, .. } = settings;
+        let kind = if protocol.is_reranking() {
+            "rerank"
+        } else if *normalize {
+            "true"
+        } else {
+            "false"
+        };
+        let api_key = settings.api_key.as_ref().map(|key| key.secret()).transpose()?;
+        let client = UpstreamSettings {
+            id: id.to_owned(),
+            url: url.clone(),
+            api_key: api_key.map(|key| key.reveal().to_owned()),
+            connect_timeout: CONNECT_TIMEOUT,
+            concurrent_requests_max: *concurrent_requests_max,
+            retries_max: settings.retries_max,
+        };
+        Ok(RemoteModel {
+            client: UpstreamClient::new(client, metrics.clone()).map_err(|error| error.to_string())?,
+            fingerprint: fingerprint(&[protocol.name(), url, model, kind]),
+            settings: settings.clone(),
+            waiting: AtomicUsize::new(0),
+            waiting_max,
+            metrics,
+        })
+    }
+
+    pub(super) fn settings(&self) -> &UpstreamConfig {
+        &self.settings
+    }
+
+    /// Hash of the kind, the address and the model's name.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The error of a reply that was read and does not fit the request.
+    pub(super) fn invalid_reply(&self, reason: String) -> InferenceError {
+        self.client.invalid_reply(reason).into()
+    }
+
+    /// A row for each text, in order: its embedding, or its score alone; and the longest wait for a permit. Work that would end after
+    /// `until` is given up.
+    ///
+    /// # Errors
+    /// The first [`InferenceError`]; it cancels the other requests.
+    pub(crate) async fn rows(
+        &self,
+        request: RemoteRequest,
+        lane: Lane,
+        until: Option<Instant>,
+    ) -> Result<Rows, InferenceError> {
+        let deadline = until.map(|until| until.checked_sub(REPLY_TIME).unwrap_or(until));
+        let requests = split(request, &self.settings);
+        let parts = requests.iter().map(|request| self.send(request, lane, deadline));
+        let parts = try_join_all(parts).await?;
+        let waited = parts.iter().map(|(_, waited)| *waited).max().unwrap_or_default();
+        Ok((parts.into_iter().flat_map(|(rows, _)| rows).collect(), waited))
+    }
+
+    /// One request, with its retries.
+    async fn send(
+        &self,
+        request: &RemoteRequest,
+        lane: Lane,
+        deadline: Option<Instant>,
+    ) -> Result<Rows, InferenceError> {
+        let body = Bytes::from(wire::request(&self.settings, request));
+        let mut retries = self.client.retries(deadline);
+        let mut waited = Duration::ZERO;
+        loop {
+            let (permit, queued) = self.permit(&request.texts, lane, deadline).await?;
+            waited = waited.max(queued);
+            match self.attempt(body.clone(), permit, deadline).await {
+                Ok(reply) => return Ok((self.parse(reply, request.texts.len()).await?, waited)),
+                Err(error) => retries.wait(error).await?,
+            }
+        }
+    }
+
+    /// A permit, and how long it took to get it.
+    async fn permit(
+        &self,
+        texts: &[RemoteText],
+        lane: Lane,
+        deadline: Option<Instant>,
+    ) -> Result<(Permit, Duration), InferenceError> {
+        let queued = self.metrics.queued(lane.name(), texts.len());
+        let tokens: usize = texts.iter().map(|text| text.tokens).sum();
+        let permit = match lane {
+            Lane::Interactive => {
+                let _waiting = self.count_waiting(tokens)?;
+                self.client.permit(Priority::Interactive, deadline).await?
+            }
+            Lane::Bulk => self.client.permit(Priority::Background, deadline).await?,
+        };
+        self.metrics.batch(texts.len(), tokens);
+        Ok((permit, queued.ends()))
+    }
+
+    /// Counts interactive tokens that wait, up to a limit. Where nothing waits, or a permit is free, any number is accepted.
+    fn count_waiting(&self, tokens: usize) -> Result<Waiting<'_>, InferenceError> {
+        let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
+        let waiting = Waiting { waiting: &self.waiting, tokens };
+        if self.client.is_saturated() && queued > 0 && queued + tokens > self.waiting_max {
+            return Err(InferenceError::TooMany { queued, limit: self.waiting_max });
+        }
+        Ok(waiting)
+    }
+
+    async fn attempt(
+        &self,
+        body: Bytes,
+        permit: Permit,
+        deadline: Option<Instant>,
+    ) -> Result<Bytes, UpstreamError> {
+        let timeout = Duration::from_millis(self.settings.timeout_ms);
+        let limits = TimeLimits::whole_reply(timeout, deadline);
+        let request = UpstreamRequest::post_json(wire::path(self.settings.protocol), body, limits);
+        self.client.send(request, permit).await?.into_body().read(REPLY_BYTES_MAX).await
+    }
+
+    async fn parse(&self, reply: Bytes, count: usize) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let UpstreamConfig { protocol, normalize, .. } = self.settings;
+        let is_large = reply.len() > PARSE_INLINE_BYTES_MAX;
+        let parse = move || wire::rows(protocol, &reply, count, normalize);
+        let rows = match is_large {
+            true => tokio::task::spawn_blocking(parse).await.map_err(|_| InferenceError::Failed)?,
+            false => parse(),
+        };
+        rows.map_err(|reason| self.invalid_reply(reason))
+    }
+}
+
+/// Tokens that wait for a permit, until it is dropped.
+struct Waiting<'a> {
+    waiting: &'a AtomicUsize,
+    tokens: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+    }
+}
+
+/// Splits a request, in order, into requests of at most the configured texts and bytes. The texts of each have the same truncation.
+fn split(request: RemoteRequest, settings: &UpstreamConfig) -> Vec<RemoteRequest> {
+    let RemoteRequest { query, texts } = request;
+    let mut requests: Vec<RemoteRequest> = Vec::new();
+    let mut bytes = 0;
+    for text in texts {
+        bytes += text.text.len();
+        let open = requests.last_mut().map(|request| &mut request.texts).filter(|texts| {
+            texts.len() < settings.texts_per_request_max
+                && bytes <= settings.bytes_per_request_max
+                && texts.last().is_some_and(|last| last.truncation == text.truncation)
+        });
+        match open {
+            Some(texts) => texts.push(text),
+            None => {
+                bytes = text.text.len();
+                requests.push(RemoteRequest { query: query.clone(), texts: vec![text] });
+            }
+        }
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::Protocol;
+
+    /// Splits texts of these lengths, at most three texts or ten bytes at once; `expected` has the lengths of each request.
+    fn check(lengths: &[usize], expected: &[&[usize]]) {
+        let settings = UpstreamConfig {
+            protocol: Protocol::Tei,
+            url: String::new(),
+            model: String::new(),
+            api_key: None,
+            dimension: None,
+            dimensions: Vec::new(),
+            normalize: true,
+            texts_per_request_max: 3,
+            bytes_per_request_max: 10,
+            concurrent_requests_max: 1,
+            timeout_ms: 1,
+            retries_max: 0,
+        };
+        let text = |length: &usize| RemoteText {
+            text: "a".repeat(*length),
+            tokens: 1,
+            truncation: Truncation::End,
+        };
+        let request = RemoteRequest { query: Some("q".to_owned()), texts: lengths.iter().map(text).collect() };
+        let requests = split(request, &settings);
+        assert!(requests.iter().all(|request| request.query.as_deref() == Some("q")));
+        let lengths: Vec<Vec<usize>> = requests
+            .iter()
+            .map(|request| request.texts.iter().map(|text| text.text.len()).collect())
+            .collect();
+        assert_eq!(lengths, expected);
+    }
+
+    #[test]
+    fn requests_hold_as_many_texts_and_bytes_as_the_upstream_takes() {
+        check(&[], &[]);
+        check(&[1, 1, 1, 1], &[&[1, 1, 1], &[1]]);
+        check(&[5, 5, 1], &[&[5, 5], &[1]]);
+        check(&[11, 1, 10], &[&[11], &[1], &[10]]);
+    }
+}

@@ -1,0 +1,281 @@
+//! The client of one upstream: permits, attempts, retries.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyDataStream, BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::BoxError;
+use weir_policy::upstream::{FailedAttempt, Outcome, RetryBudget, wait_before_retry};
+use weir_telemetry::metrics::Metrics;
+
+use crate::attempt::Attempt;
+use crate::connect::{Connector, connector, default_tls, proxy_for};
+use crate::endpoint::Endpoint;
+use crate::{ReplyBody, TimeLimits, UpstreamError};
+
+/// Upper bound of the bytes that are read of an error's body.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+/// A connection that was idle for this long is closed. Many servers close theirs sooner than after a minute.
+const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
+
+/// The body of a request: a stream of chunks, or [`Full`] bytes.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// An upstream and how it is called.
+pub struct UpstreamSettings {
+    /// Its name in metrics, messages and the log.
+    pub id: String,
+    /// Its address, `http` or `https`, without a slash at the end.
+    pub url: String,
+    /// Sent as `Authorization: Bearer`.
+    pub api_key: Option<String>,
+    /// Upper bound of the time to make a connection.
+    pub connect_timeout: Duration,
+    /// Upper bound of the requests in flight.
+    pub concurrent_requests_max: usize,
+    /// Upper bound of the retries of one request.
+    pub retries_max: u32,
+}
+
+/// Who waits for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// A caller.
+    Interactive,
+    /// Nobody; one permit is left to interactive callers.
+    Background,
+}
+
+/// The right to have one request in flight.
+pub struct Permit {
+    _any: Option<OwnedSemaphorePermit>,
+    _background: Option<OwnedSemaphorePermit>,
+}
+
+/// One request.
+pub struct UpstreamRequest {
+    /// The method.
+    pub method: Method,
+    /// What follows the upstream's address.
+    pub path: String,
+    /// The headers, except `Authorization` and `User-Agent`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: RequestBody,
+    /// The time limits of the attempt.
+    pub limits: TimeLimits,
+}
+
+impl UpstreamRequest {
+    /// A `POST` of JSON that is answered by JSON.
+    pub fn post_json(path: &str, body: impl Into<Bytes>, limits: TimeLimits) -> UpstreamRequest {
+        let json = HeaderValue::from_static("application/json");
+        UpstreamRequest {
+            method: Method::POST,
+            path: path.to_owned(),
+            headers: HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]),
+            body: Full::new(body.into()).map_err(|never| match never {}).boxed_unsync(),
+            limits,
+        }
+    }
+}
+
+/// The client of one upstream.
+pub struct UpstreamClient {
+    endpoint: Arc<Endpoint>,
+    /// The address, with the port where a proxy has to be told it.
+    url: String,
+    authorization: Option<HeaderValue>,
+    http: Client<Connector, RequestBody>,
+    permits: Arc<Semaphore>,
+    background_permits: Arc<Semaphore>,
+    budget: Mutex<RetryBudget>,
+    retries_max: u32,
+}
+
+impl UpstreamClient {
+    /// A client of the upstream; nothing is sent yet. Proxies are those of the environment.
+    ///
+    /// # Errors
+    /// `url` is not an address, or `api_key` cannot be sent in a header.
+    pub fn new(settings: UpstreamSettings, metrics: Metrics) -> Result<UpstreamClient, BoxError> {
+        UpstreamClient::with_network(settings, metrics, default_tls()?, &Matcher::from_env())
+    }
+
+    pub(crate) fn with_network(
+        settings: UpstreamSettings,
+        metrics: Metrics,
+        tls: ClientConfig,
+        proxies: &Matcher,
+    ) -> Result<UpstreamClient, BoxError> {
+        let UpstreamSettings { id, url, api_key, concurrent_requests_max, .. } = settings;
+        let uri: Uri = url.parse()?;
+        let endpoint = Endpoint::new(id, &url, api_key.clone(), metrics);
+        let proxy = proxy_for(&uri, proxies);
+        let url = match (uri.authority(), &proxy) {
+            // A tunnel without a port would lead to port 443.
+            (Some(host), Some(_)) if host.port().is_none() && uri.scheme_str() == Some("http") => {
+                format!("http://{host}:80{}", uri.path().trim_end_matches('/'))
+            }
+            _ => url,
+        };
+        let connector = connector(tls, proxy, settings.connect_timeout);
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_CONNECTION_MAX)
+            .pool_max_idle_per_host(concurrent_requests_max)
+            .build(connector);
+        let bearer = |key: String| {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
+            value.set_sensitive(true);
+            Ok::<_, BoxError>(value)
+        };
+        Ok(UpstreamClient {
+            endpoint: Arc::new(endpoint),
+            url,
+            authorization: api_key.map(bearer).transpose()?,
+            http,
+            permits: Arc::new(Semaphore::new(concurrent_requests_max)),
+            background_permits: Arc::new(Semaphore::new(concurrent_requests_max.saturating_sub(1).max(1))),
+            budget: Mutex::default(),
+            retries_max: settings.retries_max,
+        })
+    }
+
+    /// Whether a request would have to wait for a permit.
+    pub fn is_saturated(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
+    /// Waits for a permit until `deadline`.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Open`] at once, or [`UpstreamError::Timeout`].
+    pub async fn permit(
+        &self,
+        priority: Priority,
+        deadline: Option<Instant>,
+    ) -> Result<Permit, UpstreamError> {
+        self.endpoint.would_allow()?;
+        // The semaphores are never closed.
+        let permit = async {
+            let background = match priority {
+                Priority::Interactive => None,
+                Priority::Background => self.background_permits.clone().acquire_owned().await.ok(),
+            };
+            Permit { _any: self.permits.clone().acquire_owned().await.ok(), _background: background }
+        };
+        let Some(deadline) = deadline else { return Ok(permit.await) };
+        let waited = deadline.saturating_duration_since(Instant::now());
+        let permit = tokio::time::timeout_at(deadline.into(), permit).await;
+        permit.map_err(|_| self.endpoint.timeout(waited))
+    }
+
+    /// Sends the request once. The permit is released at the end of the reply's body.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]; also for every status that is not a success.
+    pub async fn send(
+        &self,
+        request: UpstreamRequest,
+        permit: Permit,
+    ) -> Result<Response<ReplyBody>, UpstreamError> {
+        let limits = request.limits;
+        let request = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
+        let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
+        let reply = attempt.within_limits(self.http.request(request)).await?;
+        let reply = reply.map_err(|error| attempt.fail(self.endpoint.connect(&error)))?;
+        if reply.status().is_success() {
+            return Ok(reply.map(|body| ReplyBody::new(body, attempt)));
+        }
+        let is_failure = reply.status().is_server_error();
+        attempt.record(if is_failure { Outcome::Failed } else { Outcome::Answered });
+        let (head, body) = reply.into_parts();
+        let body = read_start(body, attempt.limit_at()).await;
+        Err(self.endpoint.failed(self.endpoint.status(head.status, &head.headers, &body)))
+    }
+
+    /// Joins the request with the address, the key and the name of this program.
+    fn render(&self, request: UpstreamRequest) -> Result<Request<RequestBody>, http::Error> {
+        let UpstreamRequest { method, path, headers, body, .. } = request;
+        let mut rendered = Request::builder().method(method).uri(format!("{}{path}", self.url)).body(body)?;
+        *rendered.headers_mut() = headers;
+        let user_agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
+        rendered.headers_mut().insert(USER_AGENT, user_agent);
+        if let Some(authorization) = &self.authorization {
+            rendered.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        Ok(rendered)
+    }
+
+    /// The retries of a new request, which end before `deadline`.
+    pub fn retries(&self, deadline: Option<Instant>) -> Retries<'_> {
+        self.with_budget(RetryBudget::deposit);
+        Retries { client: self, retries: 0, deadline }
+    }
+
+    fn with_budget<T>(&self, act: impl FnOnce(&mut RetryBudget) -> T) -> T {
+        act(&mut self.budget.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The error of a reply that was read and does not fit the request. It is counted and logged.
+    pub fn invalid_reply(&self, reason: impl Into<String>) -> UpstreamError {
+        self.endpoint.failed(self.endpoint.reply(reason.into()))
+    }
+}
+
+/// The retries of one request.
+pub struct Retries<'a> {
+    client: &'a UpstreamClient,
+    retries: u32,
+    deadline: Option<Instant>,
+}
+
+impl Retries<'_> {
+    /// Waits until the next attempt after one that failed.
+    ///
+    /// # Errors
+    /// `error` itself, when the request is not to be retried.
+    pub async fn wait(&mut self, error: UpstreamError) -> Result<(), UpstreamError> {
+        let failed = FailedAttempt {
+            retries: self.retries,
+            retries_max: self.client.retries_max,
+            retry_after: error.retry_after(),
+            time_left: self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
+            random: rand::random(),
+        };
+        let wait = if error.is_retryable() { wait_before_retry(&failed) } else { None };
+        let Some(wait) = wait.filter(|_| self.client.with_budget(RetryBudget::withdraw)) else {
+            return Err(error);
+        };
+        self.retries += 1;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// The start of an error's body. An error without its message is reported all the same.
+async fn read_start(body: Incoming, until: Instant) -> Vec<u8> {
+    let mut start = Vec::new();
+    let mut chunks = BodyDataStream::new(body);
+    let read = async {
+        while start.len() < ERROR_BYTES_MAX
+            && let Some(Ok(chunk)) = chunks.next().await
+        {
+            start.extend_from_slice(&chunk);
+        }
+    };
+    drop(tokio::time::timeout_at(until.into(), read).await);
+    start
+}

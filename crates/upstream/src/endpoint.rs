@@ -1,0 +1,108 @@
+//! One upstream as errors, metrics and the circuit breaker see it.
+
+use std::error::Error;
+use std::iter::successors;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{HeaderMap, StatusCode};
+use tower::timeout::error::Elapsed;
+use weir_policy::upstream::{BreakerDecision, CircuitBreaker, Outcome};
+use weir_telemetry::metrics::Metrics;
+
+use crate::UpstreamError;
+use crate::error::{message, retry_after};
+
+/// The identity of an upstream and its circuit breaker.
+pub(crate) struct Endpoint {
+    /// The label in metrics and the log.
+    id: String,
+    /// The id and the address, for messages.
+    name: String,
+    /// Removed from every message: upstreams quote what they were sent.
+    api_key: Option<String>,
+    breaker: Mutex<CircuitBreaker>,
+    metrics: Metrics,
+}
+
+impl Endpoint {
+    pub(crate) fn new(id: String, url: &str, api_key: Option<String>, metrics: Metrics) -> Endpoint {
+        let name = format!("`{id}` ({url})");
+        Endpoint { id, name, api_key, breaker: Mutex::default(), metrics }
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the circuit breaker for an attempt that records its outcome within `outcome_within`.
+    pub(crate) fn allow(&self, outcome_within: Duration) -> Result<(), UpstreamError> {
+        let decision = self.breaker().allow(Instant::now(), outcome_within);
+        self.check(decision)
+    }
+
+    /// Whether the circuit breaker would allow an attempt now.
+    pub(crate) fn would_allow(&self) -> Result<(), UpstreamError> {
+        let decision = self.breaker().would_allow(Instant::now());
+        self.check(decision)
+    }
+
+    fn check(&self, decision: BreakerDecision) -> Result<(), UpstreamError> {
+        let BreakerDecision::Reject { retry_after } = decision else { return Ok(()) };
+        let error = UpstreamError::Open { upstream: self.name.clone(), retry_after };
+        self.metrics.upstream_failed(&self.id, &error.label());
+        Err(error)
+    }
+
+    pub(crate) fn record(&self, outcome: Outcome) {
+        self.breaker().record(Instant::now(), outcome);
+    }
+
+    /// Counts and logs a failed attempt.
+    pub(crate) fn failed(&self, error: UpstreamError) -> UpstreamError {
+        self.metrics.upstream_failed(&self.id, &error.label());
+        tracing::warn!(model = self.id, %error, "a request to an upstream failed");
+        error
+    }
+
+    pub(crate) fn timeout(&self, waited: Duration) -> UpstreamError {
+        UpstreamError::Timeout { upstream: self.name.clone(), waited }
+    }
+
+    pub(crate) fn reply(&self, reason: String) -> UpstreamError {
+        UpstreamError::Reply { upstream: self.name.clone(), reason }
+    }
+
+    /// The error of a connection that could not be made or broke: all causes but the outermost, which names the HTTP library.
+    pub(crate) fn connect(&self, error: &(dyn Error + 'static)) -> UpstreamError {
+        let causes: Vec<_> = successors(error.source(), |cause| (*cause).source()).collect();
+        let reason = if causes.iter().any(|cause| cause.is::<Elapsed>()) {
+            "connecting took too long".to_owned()
+        } else if causes.is_empty() {
+            error.to_string()
+        } else {
+            causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        };
+        UpstreamError::Connect { upstream: self.name.clone(), reason }
+    }
+
+    /// The error of a reply whose status is not a success.
+    pub(crate) fn status(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> UpstreamError {
+        let body = String::from_utf8_lossy(body);
+        // The key goes first: the message may be cut in the middle of it. JSON escapes may have hidden it before.
+        let message = self.without_key(&message(&self.without_key(&body)));
+        let retry_after = retry_after(headers, SystemTime::now());
+        let upstream = self.name.clone();
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => UpstreamError::Limited { upstream, message, retry_after },
+            _ => UpstreamError::Status { upstream, status: status.as_u16(), message, retry_after },
+        }
+    }
+
+    fn without_key(&self, text: &str) -> String {
+        match &self.api_key {
+            Some(key) if !key.is_empty() => text.replace(key, "[secret]"),
+            Some(_) | None => text.to_owned(),
+        }
+    }
+}

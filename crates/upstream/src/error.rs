@@ -1,0 +1,193 @@
+//! Why a request to an upstream failed.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+
+/// A request to an upstream that failed. `upstream` is the upstream's id and address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// No connection could be made, or it broke.
+    #[error(
+        "the upstream of model {upstream} can't be reached: {reason}; see whether it runs and `url` is right"
+    )]
+    Connect {
+        /// The upstream.
+        upstream: String,
+        /// What failed.
+        reason: String,
+    },
+    /// A time limit passed.
+    #[error("the upstream of model {upstream} did not answer within {} ms", waited.as_millis())]
+    Timeout {
+        /// The upstream.
+        upstream: String,
+        /// The limit.
+        waited: Duration,
+    },
+    /// Status 429.
+    #[error("the upstream of model {upstream} takes no more requests for now: {message}")]
+    Limited {
+        /// The upstream.
+        upstream: String,
+        /// The message in the reply.
+        message: String,
+        /// The delay that the reply asks for.
+        retry_after: Option<Duration>,
+    },
+    /// Any other status that is not a success.
+    #[error("the upstream of model {upstream} answered {status}: {message}{}", remedy(*status))]
+    Status {
+        /// The upstream.
+        upstream: String,
+        /// The status.
+        status: u16,
+        /// The message in the reply.
+        message: String,
+        /// The delay that the reply asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The reply does not fit the request.
+    #[error("the upstream of model {upstream} answered with something else than was asked for: {reason}")]
+    Reply {
+        /// The upstream.
+        upstream: String,
+        /// What is wrong with the reply.
+        reason: String,
+    },
+    /// The circuit breaker is open.
+    #[error("the upstream of model {upstream} failed too often and is not asked for {} ms", retry_after.as_millis())]
+    Open {
+        /// The upstream.
+        upstream: String,
+        /// Time until the next probe.
+        retry_after: Duration,
+    },
+}
+
+/// What can be done about a status.
+fn remedy(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "; check its `api_key`",
+        404 => "; check its `url` and `model`",
+        413 => "; lower `texts_per_request_max` or `bytes_per_request_max`",
+        300..=399 => "; redirections are not followed: correct its `url`",
+        _ => "",
+    }
+}
+
+impl UpstreamError {
+    /// Whether the same request can succeed in a moment.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Limited { .. } => {
+                true
+            }
+            UpstreamError::Status { status, .. } => *status == 408 || (*status >= 500 && *status != 501),
+            UpstreamError::Reply { .. } | UpstreamError::Open { .. } => false,
+        }
+    }
+
+    /// Whether the content of the request can be the cause. The upstream may fail for every other content, too.
+    pub fn may_be_the_text(&self) -> bool {
+        match self {
+            UpstreamError::Status { status, .. } => matches!(status, 400 | 413 | 422),
+            UpstreamError::Reply { .. } => true,
+            UpstreamError::Connect { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Limited { .. }
+            | UpstreamError::Open { .. } => false,
+        }
+    }
+
+    /// Time until the upstream accepts requests again, if it is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            UpstreamError::Limited { retry_after, .. } | UpstreamError::Status { retry_after, .. } => {
+                *retry_after
+            }
+            UpstreamError::Open { retry_after, .. } => Some(*retry_after),
+            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Reply { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The value of the label `code` in metrics. Bounded: a status has three digits.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            UpstreamError::Connect { .. } => "connect".to_owned(),
+            UpstreamError::Timeout { .. } => "timeout".to_owned(),
+            UpstreamError::Limited { .. } => "429".to_owned(),
+            UpstreamError::Status { status, .. } => status.to_string(),
+            UpstreamError::Reply { .. } => "reply".to_owned(),
+            UpstreamError::Open { .. } => "breaker".to_owned(),
+        }
+    }
+}
+
+/// Upper bound of the characters that are repeated of an upstream's message.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// The message in the body of an error, on one line: that of the known JSON shapes, else the start of the body.
+pub(crate) fn message(body: &str) -> String {
+    let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let known = [&json["error"]["message"], &json["error"], &json["message"], &json["detail"]];
+    let message = known.iter().find_map(|value| value.as_str()).unwrap_or(body);
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
+        _ if line.is_empty() => "nothing more".to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The delay that `retry-after-ms` or `Retry-After` asks for; a date counts from `now`.
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |text: &str, unit: f64| Duration::try_from_secs_f64(text.parse::<f64>().ok()? * unit).ok();
+    let date = |text| Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default());
+    text("retry-after-ms")
+        .and_then(|text| number(text, 1e-3))
+        .or_else(|| text("retry-after").and_then(|text| number(text, 1.0).or_else(|| date(text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_an_error_is_found_in_every_usual_shape() {
+        for (body, expected) in [
+            (r#"{"error":{"message":"too\nmuch"}}"#, "too much"),
+            (r#"{"error":"no model","error_type":"Backend"}"#, "no model"),
+            (r#"{"message":"m"}"#, "m"),
+            (r#"{"detail":"d"}"#, "d"),
+            ("Bad Gateway", "Bad Gateway"),
+            ("", "nothing more"),
+        ] {
+            assert_eq!(message(body), expected);
+        }
+        assert_eq!(message(&"ä".repeat(400)).chars().count(), MESSAGE_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn every_form_of_retry_after_is_read() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let check = |sent: &[(&'static str, &'static str)], expected: Option<u64>| {
+            let headers = sent
+                .iter()
+                .map(|(name, value)| (name.parse().unwrap(), http::HeaderValue::from_static(value)))
+                .collect();
+            assert_eq!(retry_after(&headers, now), expected.map(Duration::from_millis), "{sent:?}");
+        };
+        check(&[], None);
+        check(&[("retry-after-ms", "250"), ("retry-after", "9")], Some(250));
+        check(&[("retry-after", "2")], Some(2000));
+        check(&[("retry-after", "0.5")], Some(500));
+        check(&[("retry-after", "Sun, 06 Nov 1994 08:49:40 GMT")], Some(3000));
+        check(&[("retry-after", "Sun, 06 Nov 1994 08:49:30 GMT")], Some(0));
+        check(&[("retry-after", "-1")], None);
+        check(&[("retry-after", "soon")], None);
+    }
+}

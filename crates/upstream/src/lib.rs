@@ -1,0 +1,30 @@
+//! The client of other servers: remote embedders and rerankers, LLM providers, webhooks.
+//!
+//! One [`UpstreamClient`] per configured upstream. It is asynchronous: a request occupies no thread while it waits, bodies are streams in
+//! both directions, and dropping a request or its reply closes the connection (HTTP/1.1) or resets the stream (HTTP/2) at once.
+//!
+//! A request passes these steps:
+//! 1. [`UpstreamClient::permit`]: one of `concurrent_requests_max` permits. [`Priority::Background`] leaves one to interactive callers.
+//! 2. [`UpstreamClient::send`]: one attempt within its [`TimeLimits`], unless the circuit breaker is open. The permit is released at
+//!    the end of the reply's body.
+//! 3. [`Retries::wait`] after a failed attempt: backoff within the retry budget.
+//!
+//! The decisions are made in [`weir_policy::upstream`]. Redirects are not followed, so the API key reaches the configured server only.
+
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod client;
+mod connect;
+mod endpoint;
+mod error;
+mod reply;
+mod sse;
+#[cfg(test)]
+mod tests;
+
+pub use attempt::TimeLimits;
+pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
+pub use error::UpstreamError;
+pub use reply::ReplyBody;
+pub use sse::{SseEvent, SseEvents};
