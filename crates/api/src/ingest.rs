@@ -106,7 +106,7 @@ impl Metadata {
             let message = match without_position(&error) {
                 // serde_json has no error category for it
                 reason if reason.starts_with("recursion limit exceeded") => {
-                    format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels; flatten it")
+                    format!("metadata is nested deeper than {METADATA_DEPTH_MAX} levels: reduce the nesting")
                 }
                 reason => format!("metadata cannot be parsed: {reason}"),
             };

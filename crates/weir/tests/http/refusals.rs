@@ -333,7 +333,7 @@ fn metadata_that_is_nested_too_deep_is_refused_with_a_remedy() {
         assert_eq!(
             refused["errors"][0],
             json!({
-                "detail": "metadata is nested deeper than 127 levels; flatten it",
+                "detail": "metadata is nested deeper than 127 levels: reduce the nesting",
                 "pointer": "#/documents/0/metadata",
             })
         );
