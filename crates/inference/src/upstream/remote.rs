@@ -255,12 +255,10 @@ mod tests {
             timeout_ms: 1,
             retries_max: 0,
         };
-        let text = |length: &usize| RemoteText {
-            text: "a".repeat(*length),
-            tokens: 1,
-            truncation: Truncation::End,
-        };
-        let request = RemoteRequest { query: Some("q".to_owned()), texts: lengths.iter().map(text).collect() };
+        let text =
+            |length: &usize| RemoteText { text: "a".repeat(*length), tokens: 1, truncation: Truncation::End };
+        let request =
+            RemoteRequest { query: Some("q".to_owned()), texts: lengths.iter().map(text).collect() };
         let requests = split(request, &settings);
         assert!(requests.iter().all(|request| request.query.as_deref() == Some("q")));
         let lengths: Vec<Vec<usize>> = requests

@@ -202,7 +202,9 @@ mod tests {
         check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
         let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1, false).unwrap_err();
         assert!(odd.contains("no whole number of floats"), "{odd}");
-        assert!(rows(Protocol::Tei, b"<html>", 1, false).unwrap_err().starts_with("its reply can't be read: "));
+        assert!(
+            rows(Protocol::Tei, b"<html>", 1, false).unwrap_err().starts_with("its reply can't be read: ")
+        );
     }
 
     #[test]
