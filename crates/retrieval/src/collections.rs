@@ -22,13 +22,13 @@ use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
 
-/// A collection that is open: searchable, and kept up to date by its worker.
+/// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
     /// Names it in the store.
     pub(crate) id: CollectionId,
     /// The collection in the store, from which views are opened.
     pub(crate) stored: Collection,
-    /// The name that callers use.
+    /// The name in the API.
     pub(crate) name: String,
     /// The settings in force, none absent.
     pub(crate) settings: CollectionSettings,
@@ -36,21 +36,21 @@ pub struct OpenCollection {
     pub(crate) created_at: f64,
     /// Its index.
     pub(crate) engine: Engine,
-    /// What prepares its documents; has the model as well.
+    /// Prepares its documents; holds the model.
     pub(crate) preparer: Preparer,
-    /// How large a batch may be.
+    /// Limits of a batch.
     pub(crate) ingest: weir_config::table::Ingest,
-    /// Where the worker counts.
+    /// Metrics of the workers.
     pub(crate) metrics: Metrics,
     /// Wakes the ingest worker.
     pub(crate) operations_added: Notify,
     /// Wakes the feedback worker.
     pub(crate) feedback_added: Notify,
-    /// Ends both.
+    /// Stops both workers.
     pub(crate) closing: CancellationToken,
-    /// The number of the newest operation that this process has seen acknowledged.
+    /// The last operation that this process acknowledged.
     accepted: AtomicU64,
-    /// The operation that a lost index had reached: below it searches would miss what they found before.
+    /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
     rebuild_until: u64,
     /// Published by the worker.
     applied_seq: watch::Sender<u64>,
@@ -69,10 +69,10 @@ pub enum CollectionError {
     Index {
         /// The collection.
         collection: String,
-        /// What the index said.
+        /// The error of the index.
         source: IndexError,
     },
-    /// The settings in the store make no sense to this version.
+    /// The stored settings are unknown to this version.
     #[error(
         "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
     )]
@@ -92,22 +92,22 @@ pub enum CollectionError {
         /// The model's id.
         model: String,
     },
-    /// It is not known how long the embeddings of its model are.
+    /// The dimension of its model is unknown.
     #[error(
-        "collection `{collection}` needs to know how long the embeddings of its model are; set `dimension`, or see to the upstream"
+        "collection `{collection}` needs the dimension of its model; set `dimension`, or check that the upstream answers"
     )]
     Inference {
         /// The collection.
         collection: String,
-        /// Why the upstream didn't tell.
+        /// The upstream's failure.
         source: InferenceError,
     },
-    /// The file system refused.
+    /// A file system error.
     #[error("could not remove the index folder `{}`; check its permissions", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Collections are not opened or changed while the gateway stops.
@@ -121,18 +121,18 @@ impl OpenCollection {
         self.preparer.model.as_ref()
     }
 
-    /// The language that its texts are analysed in.
+    /// The language of its texts.
     pub(crate) fn language(&self) -> Language {
         self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
     }
 
-    /// Tells the worker that operations up to `number` are in the store.
+    /// Notifies the worker that operations up to `number` are in the store.
     pub(crate) fn wake(&self, number: u64) {
         self.accepted.fetch_max(number, Ordering::Relaxed);
         self.operations_added.notify_one();
     }
 
-    /// The newest operation that was acknowledged.
+    /// The last acknowledged operation.
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl OpenCollection {
         self.accepted().saturating_sub(self.engine.applied_seq())
     }
 
-    /// Reads a query; what doesn't parse, or names a field that the collection hasn't, is text.
+    /// Parses a query; invalid syntax and unknown fields are read as text.
     pub(crate) fn read_query(&self, text: &str) -> Query {
         let query = query::parse_forgiving(text);
         if query.fields().is_empty() {
@@ -165,12 +165,12 @@ impl OpenCollection {
         self.engine.applied_seq() < self.rebuild_until
     }
 
-    /// What the store keeps of what is done.
+    /// What the store keeps of finished jobs and applied operations.
     pub(crate) fn retention(&self) -> Retention {
         Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
     }
 
-    /// Why the last batch could not be applied, while that is so.
+    /// The error of the last batch, until one succeeds.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -208,18 +208,18 @@ struct Inner {
     limiter: CpuLimiter,
     config: Arc<Config>,
     metrics: Metrics,
-    /// Where the workers run: on threads that stand back.
+    /// The runtime of the workers, whose threads have background priority.
     background: Handle,
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
-    /// Creating and deleting go one after the other.
+    /// Serialises creation and deletion.
     changing: tokio::sync::Mutex<()>,
 }
 
 impl Collections {
-    /// Opens every collection of the store, and makes the default one when it isn't there and its model is ready.
+    /// Opens every collection of the store, and creates the default collection if it is missing and its model is ready.
     ///
     /// # Errors
-    /// The first collection that can't be opened: the gateway does not start half.
+    /// The first collection that cannot be opened.
     pub async fn open(
         store: Store,
         models: Models,
@@ -243,7 +243,7 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
-        // a start waits for no upstream
+        // the start does not wait for upstreams
         if collections.0.models.default_model().is_none_or(|model| model.dimension().is_some()) {
             collections.create_default().await?;
         }
@@ -260,7 +260,7 @@ impl Collections {
         &self.0.limiter
     }
 
-    /// Opens the default collection, which is created when it isn't there.
+    /// Opens the default collection; creates it if it is missing.
     ///
     /// # Errors
     /// [`CollectionError`].
@@ -268,7 +268,7 @@ impl Collections {
         self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
     }
 
-    /// Runs work that nobody waits for, on threads that stand back.
+    /// Runs work in the background, at background priority.
     pub fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.background.spawn(work);
     }
@@ -287,7 +287,7 @@ impl Collections {
         open.values().filter(|collection| caller.sees(&collection.name)).cloned().collect()
     }
 
-    /// The model that `settings` mean; `None` for a text-only collection.
+    /// The model of `settings`; `None` for a text-only collection.
     ///
     /// # Errors
     /// The name of a model that is not configured.
@@ -302,7 +302,7 @@ impl Collections {
         }
     }
 
-    /// Opens the collection called `name`, which is created with `settings` when it isn't there; says whether it was.
+    /// Opens the collection called `name`; creates it with `settings` if it is missing, and returns `true` then.
     ///
     /// # Errors
     /// [`CollectionError`].
@@ -324,10 +324,10 @@ impl Collections {
         Ok((self.open_stored(collection).await?, created))
     }
 
-    /// Deletes a collection from the store and then its index; `false` when it isn't there.
+    /// Deletes a collection from the store and then its index; `false` if it is missing.
     ///
     /// # Errors
-    /// [`CollectionError`]; after an error of the file system the collection is gone all the same.
+    /// [`CollectionError`]; after an error of the file system the collection is deleted all the same.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
@@ -338,7 +338,7 @@ impl Collections {
         Ok(deleted)
     }
 
-    /// Ends all workers and closes all indexes. What is acknowledged stays in the store.
+    /// Stops all workers and closes all indexes. Acknowledged operations stay in the store.
     pub async fn close(&self) {
         let _changing = self.0.changing.lock().await;
         let open = std::mem::take(&mut *self.0.open.write().unwrap_or_else(PoisonError::into_inner));
@@ -350,7 +350,7 @@ impl Collections {
         }
     }
 
-    /// The settings with everything filled in that must not change with the configuration later on.
+    /// The settings with the defaults of the configuration filled in, so that later changes of the configuration do not apply.
     fn pinned(&self, settings: &CollectionSettings) -> CollectionSettings {
         let config = &self.0.config;
         let chunking = settings.chunking.unwrap_or_default();
@@ -367,7 +367,7 @@ impl Collections {
         }
     }
 
-    /// Whether `settings`, as a caller sent them, mean what the collection has.
+    /// Whether `settings`, as a request has them, are those of the collection.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
         let same_model = match self.model_for(settings) {
             Ok(model) => {
@@ -458,8 +458,8 @@ impl Collections {
             workers: Mutex::default(),
             engine,
         });
-        // the first search shall have the relevance of the last one before the stop
-        crate::feedback_worker::refine(&open).await?;
+        // so that relevance is the same before and after a restart
+        crate::feedback_worker::calibrate(&open).await?;
         let background = &self.0.background;
         let depth = self.0.config.search.depth;
         let workers = vec![
@@ -477,7 +477,7 @@ impl Collections {
         settings: &EngineSettings,
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
-        // the threads that an index starts stand back as the one that opens it
+        // the threads of an index inherit the priority of the thread that opens it
         let opening = Engine::open_embedded(
             folder.to_owned(),
             settings.clone(),
@@ -487,7 +487,7 @@ impl Collections {
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 
-    /// The collection with a generation for `fingerprint`: vectors of two models never meet.
+    /// The collection with a generation for `fingerprint`; a new one if the model has changed.
     async fn matching_generation(
         &self,
         stored: Collection,
@@ -508,7 +508,7 @@ impl Collections {
     }
 }
 
-/// An index is made for embeddings of one length.
+/// Asks the model's upstream for its dimension, if that is unknown.
 async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), CollectionError> {
     let Some(model) = model else { return Ok(()) };
     let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
@@ -520,8 +520,7 @@ enum HideError {
     Index(IndexError),
 }
 
-/// Hides what was deleted after the index's last batch: a deletion was acknowledged as done, so that it must hold
-/// before the first search.
+/// Hides the documents that were deleted after the index's last batch: an acknowledged deletion must hold for the first search.
 async fn hide_deleted(documents: &StoreView, engine: &Engine) -> Result<(), HideError> {
     let mut after = engine.applied_seq();
     if after == 0 {
@@ -537,12 +536,12 @@ async fn hide_deleted(documents: &StoreView, engine: &Engine) -> Result<(), Hide
     }
 }
 
-/// What was asked for, or the setting.
+/// The requested value, or the setting.
 fn tokens(asked: Option<Count>, setting: u32) -> usize {
     asked.map_or(setting, Count::get_u32) as usize
 }
 
-/// The language that the settings name, by whichever of its names.
+/// The language of the settings, or the configured one.
 fn language_of(settings: &CollectionSettings, config: &Config) -> Language {
     settings.language.as_deref().and_then(Language::parse).unwrap_or(config.collections.language)
 }

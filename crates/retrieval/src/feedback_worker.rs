@@ -1,7 +1,7 @@
-//! What people say of hits, brought to the relevance of later ones.
+//! The feedback worker: calibrates relevance by users' judgments of hits.
 //!
-//! A judgment says which document answered which query. What the relevance of that hit was computed from is found out by
-//! searching once more, in the background, and kept beside the judgment: a start needs no search to be where it was.
+//! A judgment grades a document for a query. The worker repeats the search in the background and stores the features of the hit beside
+//! the judgment, so that a restart does not repeat it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use weir_policy::Caller;
 use crate::collections::OpenCollection;
 use weir_inference::{Caching, EmbedOptions, InferenceError, Lane};
 
-/// Judgments that are searched for between two refinements.
-const AT_ONCE: usize = 64;
+/// Pending judgments that are processed between two calibrations.
+const BATCH_MAX: usize = 64;
 
-/// How long the first judgment waits for others to be taken up with it.
-const GATHER_FOR: Duration = Duration::from_millis(100);
+/// Longest wait of a judgment for others of the same batch.
+const BATCH_DELAY: Duration = Duration::from_millis(100);
 
-/// After a failure the worker waits, twice as long each time, between these.
+/// First and longest wait after a failure; it doubles each time.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Why judgments could not be taken up. They are tried again; nothing is lost.
+/// Why judgments could not be processed. They stay pending and are processed later.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FeedbackError {
     /// The store failed.
@@ -36,18 +36,17 @@ pub(crate) enum FeedbackError {
     Inference(#[from] InferenceError),
 }
 
-/// Refines the relevance of a collection's hits by all judgments whose features are known; returns those that wait for
-/// theirs, a few at a time.
+/// Calibrates a collection's relevance by all judgments with features; returns the first pending judgments.
 ///
 /// # Errors
-/// What the store says.
-pub(crate) async fn refine(
+/// Store errors.
+pub(crate) async fn calibrate(
     collection: &OpenCollection,
 ) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
     let fingerprint = &collection.preparer.fingerprint;
-    let batch = collection.preparer.documents.feedback_batch(fingerprint, FEEDBACK_MAX, AT_ONCE).await?;
+    let batch = collection.preparer.documents.feedback_batch(fingerprint, FEEDBACK_MAX, BATCH_MAX).await?;
     let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
-        // features of a version that wrote them in another way don't count
+        // features in the format of another version are ignored
         let features: HitFeatures = serde_json::from_str(features).ok()?;
         Some(JudgedHit { features, is_relevant: *is_relevant })
     });
@@ -56,25 +55,25 @@ pub(crate) async fn refine(
     Ok(batch.pending)
 }
 
-/// Takes up judgments as they come until the collection is closed. `depth` is the setting `search.depth`.
+/// Processes judgments until the collection is closed. `depth` is the setting `search.depth`.
 pub(crate) async fn run(collection: Arc<OpenCollection>, depth: usize) {
     tokio::select! {
         () = collection.closing.cancelled() => {}
-        () = follow(&collection, depth) => {}
+        () = process_all(&collection, depth) => {}
     }
 }
 
-async fn follow(collection: &OpenCollection, depth: usize) {
+async fn process_all(collection: &OpenCollection, depth: usize) {
     let mut wait = RETRY_AFTER.0;
     loop {
-        match take_up(collection, depth).await {
+        match process_pending(collection, depth).await {
             Ok(()) => {
                 wait = RETRY_AFTER.0;
                 collection.feedback_added.notified().await;
-                tokio::time::sleep(GATHER_FOR).await;
+                tokio::time::sleep(BATCH_DELAY).await;
             }
             Err(error) => {
-                tracing::warn!(collection = collection.name, %error, retry_after = ?wait, "feedback could not be taken up; it will be tried again");
+                tracing::warn!(collection = collection.name, %error, retry_after = ?wait, "feedback was not processed; it is retried");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RETRY_AFTER.1);
             }
@@ -82,29 +81,29 @@ async fn follow(collection: &OpenCollection, depth: usize) {
     }
 }
 
-/// Finds out the features of the judgments that wait for theirs, and refines by them.
-async fn take_up(collection: &OpenCollection, depth: usize) -> Result<(), FeedbackError> {
-    let mut waiting = refine(collection).await?;
-    while !waiting.is_empty() {
-        // a judged document is in the store, and shall be found
+/// Computes the features of pending judgments and calibrates by them.
+async fn process_pending(collection: &OpenCollection, depth: usize) -> Result<(), FeedbackError> {
+    let mut pending = calibrate(collection).await?;
+    while !pending.is_empty() {
+        // judged documents are in the store, but may not be searchable yet
         collection.wait_until_searchable(collection.accepted()).await;
-        let mut found = Vec::with_capacity(waiting.len());
-        for judged in &waiting {
+        let mut found = Vec::with_capacity(pending.len());
+        for judged in &pending {
             let features = features(collection, judged, depth).await?;
             found.push((judged.number, features.and_then(|features| serde_json::to_string(&features).ok())));
         }
-        let weighed = found.iter().filter(|(_, features)| features.is_some()).count();
-        let no_hit = found.len() - weighed;
+        let with_features = found.iter().filter(|(_, features)| features.is_some()).count();
+        let no_hit = found.len() - with_features;
         let fingerprint = &collection.preparer.fingerprint;
         collection.preparer.store.save_features(collection.id, fingerprint, found).await?;
-        waiting = refine(collection).await?;
-        collection.metrics.feedback_taken_up(weighed, no_hit);
+        pending = calibrate(collection).await?;
+        collection.metrics.feedback_taken_up(with_features, no_hit);
     }
     Ok(())
 }
 
-/// What a search of the query says about the document now: by both legs where there are two. `None` where the document is
-/// none of its hits.
+/// The features of the document in a search for the query, by both retrievers if the collection has embeddings. `None` if it is not
+/// among the candidates.
 async fn features(
     collection: &OpenCollection,
     judged: &weir_store::Feedback,
@@ -114,9 +113,9 @@ async fn features(
     let text = query.text().into_owned();
     let (mut mode, mut embedding) = (RetrievalMode::Lexical, None);
     if let Some(model) = collection.model().filter(|_| !text.trim().is_empty()) {
-        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, until: None };
+        let options = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, until: None };
         let inputs = vec![model.query_input(&text)];
-        match collection.preparer.scheduler.embed(model, inputs, terms).await {
+        match collection.preparer.scheduler.embed(model, inputs, options).await {
             Ok(mut made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.pop()),
             Err(error) if collection.preparer.is_text_refused(&error).await => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
-//! The query log: searches hand their queries over and go on; a task writes them to the store.
+//! The query log: searches put their queries into a bounded channel; a task writes them to the store.
 //!
-//! Nothing here can slow or fail a search: what doesn't fit the buffer, or can't be written, is dropped and counted.
+//! The log never delays or fails a search: an entry that does not fit into the channel, or cannot be written, is dropped and counted.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::clock::now;
 use weir_config::table::Search;
 use weir_telemetry::metrics::Metrics;
 
-/// Entries that may wait to be written.
-const WAITING_MAX: usize = 4_096;
+/// Capacity of the channel.
+const PENDING_MAX: usize = 4_096;
 /// Entries of one commit, at most.
 const COMMIT_MAX: usize = 512;
-/// How long the first entry waits for others.
-const GATHER_FOR: Duration = Duration::from_millis(500);
-/// Bytes of a query that are kept; a longer one loses its end.
+/// Longest wait of an entry for others of the same commit.
+const COMMIT_DELAY: Duration = Duration::from_millis(500);
+/// Longer queries are truncated.
 const QUERY_BYTES_MAX: usize = 1_024;
 
 /// The query log, on or off.
@@ -35,7 +35,7 @@ impl QueryLog {
     pub fn start(settings: &Search, store: Store, metrics: Metrics, background: &Handle) -> QueryLog {
         let (mut entries, mut writer) = (None, None);
         if settings.query_log {
-            let (sender, waiting) = mpsc::channel(WAITING_MAX);
+            let (sender, waiting) = mpsc::channel(PENDING_MAX);
             let entries_max = settings.query_log_entries_max;
             writer = Some(background.spawn(write(waiting, store, entries_max, metrics.clone())));
             entries = Some(sender);
@@ -43,7 +43,7 @@ impl QueryLog {
         QueryLog { entries: Mutex::new(entries), writer: Mutex::new(writer), metrics }
     }
 
-    /// Logs a search that was answered; `relevance` is that of the first result, where it is known. Never waits.
+    /// Logs an answered search; `relevance` is the highest of its results. Never waits.
     pub fn note(&self, collection: CollectionId, query: &str, results: usize, relevance: Option<f32>) {
         let Some(entries) = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
             return;
@@ -61,7 +61,7 @@ impl QueryLog {
         }
     }
 
-    /// Writes what waits and ends.
+    /// Writes the pending entries and stops.
     pub async fn close(&self) {
         drop(self.entries.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -73,7 +73,7 @@ impl QueryLog {
     }
 }
 
-/// Gathers entries for a moment and writes them in one commit, until nobody can send any more.
+/// Writes entries in batches until the channel is closed.
 async fn write(mut waiting: mpsc::Receiver<LoggedQuery>, store: Store, entries_max: u64, metrics: Metrics) {
     let mut has_failed = false;
     while let Some(first) = waiting.recv().await {
@@ -86,8 +86,7 @@ async fn write(mut waiting: mpsc::Receiver<LoggedQuery>, store: Store, entries_m
                 }
             }
         };
-        // what was gathered when the time is over is written
-        let _ = tokio::time::timeout(GATHER_FOR, gathered).await;
+        let _ = tokio::time::timeout(COMMIT_DELAY, gathered).await;
         let count = entries.len() as u64;
         match store.log_queries(entries, entries_max).await {
             Ok(()) => {
@@ -96,7 +95,7 @@ async fn write(mut waiting: mpsc::Receiver<LoggedQuery>, store: Store, entries_m
             }
             Err(error) => {
                 metrics.queries_logged("failed", count);
-                // once, not for every search while the disk is full
+                // once, not for every batch while the disk is full
                 if !std::mem::replace(&mut has_failed, true) {
                     tracing::warn!(%error, "queries can't be logged; searches go on");
                 }

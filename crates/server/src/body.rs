@@ -57,7 +57,7 @@ pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes, A
     Ok(body.into())
 }
 
-/// The length that the caller announced.
+/// The length in `Content-Length`.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -74,12 +74,11 @@ pub(super) fn until(request: &Request) -> Option<Instant> {
     request.extensions().get::<Deadline>().map(|deadline| deadline.0)
 }
 
-/// A body without a media type is taken for JSON, as `curl -d` would have sent it otherwise.
+/// A body without a media type is read as JSON, and so is the media type that `curl -d` sends by default.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let media = value.to_str().unwrap_or_default();
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    // what curl sends with -d when it is told nothing
     if essence == "application/json"
         || essence.ends_with("+json")
         || essence == "application/x-www-form-urlencoded"
@@ -90,7 +89,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
 }
 
-/// Nothing is unpacked: a small body could become a large one.
+/// Compressed bodies are refused: a small one could expand to a large one.
 fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let named = value.to_str().unwrap_or("?");
@@ -197,7 +196,7 @@ pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
     Ok(value)
 }
 
-/// An error for a query parameter that the route doesn't know.
+/// The error for an unknown query parameter.
 pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
     let message = format!("unknown query parameter `{}`, expected {accepted}", key.escape_debug());
     Invalid::at(ErrorCode::UnknownField, &[key], message).into()

@@ -18,14 +18,14 @@ use weir_inference::{
 };
 use weir_retrieval::{maybe_spawn_blocking, models};
 
-/// Requests of more tokens than this wait in the bulk lane, so that a large one never delays small ones.
+/// Largest request in tokens for the interactive lane; larger ones use the bulk lane and do not delay small ones.
 pub(super) const INTERACTIVE_TOKENS_MAX: usize = 512;
 
-/// Texts of more bytes than this, together, are made tokens of on a thread of their own.
-const BYTES_AT_ONCE_MAX: usize = 8 << 10;
+/// Tokenise inputs larger than this (total bytes) on a blocking thread.
+const TOKENIZED_INLINE_BYTES_MAX: usize = 8 << 10;
 
-/// Embeddings of more floats than this, together, are written on a thread of their own.
-const FLOATS_AT_ONCE_MAX: usize = 8 << 10;
+/// Render replies with more floats than this on a blocking thread.
+const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
 pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
@@ -38,7 +38,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
     request.check(&gateway.config.request_limits())?;
     let model = models::embedder(&gateway.models, &caller, &request.model)?.clone();
     check_dimensions(&model, request.dimensions).await?;
-    let wanted = Wanted {
+    let job = EmbedJob {
         role: request.role()?,
         truncate: request.truncate.unwrap_or_default(),
         texts: request.input,
@@ -49,7 +49,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         dimensions: request.dimensions.map(Count::get),
         place,
     };
-    let Made { embeddings, usage, truncated, split, place, .. } = embed(&gateway, wanted).await?;
+    let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&gateway, job).await?;
     let format = request.encoding_format.unwrap_or_default();
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if wants_raw {
@@ -58,8 +58,8 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         vectors::list(embeddings, format, request.model, usage, place)
     })
     .await??;
-    vectors::name_truncated(response.headers_mut(), &truncated);
-    vectors::name_split(response.headers_mut(), &split);
+    vectors::set_truncated(response.headers_mut(), &truncated);
+    vectors::set_split(response.headers_mut(), &split);
     Ok(response)
 }
 
@@ -72,53 +72,53 @@ pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(By
     Ok((body::read(gateway, request).await?, place))
 }
 
-/// What shall be embedded, and how.
-pub(super) struct Wanted {
-    /// By which model.
+/// Texts to embed, and how.
+pub(super) struct EmbedJob {
+    /// The model.
     pub(super) model: Arc<LoadedModel>,
     /// The texts.
     pub(super) texts: Texts,
-    /// What the request calls them.
+    /// The request's field with the texts, for errors.
     pub(super) field: &'static str,
-    /// The prompt that is put before each.
+    /// The role whose prompt is put before each text.
     pub(super) role: Option<TextRole>,
-    /// What happens to long ones.
+    /// What happens to texts that are longer than the model's input.
     pub(super) truncate: Truncate,
-    /// Whether embeddings that were made before will do.
+    /// Whether cached embeddings may be used.
     pub(super) caching: Caching,
-    /// When nobody waits any more.
+    /// The request's deadline.
     pub(super) until: Option<Instant>,
-    /// The number of floats, if not the model's own. It is allowed.
+    /// The requested dimension, already checked; `None` for the model's own.
     pub(super) dimensions: Option<u64>,
-    /// The memory that the request has.
+    /// The memory that is reserved for the request.
     pub(super) place: Place,
 }
 
-/// What became of it.
-pub(super) struct Made {
+/// Embeddings, and what they took.
+pub(super) struct EmbedOutput {
     /// An embedding for each text, in order.
     pub(super) embeddings: Vec<Vec<f32>>,
-    /// What it cost.
+    /// Counted tokens.
     pub(super) usage: Usage,
-    /// The places of the texts that were cut.
+    /// Indices of truncated texts.
     pub(super) truncated: Vec<usize>,
-    /// The places of the texts that were embedded in parts.
+    /// Indices of texts that were embedded in parts.
     pub(super) split: Vec<usize>,
     /// Characters of all texts.
     pub(super) characters: usize,
-    /// The time that it took to make tokens.
+    /// Time of tokenisation.
     pub(super) tokenization: Duration,
-    /// The time that they waited to be embedded, the last of them.
+    /// Longest wait of a text for a thread.
     pub(super) queue: Duration,
-    /// The time that it took to make embeddings of them.
+    /// Time of the model.
     pub(super) inference: Duration,
-    /// The memory that the request has, until its reply is sent.
+    /// The memory that is reserved until the reply is sent.
     pub(super) place: Place,
 }
 
-/// Refuses a number of floats that the model was not trained for.
-pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>) -> Result<(), ApiError> {
-    let Some(count) = wanted else { return Ok(()) };
+/// Refuses a dimension that the model was not trained for.
+pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) -> Result<(), ApiError> {
+    let Some(count) = job else { return Ok(()) };
     model.learn_dimension().await?;
     if model.dimensions().any(|served| served as u64 == count.get()) {
         return Ok(());
@@ -132,40 +132,40 @@ pub(super) async fn check_dimensions(model: &LoadedModel, wanted: Option<Count>)
     Err(Invalid::at(ErrorCode::InvalidParameter, &["dimensions"], message).into())
 }
 
-/// Makes tokens of the texts, embeds them in the lane that suits their number, and counts them.
-pub(super) async fn embed(gateway: &Gateway, mut wanted: Wanted) -> Result<Made, ApiError> {
+/// Tokenises the texts, embeds them in the lane for their number of tokens, and counts them.
+pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedOutput, ApiError> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
-    let Wanted { caching, until, dimensions, .. } = wanted;
-    let model = wanted.model.clone();
-    let mut place = std::mem::take(&mut wanted.place);
-    let is_long = wanted.texts.as_slice().iter().map(String::len).sum::<usize>() > BYTES_AT_ONCE_MAX;
-    let read = maybe_spawn_blocking(is_long, move || read(&wanted, tokens_max)).await??;
+    let EmbedJob { caching, until, dimensions, .. } = job;
+    let model = job.model.clone();
+    let mut place = std::mem::take(&mut job.place);
+    let is_long = job.texts.as_slice().iter().map(String::len).sum::<usize>() > TOKENIZED_INLINE_BYTES_MAX;
+    let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
     let dimension = model.dimension().unwrap_or_default();
-    place.and(gateway.scheduler.memory().for_embeddings(read.inputs.len(), dimension)?);
+    place.and(gateway.scheduler.memory().for_embeddings(texts.inputs.len(), dimension)?);
 
-    let lane = if read.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
-    let weights: Vec<usize> = read.inputs.iter().map(Input::tokens).collect();
-    let made = gateway.scheduler.embed(&model, read.inputs, EmbedOptions { lane, caching, until }).await?;
+    let lane = if texts.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
+    let weights: Vec<usize> = texts.inputs.iter().map(Input::tokens).collect();
+    let made = gateway.scheduler.embed(&model, texts.inputs, EmbedOptions { lane, caching, until }).await?;
     let mut embeddings = made.embeddings;
-    if !read.split.is_empty() {
-        embeddings = joined(embeddings, &weights, &read.parts, model.is_normalised());
+    if !texts.split.is_empty() {
+        embeddings = average_parts(embeddings, &weights, &texts.parts, model.is_normalised());
     }
     if let Some(dimensions) = dimensions {
         embeddings = embeddings.into_iter().map(|embedding| model.cut(embedding, dimensions)).collect();
     }
-    gateway.metrics.embedded(&model.id, read.tokens as u64, read.truncated.len() as u64);
-    Ok(Made {
+    gateway.metrics.embedded(&model.id, texts.tokens as u64, texts.truncated.len() as u64);
+    Ok(EmbedOutput {
         embeddings,
         usage: Usage {
-            prompt_tokens: read.tokens,
-            total_tokens: read.tokens,
-            truncated: read.truncated.len(),
+            prompt_tokens: texts.tokens,
+            total_tokens: texts.tokens,
+            truncated: texts.truncated.len(),
         },
-        truncated: read.truncated,
-        split: read.split,
-        characters: read.characters,
+        truncated: texts.truncated,
+        split: texts.split,
+        characters: texts.characters,
         tokenization,
         queue: made.waited,
         inference: (started.elapsed() - tokenization).saturating_sub(made.waited),
@@ -173,69 +173,69 @@ pub(super) async fn embed(gateway: &Gateway, mut wanted: Wanted) -> Result<Made,
     })
 }
 
-/// The texts as the model takes them.
-struct Read {
-    /// Every part of every text, in order.
+/// Texts as token ids.
+struct TokenizedTexts {
+    /// The parts of all texts, in order.
     inputs: Vec<Input>,
-    /// How many parts each text has.
+    /// The number of parts of each text.
     parts: Vec<usize>,
     tokens: usize,
     characters: usize,
     truncated: Vec<usize>,
-    /// Texts of more than one part.
+    /// Indices of texts with more than one part.
     split: Vec<usize>,
 }
 
-fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
-    let model = &wanted.model;
-    let prompt = match wanted.role {
+fn tokenize(job: &EmbedJob, tokens_max: usize) -> Result<TokenizedTexts, Invalid> {
+    let model = &job.model;
+    let prompt = match job.role {
         None => "",
         Some(TextRole::Query) => &model.query_prompt,
         Some(TextRole::Document) => &model.document_prompt,
     };
-    let mut read = Read {
-        inputs: Vec::with_capacity(wanted.texts.as_slice().len()),
-        parts: Vec::with_capacity(wanted.texts.as_slice().len()),
+    let mut texts = TokenizedTexts {
+        inputs: Vec::with_capacity(job.texts.as_slice().len()),
+        parts: Vec::with_capacity(job.texts.as_slice().len()),
         tokens: 0,
         characters: 0,
         truncated: Vec::new(),
         split: Vec::new(),
     };
-    for (index, text) in wanted.texts.as_slice().iter().enumerate() {
-        read.characters += text.chars().count();
+    for (index, text) in job.texts.as_slice().iter().enumerate() {
+        texts.characters += text.chars().count();
         let prompted = if prompt.is_empty() { None } else { Some(format!("{prompt}{text}")) };
         let text = prompted.as_deref().unwrap_or(text);
-        let parts = match wanted.truncate {
+        let parts = match job.truncate {
             Truncate::End => vec![model.input(text, Truncation::End)],
             Truncate::Start => vec![model.input(text, Truncation::Start)],
             Truncate::Error => vec![model.input(text, Truncation::Never)],
             Truncate::Split => model.parts(text),
         };
         if parts.iter().any(|part| part.is_truncated) {
-            if wanted.truncate == Truncate::Error {
-                return Err(too_long(wanted, index, text));
+            if job.truncate == Truncate::Error {
+                return Err(too_long(job, index, text));
             }
-            read.truncated.push(index);
+            texts.truncated.push(index);
         }
         if parts.len() > 1 {
-            read.split.push(index);
+            texts.split.push(index);
         }
-        read.tokens += parts.iter().map(Input::tokens).sum::<usize>();
-        if read.tokens > tokens_max {
+        texts.tokens += parts.iter().map(Input::tokens).sum::<usize>();
+        if texts.tokens > tokens_max {
             let message = format!(
                 "`{}` has more tokens than the limit `limits.embedding_tokens_max`, which is {tokens_max}",
-                wanted.field
+                job.field
             );
-            return Err(Invalid::at(ErrorCode::BatchTooLarge, &[wanted.field], message));
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &[job.field], message));
         }
-        read.parts.push(parts.len());
-        read.inputs.extend(parts);
+        texts.parts.push(parts.len());
+        texts.inputs.extend(parts);
     }
-    Ok(read)
+    Ok(texts)
 }
 
-/// One embedding for each text: the mean of its parts, weighted by their tokens, and of length one where all embeddings are.
-fn joined(
+/// One embedding for each text: the mean of its parts, weighted by their tokens, scaled to length one if the model's embeddings are.
+fn average_parts(
     embeddings: Vec<Vec<f32>>,
     weights: &[usize],
     parts: &[usize],
@@ -263,16 +263,16 @@ fn joined(
     parts.iter().map(join).collect()
 }
 
-fn too_long(wanted: &Wanted, index: usize, text: &str) -> Invalid {
-    let (id, has) = (&wanted.model.id, wanted.model.count_tokens(text));
-    let most = wanted.model.input_tokens_max().unwrap_or(usize::MAX);
+fn too_long(job: &EmbedJob, index: usize, text: &str) -> Invalid {
+    let (id, has) = (&job.model.id, job.model.count_tokens(text));
+    let most = job.model.input_tokens_max().unwrap_or(usize::MAX);
     let message = format!("the text has {has} tokens; model `{id}` reads {most}");
-    wanted.texts.invalid(wanted.field, index, ErrorCode::ContextLengthExceeded, message)
+    job.texts.invalid(job.field, index, ErrorCode::ContextLengthExceeded, message)
 }
 
-/// Whether writing these embeddings takes so long that it would keep others waiting.
+/// Whether rendering these embeddings would delay other requests on this thread.
 pub(super) fn is_long_reply(embeddings: &[Vec<f32>]) -> bool {
-    embeddings.iter().map(Vec::len).sum::<usize>() > FLOATS_AT_ONCE_MAX
+    embeddings.iter().map(Vec::len).sum::<usize>() > RENDERED_INLINE_FLOATS_MAX
 }
 
 #[cfg(test)]
@@ -280,11 +280,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_count_by_their_tokens_and_whole_texts_stay_as_they_are() {
+    fn parts_are_weighted_by_their_tokens_and_whole_texts_are_unchanged() {
         let embeddings = || vec![vec![0.6, 0.8], vec![1.0, 0.0], vec![0.0, 1.0], vec![0.0, 5.0]];
         let check = |is_normalised, expected: [[f32; 2]; 3]| {
-            let joined = joined(embeddings(), &[7, 30, 10, 9], &[1, 2, 1], is_normalised);
-            assert_eq!(joined, expected);
+            let averaged = average_parts(embeddings(), &[7, 30, 10, 9], &[1, 2, 1], is_normalised);
+            assert_eq!(averaged, expected);
         };
         check(false, [[0.6, 0.8], [0.75, 0.25], [0.0, 5.0]]);
         let length = 0.625f32.sqrt();

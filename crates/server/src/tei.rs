@@ -12,7 +12,9 @@ use weir_api::{
 
 use super::Gateway;
 use super::body::{self, CallerOf, Json};
-use super::embeddings::{Made, Wanted, check_dimensions, embed as embed_texts, is_long_reply, read_body};
+use super::embeddings::{
+    EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
+};
 use super::error::ApiError;
 use super::vectors;
 use weir_inference::{LoadedModel, scale_to_length_one};
@@ -33,7 +35,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
     check_dimensions(&model, request.dimensions).await?;
     let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
     check_normalize(&model, request.normalize)?;
-    let wanted = Wanted {
+    let job = EmbedJob {
         role: request.prompt_name,
         truncate: request.truncate(),
         texts: request.inputs,
@@ -44,7 +46,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         dimensions: request.dimensions.map(Count::get),
         place,
     };
-    let mut made = embed_texts(&gateway, wanted).await?;
+    let mut made = embed_texts(&gateway, job).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
@@ -61,7 +63,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
     Ok(response)
 }
 
-/// Refuses to give back lengths that the model doesn't have.
+/// Refuses embeddings that are not normalised from a model that normalises.
 fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
     if normalize == Some(false) && model.is_normalised() {
         let message =
@@ -72,7 +74,7 @@ fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), I
 }
 
 /// TEI's headers.
-fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
+fn describe(headers: &mut HeaderMap, made: &EmbedOutput, total: Duration) {
     let ms = |duration: Duration| usize::try_from(duration.as_millis()).unwrap_or(usize::MAX);
     headers.insert("x-compute-type", HeaderValue::from_static("cpu"));
     vectors::set(headers, "x-compute-time", ms(total));
@@ -82,8 +84,8 @@ fn describe(headers: &mut HeaderMap, made: &Made, total: Duration) {
     vectors::set(headers, "x-tokenization-time", ms(made.tokenization));
     vectors::set(headers, "x-queue-time", ms(made.queue));
     vectors::set(headers, "x-inference-time", ms(made.inference));
-    vectors::name_truncated(headers, &made.truncated);
-    vectors::name_split(headers, &made.split);
+    vectors::set_truncated(headers, &made.truncated);
+    vectors::set_split(headers, &made.split);
 }
 
 /// The default model and the limits.

@@ -14,10 +14,10 @@ use weir_inference::Place;
 
 const RAW: &str = "application/octet-stream";
 
-/// Texts that are named in a header at most, so that it stays below the limits of common clients.
-const TRUNCATED_NAMED_MAX: usize = 100;
+/// Most indices in one header, so that it stays below the limits of common clients.
+const INDICES_MAX: usize = 100;
 
-/// Whether the caller asks for raw bytes.
+/// Whether the request accepts raw bytes.
 pub(super) fn wants_raw(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accept.flat_map(|value| value.split(',')).any(|media| {
@@ -54,7 +54,7 @@ pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Place) -
     Ok(([(header::CONTENT_TYPE, "application/json")], held(text, place)).into_response())
 }
 
-/// The reply to a caller who [`wants_raw`]: the floats of all embeddings one after the other, and what they are as headers.
+/// The reply as [raw bytes](wants_raw): the floats of all embeddings one after the other; count, dimension and type in headers.
 pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Place) -> Response {
     let dimension = embeddings.first().map_or(0, Vec::len);
     let mut response = held(bytes(embeddings), place).into_response();
@@ -70,23 +70,23 @@ pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Pla
     response
 }
 
-/// Says in headers which texts were cut, by their places in the request: the first hundred, and how many there are.
-pub(super) fn name_truncated(headers: &mut HeaderMap, truncated: &[usize]) {
-    name_texts(headers, ["x-truncated-inputs", "x-truncated-inputs-count"], truncated);
+/// Sets the headers with the indices of truncated texts: the first hundred, and their number.
+pub(super) fn set_truncated(headers: &mut HeaderMap, truncated: &[usize]) {
+    set_indices(headers, ["x-truncated-inputs", "x-truncated-inputs-count"], truncated);
 }
 
 /// The same for texts that were embedded in parts.
-pub(super) fn name_split(headers: &mut HeaderMap, split: &[usize]) {
-    name_texts(headers, ["x-split-inputs", "x-split-inputs-count"], split);
+pub(super) fn set_split(headers: &mut HeaderMap, split: &[usize]) {
+    set_indices(headers, ["x-split-inputs", "x-split-inputs-count"], split);
 }
 
-fn name_texts(headers: &mut HeaderMap, [names, count]: [&'static str; 2], texts: &[usize]) {
+fn set_indices(headers: &mut HeaderMap, [indices, count]: [&'static str; 2], texts: &[usize]) {
     if texts.is_empty() {
         return;
     }
-    let named: Vec<String> = texts.iter().take(TRUNCATED_NAMED_MAX).map(usize::to_string).collect();
+    let named: Vec<String> = texts.iter().take(INDICES_MAX).map(usize::to_string).collect();
     if let Ok(value) = HeaderValue::from_str(&named.join(",")) {
-        headers.insert(names, value);
+        headers.insert(indices, value);
     }
     set(headers, count, texts.len());
 }
@@ -96,7 +96,7 @@ pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: usize) {
     headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
 }
 
-/// A body that keeps its place in memory until it is sent.
+/// A body that keeps its memory reserved until it is sent.
 fn held(content: Vec<u8>, place: Place) -> Body {
     struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Place);
     impl AsRef<[u8]> for Held {
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_header_names_a_hundred_cut_texts_and_counts_all() {
+    fn a_header_lists_a_hundred_truncated_texts_and_counts_all() {
         let mut headers = HeaderMap::new();
-        name_truncated(&mut headers, &[]);
+        set_truncated(&mut headers, &[]);
         assert!(headers.is_empty());
-        name_truncated(&mut headers, &[0, 3]);
+        set_truncated(&mut headers, &[0, 3]);
         assert_eq!(headers["x-truncated-inputs"], "0,3");
         assert_eq!(headers["x-truncated-inputs-count"], "2");
-        name_truncated(&mut headers, &(0..2_048).collect::<Vec<_>>());
+        set_truncated(&mut headers, &(0..2_048).collect::<Vec<_>>());
         assert!(headers["x-truncated-inputs"].to_str().unwrap().ends_with(",98,99"));
         assert_eq!(headers["x-truncated-inputs-count"], "2048");
     }

@@ -1,4 +1,4 @@
-//! What is made of a document before it can be indexed: chunks, and an embedding for each.
+//! Prepares documents for the index: chunks, and an embedding for each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use weir_inference::{
     Caching, EmbedOptions, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
 
-/// Bytes of a chunk, at most: a model may make one token of any number of characters without a space.
+/// Most bytes of a chunk: some tokenizers turn any number of characters without a space into one token.
 const CHUNK_BYTES_MAX: usize = 8192;
 
-/// Tokens that the text of a chunk keeps when title and prompt are long.
+/// Fewest tokens for the text of a chunk, however long title and prompt are.
 const CHUNK_TOKENS_MIN: usize = 32;
 
-/// A text that every model takes.
-const HARMLESS: &str = "text";
+/// A text that every model embeds.
+const PROBE_TEXT: &str = "text";
 
-/// Why a batch could not be made searchable. It is tried again; nothing is lost.
+/// Why a batch could not be made searchable. It is retried; nothing is lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IngestError {
     /// The store failed.
@@ -32,21 +32,21 @@ pub(crate) enum IngestError {
     /// Embedding failed.
     #[error("embedding failed: {0}")]
     Inference(#[from] InferenceError),
-    /// The thread that cut the documents panicked or was shut down.
-    #[error("cutting documents into chunks ended early; the log has the reason")]
+    /// The thread that chunked the documents panicked or was shut down.
+    #[error("chunking was interrupted; the log has the reason")]
     Interrupted,
 }
 
 /// Prepares the documents of one collection generation.
 #[derive(Clone)]
 pub(crate) struct Preparer {
-    /// Where embeddings are kept.
+    /// The store.
     pub store: Store,
     /// The collection in the store, without a filter.
     pub(crate) documents: StoreView,
-    /// Who embeds.
+    /// The scheduler of the model.
     pub scheduler: Scheduler,
-    /// With what; `None` for a text-only collection.
+    /// The model; `None` for a text-only collection.
     pub model: Option<Arc<LoadedModel>>,
     /// The fingerprint that the generation pins.
     pub fingerprint: String,
@@ -56,35 +56,39 @@ pub(crate) struct Preparer {
     pub chunking: Chunking,
 }
 
-/// A document, its chunks, and the text that is embedded for each of them.
-struct Cut {
+/// A document, its chunks, and the text that is embedded for each chunk.
+struct ChunkedDocument {
     document: StoredDocument,
     spans: Vec<ChunkSpan>,
     texts: Vec<String>,
 }
 
 impl Preparer {
-    /// Cuts and embeds `documents`; embeddings that the store has are taken from there, new ones are put there before
-    /// this returns.
+    /// Chunks and embeds `documents`. Embeddings come from the store where it has them; new ones are stored before this returns.
     ///
     /// # Errors
-    /// [`IngestError`]; the batch can be tried again.
+    /// [`IngestError`]; the batch can be retried.
     pub(crate) async fn prepare(
         &self,
         documents: Vec<StoredDocument>,
     ) -> Result<Vec<IndexedDocument>, IngestError> {
         let preparer = self.clone();
-        let cut = move || documents.into_iter().map(|document| preparer.cut(document)).collect::<Vec<_>>();
-        let cuts = tokio::task::spawn_blocking(cut).await.map_err(|_| IngestError::Interrupted)?;
-        let (known, new) = self.embeddings(&cuts).await?;
-        // while an index is rebuilt the store has these chunks already
-        let prepared =
-            cuts.iter().filter(|cut| cut.spans != cut.document.chunks).map(Cut::prepared).collect();
+        let chunk = move || {
+            documents.into_iter().map(|document| preparer.chunk_document(document)).collect::<Vec<_>>()
+        };
+        let chunked = tokio::task::spawn_blocking(chunk).await.map_err(|_| IngestError::Interrupted)?;
+        let (known, new) = self.embeddings(&chunked).await?;
+        // while an index is rebuilt, the store has these chunks already
+        let prepared = chunked
+            .iter()
+            .filter(|one| one.spans != one.document.chunks)
+            .map(ChunkedDocument::prepared)
+            .collect();
         self.store.save_prepared(self.generation, prepared, new).await?;
-        Ok(cuts.into_iter().map(|cut| cut.into_indexed(&known)).collect())
+        Ok(chunked.into_iter().map(|one| one.into_indexed(&known)).collect())
     }
 
-    /// Whether it is the text that the model refused with `error`: it embeds another one.
+    /// Whether `error` is caused by the text: the model still embeds another text.
     pub(crate) async fn is_text_refused(&self, error: &InferenceError) -> bool {
         let may_be = match error {
             InferenceError::Upstream(error) => error.may_be_the_text(),
@@ -95,15 +99,18 @@ impl Preparer {
         };
         let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };
         let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::Off, until: None };
-        self.scheduler.embed(model, vec![model.input(HARMLESS, Truncation::End)], terms).await.is_ok()
+        self.scheduler.embed(model, vec![model.input(PROBE_TEXT, Truncation::End)], terms).await.is_ok()
     }
 
-    /// The embedding of every chunk, and those among them that the store doesn't have yet.
-    async fn embeddings(&self, cuts: &[Cut]) -> Result<(Embeddings, Vec<(TextHash, Vec<f32>)>), IngestError> {
+    /// The embedding of every chunk, and those of them that the store lacks.
+    async fn embeddings(
+        &self,
+        chunked: &[ChunkedDocument],
+    ) -> Result<(Embeddings, Vec<(TextHash, Vec<f32>)>), IngestError> {
         let Some(model) = &self.model else { return Ok((HashMap::new(), Vec::new())) };
         let mut texts: HashMap<TextHash, &String> = HashMap::new();
-        for cut in cuts {
-            texts.extend(cut.spans.iter().map(|span| span.text_hash).zip(&cut.texts));
+        for document in chunked {
+            texts.extend(document.spans.iter().map(|span| span.text_hash).zip(&document.texts));
         }
         let hashes: Vec<TextHash> = texts.keys().copied().collect();
         let stored = self.documents.embeddings(&self.fingerprint, hashes.clone()).await?;
@@ -124,14 +131,14 @@ impl Preparer {
         Ok((known, new))
     }
 
-    fn cut(&self, document: StoredDocument) -> Cut {
+    fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
         let title = document.title.as_deref().unwrap_or_default();
         let prompt = self.model.as_ref().map_or("", |model| model.document_prompt.as_str());
-        // a title is found by its words and gives the chunk its context
+        // the title is searchable and gives the chunk its context
         let before = if title.is_empty() { prompt.to_owned() } else { format!("{prompt}{title} ") };
         let mut spans = self.spans(&document.text, &before);
         if spans.is_empty() && !title.is_empty() {
-            spans.push(0..0); // found by its title alone
+            spans.push(0..0); // found by its title
         }
         let texts: Vec<String> =
             spans.iter().map(|span| format!("{before}{}", &document.text[span.clone()])).collect();
@@ -140,7 +147,7 @@ impl Preparer {
             end: span.end as u64,
             text_hash: weir_text::text_hash(text),
         });
-        Cut { spans: spans.collect(), texts, document }
+        ChunkedDocument { spans: spans.collect(), texts, document }
     }
 
     fn spans(&self, text: &str, before: &str) -> Vec<std::ops::Range<usize>> {
@@ -158,7 +165,7 @@ impl Preparer {
 
 type Embeddings = HashMap<TextHash, Vec<f32>>;
 
-impl Cut {
+impl ChunkedDocument {
     fn prepared(&self) -> PreparedDocument {
         PreparedDocument {
             document_id: self.document.id.clone(),

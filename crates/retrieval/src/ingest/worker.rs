@@ -13,45 +13,45 @@ use crate::clock::now;
 use crate::collections::OpenCollection;
 use weir_inference::InferenceError;
 
-/// Documents that are read from the store at a time, so that a batch of very long ones is noticed early.
-const READ_AT_ONCE: usize = 16;
+/// Documents per read from the store, so that the bytes of a batch are checked often.
+const READ_DOCUMENTS_MAX: usize = 16;
 
-/// A token has about this many bytes; what a batch weighs is estimated by it.
+/// Estimated bytes per token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// After a failure the worker waits, twice as long each time, between these.
+/// First and longest wait after a failure; it doubles each time.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// Times in a row that a batch is tried as a whole; then the text that keeps it from being embedded is looked for.
-const TRIED_WHOLE: u32 = 3;
+/// Attempts of a whole batch; after that, documents are prepared one by one to find the one that cannot be embedded.
+const WHOLE_ATTEMPTS_MAX: u32 = 3;
 
-/// What is beyond the bounds of what is kept is removed so often.
+/// Interval at which finished jobs and applied operations beyond their limits are removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
-/// When nothing has come for so long, what was written in small parts is put together.
-const SETTLE_AFTER: Duration = Duration::from_secs(2);
+/// Idle time after which small segments are merged.
+const FLUSH_AFTER: Duration = Duration::from_secs(2);
 
 /// Applies operations until the collection is closed.
 pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
     let mut prune_at = Instant::now();
-    let mut is_settled = false;
+    let mut is_flushed = false;
     loop {
         let idle = collection.operations_added.notified();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
-            step = step(&collection, failures >= TRIED_WHOLE, &mut prune_at) => step,
+            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut prune_at) => step,
         };
         match step {
-            Ok(true) => (wait, failures, is_settled) = (RETRY_AFTER.0, 0, false),
+            Ok(true) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
             Ok(false) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
-                () = settle(&collection), if !is_settled => is_settled = true,
+                () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
             },
             Err(error) => {
-                tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it will be tried again");
+                tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
                 failures += u32::from(matches!(error, IngestError::Inference(_)));
                 tokio::select! {
@@ -64,19 +64,20 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     }
 }
 
-/// Waits for a while and merges small segments. What comes meanwhile is applied beside that.
-async fn settle(collection: &OpenCollection) {
-    tokio::time::sleep(SETTLE_AFTER).await;
+/// Waits until the collection is idle and merges small segments. Batches are applied meanwhile.
+async fn flush_when_idle(collection: &OpenCollection) {
+    tokio::time::sleep(FLUSH_AFTER).await;
     let started = Instant::now();
     match collection.engine.flush().await {
-        Ok(()) => tracing::debug!(collection = collection.name, took = ?started.elapsed(), "index settled"),
-        // searches go on with the segments that there are
+        Ok(()) => {
+            tracing::debug!(collection = collection.name, took = ?started.elapsed(), "small segments merged")
+        }
+        // searches use the segments as they are
         Err(error) => tracing::warn!(collection = collection.name, %error, "small segments were not merged"),
     }
 }
 
-/// Applies one batch, and removes from the store what is no longer kept when it is time for that; `false` when there was
-/// nothing to do.
+/// Applies one batch, and prunes the store when that is due; `false` if there was nothing to do.
 async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) -> Result<bool, IngestError> {
     let has_applied = apply_next(collection, apart).await?;
     if Instant::now() < *prune_at {
@@ -89,7 +90,7 @@ async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) 
     Ok(has_applied || !is_done)
 }
 
-/// Applies one batch, document by document if it is taken `apart`; `false` when there was nothing to do.
+/// Applies one batch, preparing its documents one by one if `apart`; `false` if there was nothing to do.
 async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, IngestError> {
     let store = &collection.preparer.store;
     let after = collection.engine.applied_seq();
@@ -103,7 +104,7 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
         false => (collection.preparer.prepare(batch.present).await?, Vec::new()),
         true => prepare_apart(collection, batch.present).await?,
     };
-    // what came before a text that can't be embedded shall not be found in its place
+    // the previous version of a document that cannot be embedded must not be found in its place
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
     let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
     let changes = removed.chain(documents.into_iter().map(Change::Put)).collect();
@@ -111,21 +112,21 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     if !failed.is_empty() {
         store.fail_documents(collection.id, failed).await?;
     }
-    collection.engine.apply(changes, batch.reached).await?;
-    store.record_applied(collection.preparer.generation, batch.reached, now()).await?;
+    collection.engine.apply(changes, batch.applied_seq).await?;
+    store.record_applied(collection.preparer.generation, batch.applied_seq, now()).await?;
 
     collection.metrics.documents_indexed(indexed);
     collection.metrics.documents_failed(refused);
     collection.note_failure(None);
-    collection.notify_applied(batch.reached);
-    tracing::debug!(collection = collection.name, reached = batch.reached, documents = count, took = ?started.elapsed(), "batch applied");
+    collection.notify_applied(batch.applied_seq);
+    tracing::debug!(collection = collection.name, applied_seq = batch.applied_seq, documents = count, took = ?started.elapsed(), "batch applied");
     Ok(true)
 }
 
-/// Documents that could not be embedded, each with the operation that stored it and the reason.
+/// Documents that could not be embedded: the operation that stored each, and its error.
 type Failed = Vec<(u64, DocumentError)>;
 
-/// Prepares each document by itself; those whose text the model refuses are told apart.
+/// Prepares each document by itself and separates those whose text the model refuses.
 async fn prepare_apart(
     collection: &OpenCollection,
     documents: Vec<StoredDocument>,
@@ -136,7 +137,7 @@ async fn prepare_apart(
         match collection.preparer.prepare(vec![document]).await {
             Ok(one) => prepared.extend(one),
             Err(IngestError::Inference(error)) if collection.preparer.is_text_refused(&error).await => {
-                tracing::warn!(collection = collection.name, document = id, %error, "a document can't be embedded");
+                tracing::warn!(collection = collection.name, document = id, %error, "a document cannot be embedded");
                 failed.push((version, refused(id, &error)));
             }
             Err(error) => return Err(error),
@@ -152,23 +153,23 @@ fn refused(document_id: String, error: &InferenceError) -> DocumentError {
     DocumentError { document_id, code: code.as_str().to_owned(), message }
 }
 
-/// Documents to bring the index up to date with, and the operation that it has then reached.
+/// Documents to apply, and the applied sequence after them.
 struct Batch {
     present: Vec<StoredDocument>,
     absent: Vec<String>,
-    reached: u64,
+    applied_seq: u64,
 }
 
-/// Reads the current state of the documents that the operations name, until the batch is heavy enough.
+/// Reads the current versions of the operations' documents until the batch has its limit of bytes.
 async fn read_batch(
     collection: &OpenCollection,
     operations: Vec<Operation>,
 ) -> Result<Option<Batch>, IngestError> {
     let bytes_max = collection.ingest.batch_tokens_max.saturating_mul(BYTES_PER_TOKEN);
     let mut seen = HashSet::new();
-    let mut batch = Batch { present: Vec::new(), absent: Vec::new(), reached: 0 };
+    let mut batch = Batch { present: Vec::new(), absent: Vec::new(), applied_seq: 0 };
     let mut bytes = 0;
-    for part in operations.chunks(READ_AT_ONCE) {
+    for part in operations.chunks(READ_DOCUMENTS_MAX) {
         let fresh = part.iter().map(|op| op.document_id.clone()).filter(|id| seen.insert(id.clone()));
         let ids: Vec<String> = fresh.collect();
         let documents = collection.preparer.documents.documents(ids.clone()).await?;
@@ -181,10 +182,10 @@ async fn read_batch(
                 None => batch.absent.push(id),
             }
         }
-        batch.reached = part.last().map_or(batch.reached, |op| op.number);
+        batch.applied_seq = part.last().map_or(batch.applied_seq, |op| op.number);
         if bytes >= bytes_max {
             break;
         }
     }
-    Ok((batch.reached > 0).then_some(batch))
+    Ok((batch.applied_seq > 0).then_some(batch))
 }
