@@ -124,7 +124,7 @@ impl Engine {
         let Engine::Embedded { index, limiter } = self;
         let query = index.restrict(caller, query)?;
         let searching = index.clone();
-        let result = limiter.run(move || searching.search_checked(&query)).await;
+        let result = limiter.run(move || searching.search_restricted(&query)).await;
         if index.claim_baseline_save() {
             let index = index.clone();
             // not awaited: a search must not wait for a file. A failure is repeated, and reported, by `close`
@@ -161,7 +161,7 @@ impl Engine {
         let Engine::Embedded { index, limiter } = self;
         let query = index.restrict(caller, query)?;
         let (index, document_id) = (index.clone(), document_id.to_owned());
-        limiter.run_background(move || index.features_checked(&query, &document_id)).await
+        limiter.run_background(move || index.features_restricted(&query, &document_id)).await
     }
 
     /// Compares the first `limit` chunks of the dense ranking with those of an exact comparison. `None` without an embedding.

@@ -111,7 +111,7 @@ pub enum IndexError {
     UnknownField {
         /// The field's path.
         field: String,
-        /// The first fields of the documents, sorted.
+        /// The first fields of the documents, sorted; empty if the caller has a mandatory filter.
         known: Vec<String>,
         /// Whether the index holds the maximum number of fields, so that later ones, perhaps including this, were left out.
         is_full: bool,
@@ -202,9 +202,5 @@ fn lexical_is_damaged(error: &TantivyError) -> bool {
 const FULL: &str = ", or it was left out because the collection already had 4,096 fields: use fewer keys, and put what varies into values";
 
 fn suggest_fields(known: &[String]) -> String {
-    if known.is_empty() {
-        "; no document has any field yet".to_owned()
-    } else {
-        format!("; use one of: {}", known.join(", "))
-    }
+    if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) }
 }

@@ -422,12 +422,12 @@ mod tests {
 
     fn found(engine: &Embedded) -> Vec<u32> {
         let snapshot = engine.snapshot();
+        let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
         let query = crate::query::Query::Words("apple".to_owned());
         let query = snapshot
             .lexical
-            .compile(&query, crate::RetrievalMode::Lexical, &snapshot.tombstones, |_| unreachable!())
+            .compile(&query, crate::RetrievalMode::Lexical, visible, |_| unreachable!())
             .unwrap();
-        let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
         let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
         found.iter().map(|one| one.chunk_id).collect()
     }

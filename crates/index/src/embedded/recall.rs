@@ -8,7 +8,7 @@ use weir_policy::Caller;
 use super::Embedded;
 use super::dense;
 use super::ranking::ScoredChunk;
-use super::search::Search;
+use super::search::{RestrictedQuery, Search};
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::top_k::TopK;
@@ -43,13 +43,16 @@ impl Embedded {
         Ok(Some(probe.finish()))
     }
 
-    /// Runs the dense retriever for a checked query. `None` without an embedding.
-    pub(crate) fn recall_probe(&self, query: &IndexQuery) -> Result<Option<RecallProbe>, IndexError> {
-        let snapshot = self.snapshot();
+    /// Runs the dense retriever for a restricted query. `None` without an embedding.
+    pub(crate) fn recall_probe(
+        &self,
+        restricted: &RestrictedQuery,
+    ) -> Result<Option<RecallProbe>, IndexError> {
+        let (snapshot, query) = (self.snapshot(), &restricted.query);
         let (Some(embedding), Some(vectors)) = (&query.embedding, &snapshot.files.vectors) else {
             return Ok(None);
         };
-        let search = Search::new(&snapshot, &snapshot, query, None, self)?;
+        let search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
         let found = dense::search(vectors, &snapshot.pq4, embedding, search.visible(), query.depth.max(1));
         let limit = query.limit.max(1);
         let mut found = found.ok_or_else(|| self.missing_row())?;

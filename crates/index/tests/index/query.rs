@@ -1,6 +1,6 @@
 //! What can be asked beside words, and what is answered beside hits.
 
-use weir_index::{Change, IndexError, IndexQuery, RetrievalMode, TraceStage};
+use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, RetrievalMode, TraceStage};
 use weir_policy::Caller;
 
 use crate::sample::*;
@@ -198,6 +198,41 @@ fn an_unknown_field_is_an_error_that_lists_known_ones() {
     assert_eq!(index.search(&request).hits, [], "it is searched as it was typed");
     request.strict = true;
     assert!(matches!(index.engine.search(&Caller::system(), &request), Err(IndexError::UnknownField { .. })));
+}
+
+#[test]
+fn documents_outside_the_mandatory_filter_do_not_exist() {
+    let index = Index::new(settings());
+    let put = |id: &str, text: &str, metadata: &str| {
+        Change::Put(IndexedDocument { metadata: metadata.to_owned(), ..document(id, 1, &[(text, axis(0))]) })
+    };
+    let own = put("own", "yellow boats", r#"{"tenant":"a"}"#);
+    let other = put("other", "yellow secretive boats", r#"{"tenant":"b","salary":1}"#);
+    index.apply(vec![own, other], 1);
+    let caller = |filter: &str| {
+        let filter = Some(std::sync::Arc::new(weir_filter::Filter::parse(filter).unwrap()));
+        Caller { filter, ..Caller::system() }
+    };
+    let search = |filter: &str, query: &IndexQuery| index.engine.search(&caller(filter), query);
+    let (own, nobody) = (r#"{"tenant":"a"}"#, r#"{"owner":"nobody"}"#);
+    let listing = IndexQuery::new(RetrievalMode::Lexical, None, None, 10);
+    for query in [&lexical("yellow"), &dense(axis(0)), &listing] {
+        assert_eq!(names(&search(own, query).unwrap().hits), "own.0");
+        assert_eq!(search(nobody, query).unwrap().hits, [], "no document has the field");
+    }
+    let traced = IndexQuery { trace: Some("other".to_owned()), ..lexical("yellow") };
+    assert_eq!(search(own, &traced).unwrap().trace.unwrap().stage, TraceStage::Missing);
+    assert_eq!(index.engine.features(&caller(own), &lexical("yellow"), "other").unwrap(), None);
+    let misspelt = lexical("secretivo");
+    assert_eq!(index.search(&misspelt).corrections[0].term, "secretivo");
+    assert_eq!(
+        search(own, &misspelt).unwrap().corrections,
+        [],
+        "the word is of a document that does not exist"
+    );
+    let mut unknown = lexical("yellow");
+    unknown.filter = Some(weir_filter::Filter::parse(r#"{"salry":1}"#).unwrap());
+    assert_eq!(search(own, &unknown).unwrap_err().to_string(), "no document has the field `salry`");
 }
 
 #[test]

@@ -13,8 +13,7 @@ use weir_text::{Language, QueryTerm};
 use super::statistics::DocumentFrequencies;
 use super::{LexicalView, TITLE, near_terms};
 use crate::RetrievalMode;
-use crate::embedded::selection::Selection;
-use crate::embedded::tombstones::Tombstones;
+use crate::embedded::selection::{Selection, Visible};
 use crate::query::Query;
 use crate::search::SpellingCorrection;
 use weir_filter::{Filter, Test, Value};
@@ -110,14 +109,14 @@ impl LexicalView {
         &self,
         query: &Query,
         mode: RetrievalMode,
-        tombstones: &Tombstones,
+        existing: Visible<'_>,
         select: impl Fn(&Filter) -> Arc<Selection>,
     ) -> tantivy::Result<LexicalQuery> {
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
             select: &select,
-            tombstones,
+            existing,
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
@@ -143,7 +142,7 @@ impl LexicalView {
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
-    tombstones: &'a Tombstones,
+    existing: Visible<'a>,
     corrections_max: usize,
     terms: Vec<QueryTerm>,
     corrections: Vec<SpellingCorrection>,
@@ -215,7 +214,7 @@ impl Compiler<'_> {
         Ok(term_postings)
     }
 
-    /// Terms that replace a misspelt word: similar terms of the field that occur in live chunks.
+    /// Terms that replace a misspelt word: similar terms of the field that occur in existing chunks.
     fn correct_spelling(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
         let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
             weir_text::analyse(words, self.view.language, |token| visit(token.text));
@@ -223,7 +222,7 @@ impl Compiler<'_> {
         let mut replacements = Vec::new();
         for term in near_terms::correct_spelling(&self.view.words, word, stems) {
             // the spelling index also has words of titles and of deleted documents
-            if self.is_in_live_chunk(field, &term)? {
+            if self.exists(field, &term)? {
                 replacements.push(term);
             }
             if replacements.len() == REPLACEMENTS_MAX {
@@ -233,8 +232,8 @@ impl Compiler<'_> {
         Ok(replacements)
     }
 
-    /// Whether a live chunk contains the term. Reads postings up to the first such chunk.
-    fn is_in_live_chunk(&self, field: Field, term: &str) -> tantivy::Result<bool> {
+    /// Whether a chunk that exists for the caller contains the term. Reads postings up to the first such chunk.
+    fn exists(&self, field: Field, term: &str) -> tantivy::Result<bool> {
         let term = Term::from_field_text(field, term);
         for segment in self.view.searcher.segment_readers() {
             let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
@@ -242,7 +241,7 @@ impl Compiler<'_> {
             let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
             while postings.doc() != TERMINATED {
                 let entry = postings.doc();
-                if !segment.is_deleted(entry) && self.tombstones.is_live(chunk_ids[entry as usize]) {
+                if !segment.is_deleted(entry) && self.existing.contains(chunk_ids[entry as usize]) {
                     return Ok(true);
                 }
                 postings.advance();
@@ -331,7 +330,7 @@ impl Compiler<'_> {
             return Ok(Some(Box::new(excluded)));
         }
         // Tantivy seeks excluded queries backwards, which phrases do not support
-        let chunk_ids = self.view.matching(&excluded, self.tombstones.len())?;
+        let chunk_ids = self.view.matching(&excluded, self.existing.tombstones.len())?;
         Ok(Some(Box::new(self.view.chunk_ids_query(Arc::new(chunk_ids)))))
     }
 

@@ -9,13 +9,13 @@ mod hits;
 mod listing;
 mod postprocess;
 mod rankings;
+mod restricted;
 mod trace;
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_filter::Filter;
 use weir_policy::Caller;
 
 use super::lexical::LexicalQuery;
@@ -32,6 +32,7 @@ use crate::{
 use candidates::Candidates;
 pub(super) use candidates::scored;
 use postprocess::Deduplicated;
+pub(crate) use restricted::RestrictedQuery;
 
 /// The lexical field that a query can name; every other name is a metadata field.
 const TITLE: &str = "title";
@@ -39,15 +40,15 @@ const TITLE: &str = "title";
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocking, and not limited.
     pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
-        self.search_checked(&self.restrict(caller, request.clone())?)
+        self.search_restricted(&self.restrict(caller, request.clone())?)
     }
 
-    /// Searches for a query of [`restrict`](Self::restrict).
-    pub(crate) fn search_checked(&self, request: &IndexQuery) -> Result<IndexResult, IndexError> {
-        let (current, traced) = self.current_with(request.trace.as_deref());
-        let snapshot = self.snapshot_of(request, &current)?;
+    /// Searches for a restricted query.
+    pub(crate) fn search_restricted(&self, restricted: &RestrictedQuery) -> Result<IndexResult, IndexError> {
+        let (current, traced) = self.current_with(restricted, restricted.query.trace.as_deref());
+        let snapshot = self.snapshot_of(&restricted.query, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a chunk does not lead to its document");
-        let search = Search::new(&snapshot, &current, request, traced, self)?;
+        let search = Search::new(&snapshot, &current, restricted, traced, self)?;
         search.run().and_then(|found| found.ok_or_else(damaged))
     }
 
@@ -58,18 +59,18 @@ impl Embedded {
         request: &IndexQuery,
         document_id: &str,
     ) -> Result<Option<HitFeatures>, IndexError> {
-        self.features_checked(&self.restrict(caller, request.clone())?, document_id)
+        self.features_restricted(&self.restrict(caller, request.clone())?, document_id)
     }
 
-    /// Computes the features for a query of [`restrict`](Self::restrict).
-    pub(crate) fn features_checked(
+    /// Computes the features for a restricted query.
+    pub(crate) fn features_restricted(
         &self,
-        request: &IndexQuery,
+        restricted: &RestrictedQuery,
         document_id: &str,
     ) -> Result<Option<HitFeatures>, IndexError> {
-        let (snapshot, traced) = self.current_with(Some(document_id));
-        let Some(chunk_ids) = traced.filter(|_| !request.is_listing()) else { return Ok(None) };
-        let mut search = Search::new(&snapshot, &snapshot, request, None, self)?;
+        let (snapshot, traced) = self.current_with(restricted, Some(document_id));
+        let Some(chunk_ids) = traced.filter(|_| !restricted.query.is_listing()) else { return Ok(None) };
+        let mut search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
         let found = search.candidates(1)?;
         let score_in = |retriever: &[BestChunk]| {
             retriever.iter().find(|best| chunk_ids.contains(&best.chunk_id)).map(|best| best.score)
@@ -81,29 +82,23 @@ impl Embedded {
         })
     }
 
-    /// The current snapshot, and the chunk ids of a document in it.
-    fn current_with(&self, document_id: Option<&str>) -> (Arc<Snapshot>, Option<Range<u32>>) {
+    /// The current snapshot, and the chunk ids of a document in it, if the document exists for the caller.
+    fn current_with(
+        &self,
+        restricted: &RestrictedQuery,
+        document_id: Option<&str>,
+    ) -> (Arc<Snapshot>, Option<Range<u32>>) {
         let live = super::lock(&self.inner.live);
         let current = self.snapshot();
         let record = document_id.and_then(|id| live.table.find(id, &current.files.documents));
-        let chunk_ids = record.map(|record| record.first_chunk..record.first_chunk + record.chunks);
+        let shown = record.filter(|record| restricted.shows(record));
+        let chunk_ids = shown.map(|record| record.first_chunk..record.first_chunk + record.chunks);
         (current, chunk_ids)
     }
 
     /// See [`crate::Engine::has_field`].
     pub fn has_field(&self, name: &str) -> bool {
         name == TITLE || self.snapshot().fields.has_field(name)
-    }
-
-    /// Checks the parameters of a query, and restricts it to documents that pass the caller's mandatory filter.
-    pub(crate) fn restrict(&self, caller: &Caller, query: IndexQuery) -> Result<IndexQuery, IndexError> {
-        self.check_parameters(&query)?;
-        let Some(mandatory) = caller.filter() else { return Ok(query) };
-        let filter = match query.filter {
-            Some(filter) => Filter::and(mandatory.clone(), filter),
-            None => mandatory.clone(),
-        };
-        Ok(IndexQuery { filter: Some(filter), ..query })
     }
 
     /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
@@ -196,19 +191,21 @@ impl<'a> Search<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot,
         current: &'a Snapshot,
-        request: &'a IndexQuery,
+        restricted: &'a RestrictedQuery,
         traced: Option<Range<u32>>,
         engine: &'a Embedded,
     ) -> Result<Search<'a>, IndexError> {
         let started = Instant::now();
-        snapshot.check_fields(request)?;
+        let RestrictedQuery { query: request, mandatory } = restricted;
+        let mandatory = mandatory.as_ref().map(|filter| snapshot.fields.select(filter));
+        let existing = Visible { tombstones: &snapshot.tombstones, selection: mandatory.as_deref() };
         let query = match &request.query {
             Some(query) if request.strict || query.fields().is_empty() => {
-                Some(snapshot.compile(query, request.mode)?)
+                Some(snapshot.compile(query, request.mode, existing)?)
             }
             Some(query) => {
                 let known = |name: &str| name == TITLE || snapshot.fields.has_field(name);
-                Some(snapshot.compile(&query.clone().with_fields(known), request.mode)?)
+                Some(snapshot.compile(&query.clone().with_fields(known), request.mode, existing)?)
             }
             None => None,
         };
@@ -290,8 +287,8 @@ impl<'a> Search<'a> {
 }
 
 impl Snapshot {
-    /// Rejects fields that no document has had.
-    fn check_fields(&self, request: &IndexQuery) -> Result<(), IndexError> {
+    /// Rejects fields that no document has had; the error lists known ones if `suggest`.
+    fn check_fields(&self, request: &IndexQuery, suggest: bool) -> Result<(), IndexError> {
         let strict = request.query.iter().filter(|_| request.strict);
         let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
         let in_filter = request.filter.iter().flat_map(|filter| filter.paths());
@@ -301,21 +298,31 @@ impl Snapshot {
             Grouping::Field(field) => Some(field.as_str()),
             Grouping::Document | Grouping::Chunk => None,
         };
-        let mut traced = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
-        match traced.find(|path| !self.fields.has_field(path)) {
+        let mut fields = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
+        match fields.find(|path| !self.fields.has_field(path)) {
             Some(unknown) => Err(IndexError::UnknownField {
                 field: unknown.to_owned(),
-                known: self.fields.known().take(KNOWN_FIELDS_SHOWN).map(str::to_owned).collect(),
+                known: self
+                    .fields
+                    .known()
+                    .take(if suggest { KNOWN_FIELDS_SHOWN } else { 0 })
+                    .map(str::to_owned)
+                    .collect(),
                 is_full: self.fields.is_full(),
             }),
             None => Ok(()),
         }
     }
 
-    /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value.
-    fn compile(&self, query: &Query, mode: RetrievalMode) -> Result<LexicalQuery, IndexError> {
-        let compiled =
-            self.lexical.compile(query, mode, &self.tombstones, |filter| self.fields.select(filter));
+    /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value. Words are corrected to those of
+    /// `existing` chunks.
+    fn compile(
+        &self,
+        query: &Query,
+        mode: RetrievalMode,
+        existing: Visible<'_>,
+    ) -> Result<LexicalQuery, IndexError> {
+        let compiled = self.lexical.compile(query, mode, existing, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
     }
 
