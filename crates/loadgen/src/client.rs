@@ -3,7 +3,10 @@
 //! A request costs one write, usually one read and no allocation, in a fixed buffer. If the server closed the connection,
 //! the next request opens it again, and the reconnect is counted.
 //!
-//! A client on hyper's `client::conn::http1`, one connection per worker, was measured beside this one against the null server.
+//! It is not hyper because a client on `hyper::client::conn::http1` (the same event loop and connections, prepared requests)
+//! took 1.5 to 1.6 times the CPU time per request. Against the null server on two shared cores, medians of six rounds in
+//! alternation: 2.7 and 4.4 us per request, 136,000 and 90,000 requests/s with 16 connections on two threads; 3.6 and 5.6 us,
+//! 75,000 and 60,000 requests/s with one connection.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -46,7 +46,7 @@ impl Schedule {
         self.due(self.planned) + self.timeout
     }
 
-    /// Records the requests that were never sent. RequestCounter are taken in order, so they are the last ones.
+    /// Records the requests that were never sent. Numbers are taken in order, so these are the last ones.
     pub(crate) fn record_unsent(&self, recorder: &mut Recorder) {
         for n in recorder.sent..self.planned {
             recorder.record_unsent(self.send_deadline() - self.due(n));

@@ -50,15 +50,15 @@ impl NullServer {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let (stop, stopped) = watch::channel(());
-        let answer = Arc::new(Reply { bytes: render_reply(&config.body), latency: config.latency });
+        let reply = Arc::new(Reply { bytes: render_reply(&config.body), latency: config.latency });
         let mut senders = Vec::new();
         let mut threads = Vec::new();
         for _ in 0..config.threads.max(1) {
             let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
             senders.push(sender);
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            let (stopped, answer) = (stopped.clone(), Arc::clone(&answer));
-            threads.push(std::thread::spawn(move || runtime.block_on(work(receiver, stopped, answer))));
+            let (stopped, reply) = (stopped.clone(), Arc::clone(&reply));
+            threads.push(std::thread::spawn(move || runtime.block_on(work(receiver, stopped, reply))));
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         threads.push(std::thread::spawn(move || runtime.block_on(accept(listener, senders, stopped))));
@@ -126,22 +126,22 @@ async fn accept(
 async fn work(
     mut connections: mpsc::Receiver<std::net::TcpStream>,
     mut stopped: watch::Receiver<()>,
-    answer: Arc<Reply>,
+    reply: Arc<Reply>,
 ) {
     loop {
         tokio::select! {
             _ = stopped.changed() => return,
             stream = connections.recv() => {
                 let Some(stream) = stream else { return };
-                let answer = Arc::clone(&answer);
+                let reply = Arc::clone(&reply);
                 // An error ends this connection only; the client sees it.
-                tokio::spawn(async move { serve(stream, &answer).await });
+                tokio::spawn(async move { serve(stream, &reply).await });
             }
         }
     }
 }
 
-async fn serve(stream: std::net::TcpStream, answer: &Reply) -> io::Result<()> {
+async fn serve(stream: std::net::TcpStream, reply: &Reply) -> io::Result<()> {
     let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let mut timer = PreciseTimer::new()?;
@@ -150,10 +150,10 @@ async fn serve(stream: std::net::TcpStream, answer: &Reply) -> io::Result<()> {
     loop {
         let Some(request) = read_head(&mut stream, &mut buffer, &mut filled).await? else { return Ok(()) };
         skip_body(&mut stream, &mut buffer, &mut filled, request.len).await?;
-        if !answer.latency.is_zero() {
-            timer.wait_until(std::time::Instant::now() + answer.latency).await?;
+        if !reply.latency.is_zero() {
+            timer.wait_until(std::time::Instant::now() + reply.latency).await?;
         }
-        stream.write_all(&answer.bytes).await?;
+        stream.write_all(&reply.bytes).await?;
         if request.close {
             return stream.shutdown().await;
         }

@@ -165,8 +165,8 @@ mod tests {
         let counts = (recorder.sent, recorder.ok, recorder.response.len(), recorder.service.len());
         assert_eq!(counts, (4, 1, 3, 2));
         assert_eq!(recorder.statuses.keys().collect::<Vec<_>>(), [&200]);
-        let answered = &recorder.statuses[&200];
-        assert_eq!((answered.len(), answered.min() / 1_000_000), (2, 0)); // the unexpected response took 1 ms, to 0.1 %
+        let completed = &recorder.statuses[&200];
+        assert_eq!((completed.len(), completed.min() / 1_000_000), (2, 0)); // the unexpected response took 1 ms, to 0.1 %
         assert_eq!(recorder.response.max() / 1_000_000, 70);
         assert_eq!(recorder.service.min() / 1_000_000, 9); // 10 ms, to 0.1 %
         assert_eq!(recorder.failures[&FailureKind::Unsent], 1);

@@ -2,6 +2,8 @@
 //!
 //! Every read of the store and of the index takes a [`Caller`], so that its allow lists and its mandatory filter apply to all of them.
 
+#![forbid(unsafe_code)]
+
 mod caller;
 pub mod upstream;
 
