@@ -1,4 +1,4 @@
-//! The binary `weir`: parse, do the one thing that was asked for, answer with an exit code.
+//! The binary `weir`: parses the arguments, runs the command, returns an exit code.
 
 #![forbid(unsafe_code)]
 
@@ -6,11 +6,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::runtime::Builder;
 use weir::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
 use weir_config::Environment;
 
-/// What a request allocates is often freed by another thread, over which the system's allocator has its threads wait for each other.
-/// `.cargo/config.toml` sets it.
+/// Memory of a request is often freed by another thread than the one that allocated it, which causes lock contention in the
+/// system's allocator. `.cargo/config.toml` configures jemalloc.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -31,11 +32,19 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
     let file = arguments.config;
     match arguments.command {
         Command::Serve(serve) => serve::run(&serve, file, environment),
-        Command::Ingest(ingest) => ingest::run(&ingest, file, environment, out),
-        Command::Search(search) => search::run(&search, file, environment, out),
-        Command::Jobs(jobs) => jobs::run(&jobs, file, environment, out),
-        Command::Eval(eval) => eval::run(&eval, file, environment, out),
+        Command::Ingest(ingest) => block_on(ingest::run(&ingest, file, environment, out)),
+        Command::Search(search) => block_on(search::run(&search, file, environment, out)),
+        Command::Jobs(jobs) => block_on(jobs::run(&jobs, file, environment, out)),
+        Command::Eval(eval) => block_on(eval::run(&eval, file, environment, out)),
         Command::Config(config) => config::run(&config, file, environment, out),
-        Command::Model(model) => model::run(&model, file, environment, out),
+        Command::Model(model) => block_on(model::run(&model, file, environment, out)),
     }
+}
+
+/// Runs a command that calls servers on this thread.
+fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Start)?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background(); // a name lookup may still run
+    outcome
 }

@@ -1,34 +1,34 @@
-//! The binary as a person meets it: exit codes, messages, and what a scripted gateway hears from it.
+//! The binary from outside: exit codes, messages, and the requests that a scripted gateway receives.
 
 mod cli_support;
 
 use std::time::{Duration, Instant};
 
-use cli_support::{Answer, Script, Weir, folder_with, job};
+use cli_support::{Response, ScriptedGateway, Weir, folder_with, job};
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    let seen = Weir::new().run(&["search", "--collection", "notes"]);
-    assert_eq!(seen.code, 2);
-    assert!(seen.err.contains("Usage: weir search"), "{}", seen.err);
+    let run = Weir::new().run(&["search", "--collection", "notes"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("Usage: weir search"), "{}", run.err);
     let what = "<QUERY|--filter <JSON>|--sort <FIELDS>|--facet <FIELD>>";
     let expected = format!("error: the following required arguments were not provided:\n  {what}\n");
-    assert!(seen.err.starts_with(&expected), "{}", seen.err);
+    assert!(run.err.starts_with(&expected), "{}", run.err);
 }
 
 #[test]
 fn the_version_is_printed() {
-    let seen = Weir::new().run(&["--version"]);
-    assert_eq!((seen.code, seen.out.as_str()), (0, concat!("weir ", env!("CARGO_PKG_VERSION"), "\n")));
+    let run = Weir::new().run(&["--version"]);
+    assert_eq!((run.code, run.out.as_str()), (0, concat!("weir ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
 #[test]
 fn config_check_reports_every_problem_with_its_remedy() {
     let folder = folder_with(&[("weir.toml", "[server]\nlisen = 1\n[limits]\ntop_k_max = 0\n")]);
-    let seen = Weir::new().in_folder(&folder).run(&["config", "check", "--config", "weir.toml"]);
-    assert_eq!((seen.code, seen.out.as_str()), (1, ""));
+    let run = Weir::new().in_folder(&folder).run(&["config", "check", "--config", "weir.toml"]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
     assert_eq!(
-        seen.err,
+        run.err,
         "error: the configuration has 2 problems\n  weir.toml:2: unknown setting in `[server]` `lisen`\n  \
          weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0\n\
          hint: did you mean `listen`? Accepted: listen, data_dir, insecure_no_auth, allowed_hosts, request_deadline_ms, \
@@ -37,12 +37,12 @@ fn config_check_reports_every_problem_with_its_remedy() {
 }
 
 #[test]
-fn config_check_reports_in_one_round_what_serving_needs_too() {
+fn config_check_also_reports_problems_of_serving() {
     let text = "[server]\nlisten = \"0.0.0.0:8000\"\n[limits]\ntop_k_max = 0\n[search]\nrerank = \"ce\"\n";
     let folder = folder_with(&[("weir.toml", text)]);
     let check = |arguments: &[&str]| Weir::new().in_folder(&folder).run(arguments).err;
-    let seen = check(&["config", "check", "--config", "weir.toml", "--model", "pseudo"]);
-    let problems: Vec<&str> = seen.lines().filter(|line| line.starts_with("  ")).collect();
+    let run = check(&["config", "check", "--config", "weir.toml", "--model", "pseudo"]);
+    let problems: Vec<&str> = run.lines().filter(|line| line.starts_with("  ")).collect();
     assert_eq!(
         problems,
         [
@@ -50,16 +50,16 @@ fn config_check_reports_in_one_round_what_serving_needs_too() {
             "  listening on 0.0.0.0:8000 would let anybody who reaches it read and change everything",
             "  `search.rerank` is `ce`, which is no model that reranks; those in `[[models]]` that do: none",
         ],
-        "{seen}"
+        "{run}"
     );
 }
 
 #[test]
-fn a_good_configuration_is_called_good() {
+fn a_valid_configuration_passes_the_check() {
     let folder = folder_with(&[]);
-    let seen = Weir::new().in_folder(&folder).run(&["config", "check", "--model", "pseudo"]);
+    let run = Weir::new().in_folder(&folder).run(&["config", "check", "--model", "pseudo"]);
     assert_eq!(
-        (seen.code, seen.out.as_str()),
+        (run.code, run.out.as_str()),
         (0, "the configuration is good: `weir serve` would listen on 127.0.0.1:8000\n")
     );
 }
@@ -69,8 +69,8 @@ fn config_show_names_the_source_of_each_value() {
     let folder = folder_with(&[("weir.toml", "[search]\ndepth = 50\n")]);
     let weir =
         Weir::new().in_folder(&folder).env("WEIR_CONFIG", "weir.toml").env("WEIR_LIMITS_TOP_K_MAX", "9");
-    let seen = weir.run(&["config", "show", "--json", "--listen", "127.0.0.1:1", "--model", "pseudo"]);
-    let shown: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    let run = weir.run(&["config", "show", "--json", "--listen", "127.0.0.1:1", "--model", "pseudo"]);
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     let of = |name: &str| {
         let settings = shown["settings"].as_array().unwrap();
         let setting = settings.iter().find(|setting| setting["name"] == name).unwrap();
@@ -84,32 +84,32 @@ fn config_show_names_the_source_of_each_value() {
 }
 
 #[test]
-fn serve_refuses_an_address_that_others_reach_and_a_model_that_is_not_there() {
+fn serve_refuses_a_public_address_and_a_missing_model() {
     let folder = folder_with(&[]);
-    let seen =
+    let run =
         Weir::new().in_folder(&folder).run(&["serve", "--listen", "0.0.0.0:0", "--model", "no/such/model"]);
-    assert_eq!(seen.code, 1);
-    assert!(seen.err.contains("listening on 0.0.0.0:0 would let anybody"), "{}", seen.err);
-    assert!(seen.err.contains("--insecure-no-auth"), "{}", seen.err);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("listening on 0.0.0.0:0 would let anybody"), "{}", run.err);
+    assert!(run.err.contains("--insecure-no-auth"), "{}", run.err);
     assert!(
-        seen.err.contains("the model `model` can't be loaded: no/such/model is not a folder"),
+        run.err.contains("the model `model` can't be loaded: no/such/model is not a folder"),
         "{}",
-        seen.err
+        run.err
     );
-    assert!(seen.err.contains("make setup"), "{}", seen.err);
+    assert!(run.err.contains("make setup"), "{}", run.err);
 }
 
 #[test]
-fn a_gateway_that_is_not_there_is_an_error_with_a_hint() {
-    let seen = Weir::new().run(&["search", "x", "--url", "http://127.0.0.1:9"]);
-    assert_eq!(seen.code, 1);
+fn an_unreachable_gateway_is_an_error_with_a_hint() {
+    let run = Weir::new().run(&["search", "x", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(run.code, 1);
     assert!(
-        seen.err.starts_with("error: the gateway at http://127.0.0.1:9 can't be reached: "),
+        run.err.starts_with("error: the gateway at http://127.0.0.1:9 can't be reached: "),
         "{}",
-        seen.err
+        run.err
     );
     assert!(
-        seen.err.ends_with(
+        run.err.ends_with(
             "hint: start the gateway with `weir serve`, or say where it is with --url or WEIR_URL\n"
         )
     );
@@ -121,104 +121,104 @@ fn a_search_is_sent_and_shown() {
         "citation":{"document_id":"a.md","chunk":0,"start":0,"end":19,"quote":"Keys rotate weekly."},
         "ranks":{"lexical":1,"dense":2}}],"took_ms":1.5,
         "timings_ms":{"parse":0,"embed":1,"lexical":0,"dense":0,"fuse":0,"fetch":0},"new_field":1}"#;
-    let gateway = Script::serve(vec![Answer::json(200, reply), Answer::json(200, reply)]);
+    let gateway = ScriptedGateway::serve(vec![Response::json(200, reply), Response::json(200, reply)]);
     let arguments = ["search", "rotate", "--url", &gateway.url, "--mode", "lexical", "--top-k", "2"];
-    let seen = Weir::new().run(&arguments);
-    assert_eq!(seen.code, 0, "{}", seen.err);
+    let run = Weir::new().run(&arguments);
+    assert_eq!(run.code, 0, "{}", run.err);
     assert_eq!(
-        seen.out,
+        run.out,
         "1. Keys  (score 0.7500, relevance 0.50, lexical 1, dense 2)\n   a.md#0 [0..19]\n   Keys rotate weekly.\n\n1 result in 1.5 ms\n"
     );
-    let seen = Weir::new().run(&[arguments.as_slice(), &["--json"]].concat());
-    assert_eq!(seen.out, format!("{reply}\n"));
-    let heard = gateway.heard();
-    assert_eq!(heard[0].0, "POST /v1/search");
-    assert_eq!(heard[0].1, r#"{"query":"rotate","top_k":2,"collection":"default","mode":"lexical"}"#);
+    let run = Weir::new().run(&[arguments.as_slice(), &["--json"]].concat());
+    assert_eq!(run.out, format!("{reply}\n"));
+    let requests = gateway.requests();
+    assert_eq!(requests[0].0, "POST /v1/search");
+    assert_eq!(requests[0].1, r#"{"query":"rotate","top_k":2,"collection":"default","mode":"lexical"}"#);
 }
 
 #[test]
 fn the_flags_of_a_search_become_its_request() {
     let reply = r#"{"results":[],"took_ms":1.0,"timings_ms":{"parse":0,"embed":0,"lexical":0,"dense":0,"fuse":0,"fetch":0},
         "why_not":{"id":"b.md","stage":"missing","lexical":null,"dense":null,"rank":null,"message":"check the id"}}"#;
-    let gateway = Script::serve((0..3).map(|_| Answer::json(200, reply)).collect());
+    let gateway = ScriptedGateway::serve((0..3).map(|_| Response::json(200, reply)).collect());
     let filter = r#"{"year": {"gte": 2019}}"#;
     let refused = Weir::new().run(&["search", "keys", "--min-relevance", "1.5", "--url", &gateway.url]);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("`1.5` is no number from 0 to 1"), "{}", refused.err);
+    assert!(refused.err.contains("`1.5` is not a number from 0 to 1"), "{}", refused.err);
     let flags = ["--filter", filter, "--sort", "-year,title", "--facet", "lang", "--facet", "year"];
     let more = ["--group-by", "author.name", "--explain", "--why-not", "b.md", "--url", &gateway.url];
-    let seen = Weir::new().run(&[["search", "keys"].as_slice(), &flags, &more].concat());
+    let run = Weir::new().run(&[["search", "keys"].as_slice(), &flags, &more].concat());
     assert_eq!(
-        (seen.code, seen.out.as_str()),
+        (run.code, run.out.as_str()),
         (0, "why not b.md: check the id\nno results in 1.0 ms\n"),
         "{}",
-        seen.err
+        run.err
     );
     let chunks = ["search", "--filter", filter, "--group-by", "chunk", "--min-relevance", "0.5"];
-    let seen = Weir::new().run(&[chunks.as_slice(), &["--url", &gateway.url]].concat());
-    assert_eq!(seen.code, 0, "{}", seen.err);
+    let run = Weir::new().run(&[chunks.as_slice(), &["--url", &gateway.url]].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
     let page = ["search", "keys", "--strict", "--highlight", "--cursor", "-c1", "--url", &gateway.url];
-    let seen = Weir::new().run(&page);
-    assert_eq!(seen.code, 0, "{}", seen.err);
-    let heard = gateway.heard();
+    let run = Weir::new().run(&page);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let requests = gateway.requests();
     assert_eq!(
-        heard[0].1,
+        requests[0].1,
         r#"{"query":"keys","top_k":5,"collection":"default","mode":"hybrid","filter":{"year": {"gte": 2019}},"#.to_owned()
             + r#""facets":[{"field":"lang"},{"field":"year"}],"sort":[{"field":"year","order":"desc"},{"field":"title","order":"asc"}],"#
             + r#""group_by":{"field":"author.name"},"explain":true,"why_not":"b.md"}"#
     );
     assert_eq!(
-        heard[1].1,
+        requests[1].1,
         r#"{"top_k":5,"collection":"default","min_relevance":0.5,"filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
     );
     assert_eq!(
-        heard[2].1,
+        requests[2].1,
         r#"{"query":"keys","strict":true,"top_k":5,"cursor":"-c1","collection":"default","mode":"hybrid","highlight":true}"#
     );
 }
 
 #[test]
-fn a_query_that_begins_with_a_hyphen_stands_behind_two_as_the_help_says() {
+fn a_query_that_begins_with_a_hyphen_follows_two_hyphens_as_the_help_says() {
     let help = Weir::new().run(&["search", "--help"]).out;
     let help: Vec<&str> = help.split_whitespace().collect();
-    assert!(help.join(" ").contains("one that begins with `-` stands last, behind `--`"), "{help:?}");
-    let gateway = Script::serve(vec![Answer::json(404, "<html>")]);
+    assert!(help.join(" ").contains("Put a query that begins with `-` last, after `--`"), "{help:?}");
+    let gateway = ScriptedGateway::serve(vec![Response::json(404, "<html>")]);
     Weir::new().run(&["search", "--url", &gateway.url, "--", "-wind power"]);
-    assert!(gateway.heard()[0].1.starts_with(r#"{"query":"-wind power","#), "{:?}", gateway.heard());
+    assert!(gateway.requests()[0].1.starts_with(r#"{"query":"-wind power","#), "{:?}", gateway.requests());
 }
 
 #[test]
-fn a_filter_that_is_no_json_is_told_before_anything_is_sent() {
-    let seen = Weir::new().run(&["search", "x", "--filter", "year > 3", "--url", "http://127.0.0.1:9"]);
-    assert_eq!(seen.code, 1);
-    assert!(seen.err.starts_with("error: the filter is not JSON: "), "{}", seen.err);
-    assert!(seen.err.contains("hint: quote it for the shell"), "{}", seen.err);
+fn a_filter_that_is_not_json_is_refused_before_a_request_is_sent() {
+    let run = Weir::new().run(&["search", "x", "--filter", "year > 3", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.starts_with("error: the filter is not JSON: "), "{}", run.err);
+    assert!(run.err.contains("hint: quote it for the shell"), "{}", run.err);
 }
 
 #[test]
 fn a_refusal_is_shown_with_its_remedy() {
     let problem =
         weir_api::Problem::new(weir_api::ErrorCode::CollectionNotFound, "there is no collection `x`", None);
-    let gateway = Script::serve(vec![Answer::json(404, &serde_json::to_string(&problem).unwrap())]);
-    let seen = Weir::new().run(&["search", "a", "--collection", "x", "--url", &gateway.url]);
-    assert_eq!(seen.code, 1);
+    let gateway = ScriptedGateway::serve(vec![Response::json(404, &serde_json::to_string(&problem).unwrap())]);
+    let run = Weir::new().run(&["search", "a", "--collection", "x", "--url", &gateway.url]);
+    assert_eq!(run.code, 1);
     assert_eq!(
-        seen.err,
+        run.err,
         "error: there is no collection `x`\nhint: List the collections with `GET /v1/collections`, or create this one \
          with `PUT /v1/collections/{name}`.\n"
     );
 }
 
 #[test]
-fn what_is_no_gateway_is_told_so() {
-    let gateway = Script::serve(vec![Answer::json(404, "<html>")]);
-    let seen = Weir::new().run(&["jobs", "--url", &gateway.url]);
-    assert_eq!(seen.code, 1);
-    assert!(seen.err.contains("answered with status 404, and not like a gateway"), "{}", seen.err);
+fn a_reply_that_is_not_of_a_gateway_is_an_error() {
+    let gateway = ScriptedGateway::serve(vec![Response::json(404, "<html>")]);
+    let run = Weir::new().run(&["jobs", "--url", &gateway.url]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("answered with status 404, and not like a gateway"), "{}", run.err);
 }
 
 #[test]
-fn good_documents_go_in_and_bad_ones_are_named() {
+fn valid_documents_are_ingested_and_others_are_named() {
     let folder = folder_with(&[
         ("in/a.txt", "alpha"),
         ("in/b.md", "# Beta\ntext"),
@@ -226,27 +226,27 @@ fn good_documents_go_in_and_bad_ones_are_named() {
         ("in/d.png", ""),
     ]);
     let failed = r#"[{"document_id":"c3","code":"invalid_parameter","message":"refused for the test"}]"#;
-    let gateway = Script::serve(vec![
-        Answer::json(202, &job("job_1", "pending", 2, "[]")),
-        Answer::json(202, &job("job_2", "pending", 2, "[]")),
-        Answer::json(200, &job("job_1", "running", 2, "[]")),
-        Answer::json(200, &job("job_1", "completed", 2, "[]")),
-        Answer::json(200, &job("job_2", "completed", 2, failed)),
+    let gateway = ScriptedGateway::serve(vec![
+        Response::json(202, &job("job_1", "pending", 2, "[]")),
+        Response::json(202, &job("job_2", "pending", 2, "[]")),
+        Response::json(200, &job("job_1", "running", 2, "[]")),
+        Response::json(200, &job("job_1", "completed", 2, "[]")),
+        Response::json(200, &job("job_2", "completed", 2, failed)),
     ]);
     let weir = Weir::new().in_folder(&folder);
-    let seen =
+    let run =
         weir.run(&["ingest", "in", "--url", &gateway.url, "--batch", "2", "--collection", "k", "--json"]);
-    assert_eq!(seen.code, 1);
+    assert_eq!(run.code, 1);
     assert_eq!(
-        seen.err,
+        run.err,
         "failed: in/c.jsonl#2: is not a JSON object: expected value at line 1 column 1\n\
          failed: c3: refused for the test (invalid_parameter)\nerror: 2 of 5 documents did not go in\n"
     );
-    let shown: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!((&shown["documents"], &shown["other_files"]), (&3.into(), &1.into()));
     assert_eq!(shown["jobs"], serde_json::json!(["job_1", "job_2"]));
-    let heard = gateway.heard();
-    let calls: Vec<&str> = heard.iter().map(|(call, _)| call.as_str()).collect();
+    let requests = gateway.requests();
+    let calls: Vec<&str> = requests.iter().map(|(call, _)| call.as_str()).collect();
     assert_eq!(
         calls,
         [
@@ -258,7 +258,7 @@ fn good_documents_go_in_and_bad_ones_are_named() {
         ]
     );
     assert_eq!(
-        heard[0].1,
+        requests[0].1,
         "{\"collection\":\"k\",\"documents\":[{\"id\":\"a.txt\",\"title\":\"a\",\"text\":\"alpha\",\
          \"metadata\":{\"path\":\"a.txt\"}},{\"id\":\"b.md\",\"title\":\"Beta\",\"text\":\"# Beta\\ntext\",\
          \"metadata\":{\"path\":\"b.md\"}}]}"
@@ -266,47 +266,47 @@ fn good_documents_go_in_and_bad_ones_are_named() {
 }
 
 #[test]
-fn a_busy_gateway_is_asked_again_after_the_time_it_names() {
+fn a_call_is_repeated_after_the_retry_after_of_a_busy_gateway() {
     let folder = folder_with(&[("a.txt", "alpha")]);
     let busy = weir_api::Problem::new(weir_api::ErrorCode::Overloaded, "the queue is full", None);
-    let gateway = Script::serve(vec![
-        Answer::json(503, &serde_json::to_string(&busy).unwrap()).retry_after(1),
-        Answer::json(202, &job("job_1", "pending", 1, "[]")),
-        Answer::json(200, &job("job_1", "completed", 1, "[]")),
+    let gateway = ScriptedGateway::serve(vec![
+        Response::json(503, &serde_json::to_string(&busy).unwrap()).retry_after(1),
+        Response::json(202, &job("job_1", "pending", 1, "[]")),
+        Response::json(200, &job("job_1", "completed", 1, "[]")),
     ]);
     let begun = Instant::now();
-    let seen = Weir::new().in_folder(&folder).run(&["ingest", "a.txt", "--url", &gateway.url]);
-    assert_eq!(seen.code, 0, "{}", seen.err);
+    let run = Weir::new().in_folder(&folder).run(&["ingest", "a.txt", "--url", &gateway.url]);
+    assert_eq!(run.code, 0, "{}", run.err);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
-    assert_eq!(seen.err, "the queue is full; trying again in 1 s\n");
-    assert!(seen.out.starts_with("1 document went into `default` in "), "{}", seen.out);
+    assert_eq!(run.err, "the queue is full; trying again in 1 s\n");
+    assert!(run.out.starts_with("1 document went into `default` in "), "{}", run.out);
 }
 
 #[test]
-fn an_ingest_counts_what_it_sent_and_nothing_else() {
+fn an_ingest_without_documents_counts_0() {
     let folder = folder_with(&[("empty.jsonl", "\n")]);
-    let gateway = Script::serve(Vec::new());
-    let seen = Weir::new().in_folder(&folder).run(&["ingest", "empty.jsonl", "--url", &gateway.url]);
-    assert_eq!(seen.code, 0, "{}", seen.err);
-    assert!(seen.out.starts_with("0 documents went into `default` in "), "{}", seen.out);
+    let gateway = ScriptedGateway::serve(Vec::new());
+    let run = Weir::new().in_folder(&folder).run(&["ingest", "empty.jsonl", "--url", &gateway.url]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("0 documents went into `default` in "), "{}", run.out);
 }
 
 #[test]
-fn a_batch_that_is_too_large_is_cut_and_the_document_that_is_too_large_is_named() {
+fn a_batch_that_is_too_large_is_halved_and_a_document_that_is_too_large_is_named() {
     let folder = folder_with(&[("in/a.txt", "alpha"), ("in/b.txt", "beta")]);
     let large =
         weir_api::Problem::new(weir_api::ErrorCode::PayloadTooLarge, "the body has too many bytes", None);
-    let large = || Answer::json(413, &serde_json::to_string(&large).unwrap());
-    let gateway = Script::serve(vec![
+    let large = || Response::json(413, &serde_json::to_string(&large).unwrap());
+    let gateway = ScriptedGateway::serve(vec![
         large(),
-        Answer::json(202, &job("job_1", "pending", 1, "[]")),
+        Response::json(202, &job("job_1", "pending", 1, "[]")),
         large(),
-        Answer::json(200, &job("job_1", "completed", 1, "[]")),
+        Response::json(200, &job("job_1", "completed", 1, "[]")),
     ]);
-    let seen = Weir::new().in_folder(&folder).run(&["ingest", "in", "--url", &gateway.url]);
-    assert_eq!(seen.code, 1);
+    let run = Weir::new().in_folder(&folder).run(&["ingest", "in", "--url", &gateway.url]);
+    assert_eq!(run.code, 1);
     assert_eq!(
-        seen.err,
+        run.err,
         "failed: b.txt: the body has too many bytes\nerror: 1 of 2 documents did not go in\n"
     );
 }
@@ -314,9 +314,9 @@ fn a_batch_that_is_too_large_is_cut_and_the_document_that_is_too_large_is_named(
 #[test]
 fn a_folder_without_documents_is_an_error() {
     let folder = folder_with(&[("in/a.png", "")]);
-    let seen = Weir::new().in_folder(&folder).run(&["ingest", "in"]);
+    let run = Weir::new().in_folder(&folder).run(&["ingest", "in"]);
     assert_eq!(
-        (seen.code, seen.err.as_str()),
+        (run.code, run.err.as_str()),
         (
             1,
             "error: there is nothing to ingest in in\nhint: accepted are .txt, .md, .html, .htm and .jsonl files\n"
@@ -325,19 +325,19 @@ fn a_folder_without_documents_is_an_error() {
 }
 
 #[test]
-fn ctrl_c_says_how_to_continue() {
+fn ctrl_c_prints_how_to_continue() {
     let folder = folder_with(&[("a.txt", "alpha")]);
-    let pending = || Answer::json(200, &job("job_1", "running", 1, "[]"));
-    let answers = std::iter::once(Answer::json(202, &job("job_1", "pending", 1, "[]")));
-    let gateway = Script::serve(answers.chain((0..1000).map(|_| pending())).collect());
+    let pending = || Response::json(200, &job("job_1", "running", 1, "[]"));
+    let responses = std::iter::once(Response::json(202, &job("job_1", "pending", 1, "[]")));
+    let gateway = ScriptedGateway::serve(responses.chain((0..1000).map(|_| pending())).collect());
     let weir = Weir::new().in_folder(&folder);
     let child = weir.start(&["ingest", "a.txt", "--url", &gateway.url]);
     gateway.wait_for_calls(3);
     child.interrupt();
-    let seen = child.finish();
-    assert_eq!(seen.code, 130);
+    let run = child.finish();
+    assert_eq!(run.code, 130);
     assert_eq!(
-        seen.err,
+        run.err,
         "error: interrupted: 0 documents are searchable, 1 more are accepted and will be\n\
          hint: run the same command again to continue: unchanged documents cost nothing\n"
     );
@@ -345,37 +345,37 @@ fn ctrl_c_says_how_to_continue() {
 
 #[test]
 fn jobs_are_shown_until_they_are_finished() {
-    let gateway = Script::serve(vec![
-        Answer::json(200, &job("job_1", "running", 5, "[]")),
-        Answer::json(200, &job("job_1", "completed", 5, "[]")),
+    let gateway = ScriptedGateway::serve(vec![
+        Response::json(200, &job("job_1", "running", 5, "[]")),
+        Response::json(200, &job("job_1", "completed", 5, "[]")),
     ]);
-    let seen = Weir::new().run(&["jobs", "job_1", "--watch", "--json", "--url", &gateway.url]);
-    assert_eq!(seen.code, 0, "{}", seen.err);
-    let states: Vec<bool> = seen.out.lines().map(|line| line.contains("completed")).collect();
+    let run = Weir::new().run(&["jobs", "job_1", "--watch", "--json", "--url", &gateway.url]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let states: Vec<bool> = run.out.lines().map(|line| line.contains("completed")).collect();
     assert_eq!(states, [false, true]);
 }
 
 #[test]
-fn a_model_is_pulled_whole_and_its_checksums_are_printed() {
+fn a_pull_saves_every_file_and_prints_checksums() {
     let folder = folder_with(&[]);
-    let gateway = Script::serve(vec![
-        Answer::json(200, "abc"),
-        Answer::json(200, "{}"),
-        Answer::json(200, "weights"),
-        Answer::json(404, ""),
-        Answer::json(404, ""),
-        Answer::json(404, ""),
-        Answer::json(404, ""),
-        Answer::json(404, ""),
-        Answer::json(200, "pooling"),
+    let gateway = ScriptedGateway::serve(vec![
+        Response::json(200, "abc"),
+        Response::json(200, "{}"),
+        Response::json(200, "weights"),
+        Response::json(404, ""),
+        Response::json(404, ""),
+        Response::json(404, ""),
+        Response::json(404, ""),
+        Response::json(404, ""),
+        Response::json(200, "pooling"),
     ]);
-    let seen = Weir::new().in_folder(&folder).run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
-    assert_eq!(seen.code, 0, "{}", seen.err);
+    let run = Weir::new().in_folder(&folder).run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
+    assert_eq!(run.code, 0, "{}", run.err);
     // sha256 of "abc", from FIPS 180-2.
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad            3  config.json\n";
-    assert!(seen.out.starts_with(abc), "{}", seen.out);
-    assert!(seen.out.ends_with("own/tiny is in models/tiny\n"), "{}", seen.out);
-    assert_eq!(gateway.heard()[8].0, "GET /own/tiny/resolve/main/1_Pooling/config.json");
+    assert!(run.out.starts_with(abc), "{}", run.out);
+    assert!(run.out.ends_with("own/tiny is in models/tiny\n"), "{}", run.out);
+    assert_eq!(gateway.requests()[8].0, "GET /own/tiny/resolve/main/1_Pooling/config.json");
     let pooling = folder.path().join("models/tiny/1_Pooling/config.json");
     assert_eq!(std::fs::read_to_string(pooling).unwrap(), "pooling");
     assert_eq!(std::fs::read_dir(folder.path().join("models")).unwrap().count(), 1);
@@ -384,31 +384,31 @@ fn a_model_is_pulled_whole_and_its_checksums_are_printed() {
 }
 
 #[test]
-fn a_pull_that_fails_leaves_nothing_behind() {
+fn a_failed_pull_leaves_no_files() {
     let folder = folder_with(&[]);
-    let gateway = Script::serve(vec![Answer::json(200, "abc"), Answer::json(404, "")]);
+    let gateway = ScriptedGateway::serve(vec![Response::json(200, "abc"), Response::json(404, "")]);
     let weir = Weir::new().in_folder(&folder);
-    let seen = weir.run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
-    assert_eq!(seen.code, 1);
+    let run = weir.run(&["model", "pull", "own/tiny", "--hub", &gateway.url]);
+    assert_eq!(run.code, 1);
     assert!(
-        seen.err.contains("/own/tiny/resolve/main/tokenizer.json answered with status 404\n"),
+        run.err.contains("/own/tiny/resolve/main/tokenizer.json answered with status 404\n"),
         "{}",
-        seen.err
+        run.err
     );
     assert_eq!(std::fs::read_dir(folder.path().join("models")).unwrap().count(), 0);
-    let seen = weir.run(&["model", "pull", "own/tiny", "--hub", "http://127.0.0.1:9"]);
-    assert_eq!(seen.code, 1);
+    let run = weir.run(&["model", "pull", "own/tiny", "--hub", "http://127.0.0.1:9"]);
+    assert_eq!(run.code, 1);
     assert!(
-        seen.err.contains("hint: without a way to the hub, `make setup` gets the default model"),
+        run.err.contains("hint: without access to the hub, `make setup` gets the default model"),
         "{}",
-        seen.err
+        run.err
     );
 }
 
 #[test]
-fn a_folder_that_holds_no_model_is_an_error() {
+fn a_folder_without_a_model_is_an_error() {
     let folder = folder_with(&[]);
-    let seen = Weir::new().in_folder(&folder).run(&["model", "info", "none"]);
-    assert_eq!(seen.code, 1);
-    assert!(seen.err.starts_with("error: model file none/config.json is missing; "), "{}", seen.err);
+    let run = Weir::new().in_folder(&folder).run(&["model", "info", "none"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.starts_with("error: model file none/config.json is missing; "), "{}", run.err);
 }

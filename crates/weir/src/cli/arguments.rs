@@ -1,11 +1,12 @@
-//! What can be typed. `docs/cli.md` shows the help texts.
+//! The arguments of the command line. `docs/cli.md` shows the help texts.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-use super::eval::{FusionArgument, LateInteractionArgument, Minimum, RerankArgument};
+use weir_api::Mode;
 use weir_config::Flags;
+use weir_eval::{Configuration, Minimum};
 
 /// A retrieval gateway: ingest documents, embed them on the CPU, search them and cite.
 #[derive(Debug, Parser)]
@@ -14,7 +15,7 @@ pub struct Arguments {
     /// The configuration file (TOML); also WEIR_CONFIG.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -26,22 +27,22 @@ pub enum Command {
     Serve(ServeArguments),
     /// Send files to a running gateway.
     ///
-    /// Takes .txt, .md, .html, .htm and .jsonl files, and folders of them. Running it again is cheap: documents that
-    /// didn't change are recognised and left alone, so an interrupted run is continued by repeating it.
+    /// Reads .txt, .md, .html, .htm and .jsonl files, and folders of them. Unchanged documents are recognised and not
+    /// embedded again, so repeating the command is cheap and continues an interrupted run.
     Ingest(IngestArguments),
     /// Search in a running gateway.
     Search(SearchArguments),
     /// Show the jobs of a running gateway.
     Jobs(JobsArguments),
-    /// Measure how well a running gateway searches, or draft a set to measure with.
+    /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv
-    /// (query, document, grade). Its documents go into a collection of their own, which is removed afterwards. Exits
-    /// with 3 when everything was measured, and is below --min-ndcg or worse than the baseline.
+    /// (query, document, grade). Its documents go into a temporary collection, which is removed afterwards. Exits with 3
+    /// when everything was measured and a score is below --min-ndcg or significantly worse than the baseline.
     Eval(EvalArguments),
     /// Show or check the configuration.
     Config(ConfigArguments),
-    /// Get a model, or describe one.
+    /// Download a model, or describe one.
     Model(ModelArguments),
 }
 
@@ -51,14 +52,14 @@ pub struct ServeArguments {
     /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// The folder of the store and the indexes; also WEIR_DATA_DIR [default: ./weir-data].
+    /// The folder of the database and the indexes; also WEIR_DATA_DIR [default: ./weir-data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// The folder of the default model, or `pseudo` for embeddings without a model; also WEIR_MODEL
+    /// The folder of the default model, or `pseudo` for deterministic embeddings without a model; also WEIR_MODEL
     /// [default: models/all-MiniLM-L6-v2].
     #[arg(long, value_name = "DIR")]
     pub model: Option<String>,
-    /// Listen where others can reach the gateway although nobody has to show a key.
+    /// Allow listening on an address that other machines can reach, although no API key is required.
     #[arg(long)]
     pub insecure_no_auth: bool,
 }
@@ -79,19 +80,19 @@ impl ServeArguments {
 /// The arguments of `weir ingest`.
 #[derive(Debug, Args)]
 pub struct IngestArguments {
-    /// Files, and folders to look for files in.
+    /// Files, and folders to search for files.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,
-    /// The collection that the documents go to.
+    /// The collection to add the documents to.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Documents in one request, at most.
+    /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
-    /// Print the outcome as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -100,70 +101,70 @@ pub struct IngestArguments {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["query", "filter", "sort", "facet"]))]
 pub struct SearchArguments {
-    /// What to search: words, a sentence, or the query language; one that begins with `-` stands last, behind `--`. Without
-    /// it, what --filter lets through is listed.
+    /// The query: words, a sentence, or the query language. Put a query that begins with `-` last, after `--`. Without a
+    /// query, the documents that match --filter are listed.
     pub query: Option<String>,
-    /// How many results at most.
+    /// Maximum number of results.
     #[arg(long, value_name = "N", default_value_t = weir_api::DEFAULT_TOP_K)]
     pub top_k: u64,
-    /// Where the page begins: `next_cursor` of the page before it, which --json shows, with its other arguments repeated.
+    /// Fetch the page after this cursor: `next_cursor` in the --json output. Repeat all other arguments.
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     pub cursor: Option<String>,
     /// The collection to search in.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Refuse a query that the query language doesn't know, instead of searching it as text.
+    /// Reject a query with a syntax error instead of searching for it as plain text.
     #[arg(long)]
     pub strict: bool,
-    /// Which legs rank.
+    /// Which retrievers rank the results.
     #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
     pub mode: SearchMode,
-    /// A model that orders the first results by reading query and text together, or `none` [default: as the gateway is set].
+    /// The model that reranks the first results, or `none` [default: the gateway's setting].
     #[arg(long, value_name = "MODEL")]
     pub rerank: Option<String>,
-    /// Leave out results that are less relevant than this, from 0 to 1.
+    /// Leave out results with a lower relevance, from 0 to 1.
     #[arg(long, value_name = "RELEVANCE", value_parser = relevance)]
     pub min_relevance: Option<f32>,
     /// Conditions on metadata, as JSON: '{"year": {"gte": 2019}}'.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
-    /// Metadata fields to sort by, with commas between them and `-` before those from the largest value.
+    /// Metadata fields to sort by, separated by commas; `-` before a field sorts it in descending order.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
     pub sort: Vec<String>,
-    /// A metadata field whose values are counted; may be given several times.
+    /// A metadata field whose values are counted; may be repeated.
     #[arg(long, value_name = "FIELD")]
     pub facet: Vec<String>,
-    /// What counts as one result: `document`, `chunk`, or a metadata field.
+    /// What a result is: a `document`, a `chunk`, or a group of documents with the same value of a metadata field.
     #[arg(long, value_name = "WHAT")]
     pub group_by: Option<String>,
-    /// Mark what the gateway says was searched, corrections and words behind `prefix*` among it.
+    /// Highlight the matches that the gateway reports, including those of corrected terms and of `prefix*`.
     #[arg(long)]
     pub highlight: bool,
-    /// Say how the query was understood and how each result got its score.
+    /// Explain how the query was parsed and how each result was scored.
     #[arg(long)]
     pub explain: bool,
-    /// Say at which stage this document fell out.
+    /// Explain at which stage of the search this document was dropped.
     #[arg(long, value_name = "ID")]
     pub why_not: Option<String>,
-    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,
-    /// Print the gateway's reply as it is.
+    /// Print the gateway's reply unchanged.
     #[arg(long)]
     pub json: bool,
 }
 
 fn relevance(text: &str) -> Result<f32, String> {
     let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
-    relevance.ok_or_else(|| format!("`{text}` is no number from 0 to 1"))
+    relevance.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
-/// Which legs rank.
+/// Which retrievers rank the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SearchMode {
-    /// Words and embeddings, fused.
+    /// Lexical and dense, fused.
     Hybrid,
-    /// Words alone.
+    /// Words alone (BM25).
     Lexical,
     /// Embeddings alone.
     Dense,
@@ -171,20 +172,28 @@ pub enum SearchMode {
 
 impl SearchMode {
     const ALL: [SearchMode; 3] = [SearchMode::Hybrid, SearchMode::Lexical, SearchMode::Dense];
+
+    pub(super) fn to_api(self) -> Mode {
+        match self {
+            SearchMode::Hybrid => Mode::Hybrid,
+            SearchMode::Lexical => Mode::Lexical,
+            SearchMode::Dense => Mode::Dense,
+        }
+    }
 }
 
 /// The arguments of `weir jobs`.
 #[derive(Debug, Args)]
 pub struct JobsArguments {
-    /// One job; all when absent.
+    /// The id of a job [default: all jobs].
     pub id: Option<String>,
-    /// Show the table again and again, until every job is finished.
+    /// Refresh the output every second until all jobs are finished.
     #[arg(long)]
     pub watch: bool,
-    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,
-    /// Print the gateway's reply as it is.
+    /// Print the gateway's reply unchanged.
     #[arg(long)]
     pub json: bool,
 }
@@ -192,54 +201,55 @@ pub struct JobsArguments {
 /// The arguments of `weir eval`.
 #[derive(Debug, Args)]
 pub struct EvalArguments {
-    /// The folders of the sets; with --draft the one to make. Several sets give their mean as well.
+    /// The folders of the sets, or with --draft the folder to create. For several sets, their mean is shown too.
     #[arg(required = true, value_name = "FOLDER")]
     pub folders: Vec<PathBuf>,
-    /// Where the gateway is; also WEIR_URL [default: the address of server.listen].
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,
-    /// Which legs rank, as the gateway is set; several with commas between.
+    /// The modes to measure with the gateway's settings, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = SearchMode::ALL)]
     pub mode: Vec<SearchMode>,
-    /// Also a hybrid search that fuses in this way, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
-    #[arg(long, value_name = "METHOD[:LEXICAL,DENSE][,k=K]")]
-    pub fusion: Vec<FusionArgument>,
-    /// Also a hybrid search whose first results this model orders; may be repeated.
-    #[arg(long, value_name = "MODEL[:TOP_N]")]
-    pub rerank: Vec<RerankArgument>,
-    /// Also a hybrid search that counts the likeness of tokens by this weight; may be repeated.
-    #[arg(long, value_name = "WEIGHT[:TOP_N]")]
-    pub late_interaction: Vec<LateInteractionArgument>,
-    /// How many results each search asks for; recall is taken at this number.
+    /// Also measure hybrid search with this fusion, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
+    #[arg(long, value_name = "METHOD[:LEXICAL,DENSE][,k=K]", value_parser = Configuration::parse_fusion)]
+    pub fusion: Vec<Configuration>,
+    /// Also measure hybrid search with this reranker; may be repeated.
+    #[arg(long, value_name = "MODEL[:TOP_N]", value_parser = Configuration::parse_rerank)]
+    pub rerank: Vec<Configuration>,
+    /// Also measure hybrid search with late interaction (MaxSim of token embeddings) at this weight; may be repeated.
+    #[arg(long, value_name = "WEIGHT[:TOP_N]", value_parser = Configuration::parse_late_interaction)]
+    pub late_interaction: Vec<Configuration>,
+    /// Results per search; recall is measured at this rank.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..))]
     pub top_k: u64,
-    /// Which judgments of a qrels folder; `test`, or the only ones, when absent.
+    /// The file of judgments in a qrels folder, without .tsv [default: `test`, or the only file].
     #[arg(long, value_name = "NAME")]
     pub split: Option<String>,
-    /// A run file to compare with, by --out; worse than it (the interval of 95 % is below 0) exits with 3.
+    /// Compare with a run file written by --out. Exits with 3 if a score is significantly worse: the 95 % interval of the
+    /// difference is below 0.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
-    /// Compare with this configuration of the same run instead, such as `hybrid`; for the reader alone.
+    /// Compare with this configuration of the same run, such as `hybrid`. Does not affect the exit code.
     #[arg(long, value_name = "CONFIGURATION", conflicts_with = "baseline")]
     pub against: Option<String>,
-    /// The nDCG@10 that must be reached, else the exit code is 3; by the mean of the sets and the first configuration,
-    /// or those that are named; may be repeated.
+    /// The minimum nDCG@10: exits with 3 if a score is lower. Applies to the mean of the sets and the first configuration
+    /// unless others are named; may be repeated.
     #[arg(long, value_name = "[SET][/CONFIGURATION]=X")]
     pub min_ndcg: Vec<Minimum>,
-    /// Write the scores of every query to this file.
+    /// Write the scores of every query to this run file.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// A collection to ask as it stands; when it isn't there, the set's documents go into one of this name. With
-    /// --draft the collection whose documents are taken.
+    /// Search this existing collection unchanged; if it does not exist, create it from the set's documents. With --draft,
+    /// the collection to draft from.
     #[arg(long, value_name = "NAME", required_if_eq("draft", "true"))]
     pub collection: Option<String>,
-    /// Leave the collection that was made.
+    /// Keep the collection that was created.
     #[arg(long)]
     pub keep: bool,
-    /// Draft a set from the documents of a collection and the feedback to it, into a new folder.
+    /// Draft a set from the documents of a collection and the feedback to it.
     #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion", "rerank", "late_interaction"])]
     pub draft: bool,
-    /// How many queries to draft, those from feedback aside.
+    /// Maximum queries to draft from documents; queries from feedback are not limited.
     #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]
     pub queries: usize,
     /// Print JSON.
@@ -250,7 +260,7 @@ pub struct EvalArguments {
 /// The arguments of `weir config`.
 #[derive(Debug, Args)]
 pub struct ConfigArguments {
-    /// What to do with the configuration.
+    /// The command to run.
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
@@ -258,18 +268,18 @@ pub struct ConfigArguments {
 /// The commands under `weir config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print every setting in force and where it came from, as a file that can be used.
+    /// Print every setting and its source, as a valid configuration file.
     Show {
-        /// What `weir serve` would be given.
+        /// The arguments of `weir serve`.
         #[command(flatten)]
         serve: ServeArguments,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Tell whether `weir serve` would start with this configuration; if not, everything that is wrong.
+    /// Check whether `weir serve` would start with this configuration, and list all problems.
     Check {
-        /// What `weir serve` would be given.
+        /// The arguments of `weir serve`.
         #[command(flatten)]
         serve: ServeArguments,
     },
@@ -278,7 +288,7 @@ pub enum ConfigCommand {
 /// The arguments of `weir model`.
 #[derive(Debug, Args)]
 pub struct ModelArguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: ModelCommand,
 }
@@ -286,23 +296,23 @@ pub struct ModelArguments {
 /// The commands under `weir model`.
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
-    /// Fetch a model's files from a hub.
+    /// Download a model's files from a hub.
     Pull {
-        /// The model's name on the hub; without an owner it is one of `sentence-transformers`.
+        /// The model's name on the hub [default owner: sentence-transformers].
         name: String,
-        /// The folder to make [default: models/ and the last part of the name].
+        /// The folder to create [default: models/ and the last part of the name].
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
-        /// The hub's address [default: https://huggingface.co].
+        /// The URL of the hub [default: https://huggingface.co].
         #[arg(long, value_name = "URL")]
         hub: Option<String>,
         /// The branch, tag or commit.
         #[arg(long, default_value = "main")]
         revision: String,
     },
-    /// Load a model and describe it.
+    /// Load a model and print its properties.
     Info {
-        /// The model's folder [default: that of the default model].
+        /// The model's folder [default: the folder of the default model].
         folder: Option<PathBuf>,
         /// Print JSON.
         #[arg(long)]

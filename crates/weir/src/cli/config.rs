@@ -13,7 +13,7 @@ use weir_config::{Environment, Loaded, ModelConfig, SETTINGS, Scalar, load, load
 /// Runs `weir config …`.
 ///
 /// # Errors
-/// Everything that is wrong with the configuration.
+/// Every problem of the configuration.
 pub fn run(
     arguments: &ConfigArguments,
     file: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub fn run(
     Ok(())
 }
 
-/// A file that gives the same values, with a comment on each that says where it came from.
+/// A configuration file with the values in force, each with its source as a comment.
 fn render_toml(loaded: &Loaded) -> String {
     let mut shown = String::new();
     for (section, _) in SECTIONS {
@@ -50,27 +50,28 @@ fn render_toml(loaded: &Loaded) -> String {
             let line = format!("{field} = {}", setting.value(&loaded.config));
             shown.push_str(&format!(
                 "{line:<48} # {}\n",
-                describe(loaded.source(setting).layer(), &loaded.source(setting))
+                describe(&loaded.source(setting))
             ));
         }
         shown.push('\n');
     }
     for (model, source) in loaded.models() {
-        shown.push_str(&format!("{:<48} # {}\n", "[[models]]", describe(source.layer(), source)));
+        shown.push_str(&format!("{:<48} # {}\n", "[[models]]", describe(source)));
         for (field, value) in model.fields() {
             shown.push_str(&format!("{field} = {value}\n"));
         }
-        shown.push_str(&render_names(model));
+        shown.push_str(&render_model_fields(model));
         shown.push('\n');
     }
     shown
 }
 
-fn describe(layer: &str, source: &weir_config::Source) -> String {
+fn describe(source: &weir_config::Source) -> String {
+    let layer = source.layer();
     if layer == "default" { layer.to_owned() } else { format!("{layer}: {source}") }
 }
 
-fn render_names(model: &ModelConfig) -> String {
+fn render_model_fields(model: &ModelConfig) -> String {
     let text = |value: &str| Scalar::Text(value.to_owned()).to_string();
     let mut shown = String::new();
     if !model.alias.is_empty() {
@@ -126,7 +127,7 @@ mod tests {
     use weir_config::Flags;
 
     #[test]
-    fn what_is_shown_is_a_file_that_gives_the_same_values() {
+    fn the_output_is_a_file_with_the_same_values() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
         let text = "[search]\nweight_dense = 0.1\n[[models]]\nid = \"a\\\"b\"\nkind = \"pseudo\"\nalias = [\"x\"]\n\

@@ -1,18 +1,21 @@
-//! Why a command failed, for the person who typed it.
+//! Why a command failed: message, hints and exit code.
 
 use std::io::Write;
 
-use super::client::ClientError;
-use super::eval::EvalError;
 use super::model::{InfoError, PullError};
+use weir_client::{ClientError, IngestError};
 use weir_config::Problems;
+use weir_eval::EvalError;
 
 /// Exit code of a command that failed. (Wrong usage is 2, by clap.)
 const EXIT_FAILED: u8 = 1;
-/// Exit code of a measurement that was made and is below what was asked for.
+/// Exit code of a complete measurement with a score below its minimum or worse than the baseline.
 const EXIT_BELOW: u8 = 3;
-/// Exit code after Ctrl-C: 128 and the signal's number, as shells do.
-const EXIT_INTERRUPTED: u8 = 130;
+/// Exit code after Ctrl-C: 128 plus the signal's number, as in shells.
+pub(super) const EXIT_INTERRUPTED: u8 = 130;
+
+/// The hint after an ingest that did not finish.
+const CONTINUE_HINT: &str = "run the same command again to continue: unchanged documents cost nothing";
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -20,38 +23,25 @@ pub enum Failure {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] Problems),
-    /// The gateway could not be asked, or it refused.
+    /// A call of the gateway failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The gateway could not be asked while documents were on their way.
-    #[error("{source} ({done} documents are in)")]
-    Ingest {
-        /// What happened.
-        source: ClientError,
-        /// Documents whose job was completed.
-        done: u64,
-    },
-    /// Some documents did not go in; they were named before.
-    #[error("{failed} of {total} documents did not go in")]
-    Documents {
-        /// How many did not.
-        failed: u64,
-        /// How many there were.
-        total: u64,
-    },
+    /// An ingest failed, is incomplete, or was interrupted.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
     /// No file to ingest.
     #[error("there is nothing to ingest in {0}")]
     NothingFound(String),
-    /// Some jobs failed; they were shown before.
+    /// The job named by its id failed; it was shown before.
     #[error("the job `{0}` failed")]
     Job(String),
-    /// `--filter` is no JSON.
+    /// `--filter` is not JSON.
     #[error("the filter is not JSON: {0}")]
     Filter(serde_json::Error),
     /// A set could not be measured or drafted.
     #[error(transparent)]
     Eval(#[from] EvalError),
-    /// Everything was measured, and is below what was asked for.
+    /// Everything was measured, and a score is below its minimum or worse than the baseline.
     #[error("the quality is below what was asked for: {0}")]
     Quality(String),
     /// A model could not be fetched.
@@ -63,15 +53,15 @@ pub enum Failure {
     /// The server could not start, or stopped.
     #[error("{}", with_causes(.0))]
     Serve(#[from] crate::serve::ServeError),
-    /// Ctrl-C; the text says what was done, empty when nothing of it stays.
-    #[error("interrupted{0}")]
-    Interrupted(String),
+    /// The asynchronous runtime of a command could not start.
+    #[error("can't start: {0}")]
+    Start(std::io::Error),
     /// The output could not be written.
     #[error("the output could not be written: {0}")]
     Output(#[from] std::io::Error),
 }
 
-/// The message of an error and those of its causes, each once.
+/// The messages of an error and of its causes; one that an outer message contains is left out.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut shown = error.to_string();
     let mut cause = error.source();
@@ -87,12 +77,12 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 impl Failure {
-    /// Writes `error: …` and `hint: …` lines. A reader of our output that went away is no error worth a line.
+    /// Writes `error: …` and `hint: …` lines; nothing when the reader of the output closed the pipe.
     pub fn print(&self, err: &mut dyn Write) {
         if self.is_closed_pipe() {
             return;
         }
-        // Nothing can be done when the error stream itself is closed.
+        // writing fails only when the error stream is closed
         let _ = writeln!(err, "error: {self}");
         for hint in self.hints() {
             let _ = writeln!(err, "hint: {hint}");
@@ -102,13 +92,14 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Failure::Interrupted(_) => EXIT_INTERRUPTED,
+            Failure::Ingest(IngestError::Cancelled { .. }) | Failure::Eval(EvalError::Cancelled) => {
+                EXIT_INTERRUPTED
+            }
             Failure::Quality(_) => EXIT_BELOW,
             failure if failure.is_closed_pipe() => 0,
             Failure::Config(_)
             | Failure::Client(_)
-            | Failure::Ingest { .. }
-            | Failure::Documents { .. }
+            | Failure::Ingest(_)
             | Failure::NothingFound(_)
             | Failure::Job(_)
             | Failure::Filter(_)
@@ -116,6 +107,7 @@ impl Failure {
             | Failure::Pull(_)
             | Failure::Info(_)
             | Failure::Serve(_)
+            | Failure::Start(_)
             | Failure::Output(_) => EXIT_FAILED,
         }
     }
@@ -125,39 +117,29 @@ impl Failure {
     }
 
     fn hints(&self) -> Vec<String> {
-        match self {
-            Failure::Config(problems) => problems
-                .0
-                .iter()
-                .filter_map(|problem| problem.hint.as_ref())
-                .map(|hint| hint.to_owned())
-                .collect(),
-            Failure::Client(error) => error.hint().into_iter().collect(),
-            Failure::Ingest { source, .. } => source
-                .hint()
-                .into_iter()
-                .chain(
-                    ["run the same command again to continue: unchanged documents cost nothing".to_owned()],
-                )
-                .collect(),
-            Failure::Interrupted(done) if done.is_empty() => Vec::new(),
-            Failure::Interrupted(_) => {
-                vec!["run the same command again to continue: unchanged documents cost nothing".to_owned()]
+        let hint = match self {
+            Failure::Config(problems) => {
+                return problems.0.iter().filter_map(|problem| problem.hint.clone()).collect();
             }
-            Failure::NothingFound(_) => {
-                vec!["accepted are .txt, .md, .html, .htm and .jsonl files".to_owned()]
+            Failure::Ingest(IngestError::Call { source, .. }) => {
+                return source.hint().into_iter().chain([CONTINUE_HINT.to_owned()]).collect();
             }
-            Failure::Eval(error) => error.hint().into_iter().collect(),
-            Failure::Pull(error) => error.hint().into_iter().collect(),
-            Failure::Info(error) => error.hint().into_iter().collect(),
+            Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
+            Failure::NothingFound(_) => Some("accepted are .txt, .md, .html, .htm and .jsonl files".to_owned()),
+            Failure::Client(error) => error.hint(),
+            Failure::Eval(error) => error.hint(),
+            Failure::Pull(error) => error.hint(),
+            Failure::Info(error) => error.hint(),
             Failure::Filter(_) => {
-                vec!["quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned()]
+                Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
-            Failure::Documents { .. }
+            Failure::Ingest(IngestError::Incomplete { .. })
             | Failure::Job(_)
             | Failure::Quality(_)
             | Failure::Serve(_)
-            | Failure::Output(_) => Vec::new(),
-        }
+            | Failure::Start(_)
+            | Failure::Output(_) => None,
+        };
+        hint.into_iter().collect()
     }
 }

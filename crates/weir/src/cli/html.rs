@@ -2,20 +2,20 @@
 
 use scraper::{Html, Node};
 
-/// What a page says.
+/// The title and text of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
     /// `<title>`, or else the first `<h1>`.
     pub(super) title: Option<String>,
-    /// The text; blank lines between blocks.
+    /// The text, with blank lines between blocks.
     pub(super) text: String,
 }
 
-/// Elements whose content nobody reads.
-const UNREAD: [&str; 9] =
+/// Elements whose content is not text for a reader.
+const SKIPPED: [&str; 9] =
     ["script", "style", "noscript", "template", "head", "svg", "iframe", "object", "canvas"];
 
-/// Elements with a blank line around them.
+/// Elements with a blank line before and after them.
 const BLOCKS: [&str; 31] = [
     "address",
     "article",
@@ -50,14 +50,14 @@ const BLOCKS: [&str; 31] = [
     "ul",
 ];
 
-/// Elements that begin a line.
+/// Elements with a line break before and after them.
 const LINES: [&str; 4] = ["br", "li", "tr", "summary"];
 
-/// Elements with a space around them.
+/// Elements with a space before and after them.
 const CELLS: [&str; 2] = ["td", "th"];
 
-/// Reads a page. Anything is accepted, as browsers do.
-pub(super) fn read(source: &str) -> Page {
+/// Parses a page. Any text is accepted, as in browsers.
+pub(super) fn parse(source: &str) -> Page {
     let html = Html::parse_document(source);
     let mut writer = Writer::default();
     let mut title = Capture::default();
@@ -66,11 +66,11 @@ pub(super) fn read(source: &str) -> Page {
     let mut node = html.tree.root();
     loop {
         let name = node.value().as_element().map_or("", |element| element.name());
-        let is_read = !UNREAD.contains(&name) || name == "head";
+        let is_entered = !SKIPPED.contains(&name) || name == "head";
         if name == "pre" {
             preformatted += 1;
         }
-        writer.border(name);
+        writer.boundary(name);
         title.enter(name == "title");
         heading.enter(name == "h1");
         if let Node::Text(text) = node.value() {
@@ -80,17 +80,17 @@ pub(super) fn read(source: &str) -> Page {
                 writer.push(text, preformatted > 0);
             }
         }
-        if let Some(child) = node.first_child().filter(|_| is_read) {
+        if let Some(child) = node.first_child().filter(|_| is_entered) {
             node = child;
             continue;
         }
-        // Up to the next node that has something after it; every element on the way is closed.
+        // closes elements up to the first one that has a next sibling
         loop {
             let name = node.value().as_element().map_or("", |element| element.name());
             if name == "pre" {
                 preformatted -= 1;
             }
-            writer.border(name);
+            writer.boundary(name);
             title.leave(name == "title");
             heading.leave(name == "h1");
             if let Some(next) = node.next_sibling() {
@@ -105,7 +105,7 @@ pub(super) fn read(source: &str) -> Page {
     }
 }
 
-/// The text of the first element of a kind.
+/// Collects the text of the first non-empty element of a kind.
 #[derive(Default)]
 struct Capture {
     depth: usize,
@@ -114,12 +114,12 @@ struct Capture {
 }
 
 impl Capture {
-    fn enter(&mut self, is_the_kind: bool) {
-        self.depth += usize::from(is_the_kind);
+    fn enter(&mut self, is_of_kind: bool) {
+        self.depth += usize::from(is_of_kind);
     }
 
-    fn leave(&mut self, is_the_kind: bool) {
-        if is_the_kind {
+    fn leave(&mut self, is_of_kind: bool) {
+        if is_of_kind {
             self.depth -= 1;
             self.is_done |= !self.text.trim().is_empty();
         }
@@ -141,7 +141,7 @@ impl Capture {
     }
 }
 
-/// What stands between two pieces of text; the strongest wins.
+/// The separator before the next text. Of several, the greatest is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
     #[default]
@@ -158,8 +158,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// An element called `name` begins or ends.
-    fn border(&mut self, name: &str) {
+    /// Marks the begin or end of an element called `name`.
+    fn boundary(&mut self, name: &str) {
         let gap = if BLOCKS.contains(&name) {
             Gap::Block
         } else if LINES.contains(&name) {
@@ -213,11 +213,11 @@ mod tests {
     use super::*;
 
     fn check(source: &str, title: Option<&str>, text: &str) {
-        assert_eq!(read(source), Page { title: title.map(str::to_owned), text: text.to_owned() }, "{source}");
+        assert_eq!(parse(source), Page { title: title.map(str::to_owned), text: text.to_owned() }, "{source}");
     }
 
     #[test]
-    fn blocks_become_paragraphs_and_scripts_vanish() {
+    fn blocks_become_paragraphs_and_scripts_are_skipped() {
         check(
             "<html><head><title> A  page </title><style>p{}</style></head><body><h1>Head <b>ing</b></h1>\n\
              <p>One\n two<em>three</em>.</p><script>let x = 1;</script><p>Four &amp; five<br>six</p>\n\
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_no_danger() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let deep = format!("{}x{}", "<div>".repeat(20_000), "</div>".repeat(20_000));
         check(&deep, None, "x");
     }

@@ -1,36 +1,20 @@
-//! Ctrl-C: the first asks the command to stop at the next good moment, the second ends it at once.
+//! Ctrl-C: the first cancels the command, which may clean up; the second ends the process at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
-static IS_ASKED: AtomicBool = AtomicBool::new(false);
+use super::failure::EXIT_INTERRUPTED;
 
-/// How long a wait goes on before it looks at the flag again.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Listens for Ctrl-C from now on.
-pub(super) fn listen() {
-    // Fails only when somebody listens already, and then there is nothing to do.
-    let _ = ctrlc::set_handler(|| {
-        if IS_ASKED.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
+/// A token that the first Ctrl-C sets. The signal handler has a thread of its own, so that a second Ctrl-C works even while
+/// the command blocks.
+pub(super) fn cancelled_by_ctrl_c() -> CancellationToken {
+    let token = CancellationToken::new();
+    let shared = token.clone();
+    // fails only when a handler is installed already, and each command installs one once
+    let _ = ctrlc::set_handler(move || {
+        if shared.is_cancelled() {
+            std::process::exit(i32::from(EXIT_INTERRUPTED));
         }
+        shared.cancel();
     });
-}
-
-/// Whether somebody pressed Ctrl-C.
-pub(super) fn is_asked() -> bool {
-    IS_ASKED.load(Ordering::SeqCst)
-}
-
-/// Waits, but not on after Ctrl-C.
-pub(super) fn sleep(duration: Duration) {
-    let end = Instant::now() + duration;
-    while !is_asked() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left.min(LOOK_EVERY));
-    }
+    token
 }

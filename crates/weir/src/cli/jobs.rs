@@ -4,17 +4,18 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_api::{JobReply, JobStatus, List};
+use weir_api::{JobReply, JobStatus};
 
 use super::arguments::JobsArguments;
-use super::client::{Client, Patience};
+use super::connection::connect;
 use super::failure::Failure;
-use super::interrupt;
+use super::interrupt::cancelled_by_ctrl_c;
 use super::terminal::one_line;
+use weir_client::{Client, RetryPolicy};
 use weir_config::Environment;
 
-/// Between two looks of `--watch`.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// The interval of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Errors of documents that are shown per job.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -22,21 +23,19 @@ const ERRORS_SHOWN_MAX: usize = 20;
 /// Shows one job or all.
 ///
 /// # Errors
-/// When the gateway can't be asked or refuses, and when the one job that was asked for has failed.
-pub fn run(
+/// When a call fails, and when the job named by its id has failed.
+pub async fn run(
     arguments: &JobsArguments,
     file: Option<PathBuf>,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (client, _) = Client::configured(arguments.url.clone(), file, environment)?;
-    if arguments.watch {
-        interrupt::listen();
-    }
+    let (client, _) = connect(arguments.url.clone(), file, environment, RetryPolicy::NONE)?;
+    let cancelled = arguments.watch.then(cancelled_by_ctrl_c);
     let is_redrawn = arguments.watch && !arguments.json && std::io::stdout().is_terminal();
     let mut shown_before = String::new();
     loop {
-        let (jobs, text) = look(&client, arguments.id.as_deref())?;
+        let (jobs, text) = fetch(&client, arguments.id.as_deref()).await?;
         let shown = if arguments.json { format!("{}\n", text.trim_end()) } else { render(&jobs, now()) };
         if is_redrawn {
             write!(out, "\x1b[H\x1b[2J{shown}")?;
@@ -44,33 +43,32 @@ pub fn run(
             out.write_all(shown.as_bytes())?;
         }
         out.flush()?;
-        let is_over = jobs.iter().all(|job| job.status.is_finished());
-        if is_over || !arguments.watch {
-            return verdict(arguments, &jobs);
-        }
+        let are_finished = jobs.iter().all(|job| job.status.is_finished());
+        let Some(cancelled) = cancelled.as_ref().filter(|_| !are_finished) else {
+            return check_success(arguments, &jobs);
+        };
         shown_before = shown;
-        interrupt::sleep(WATCH_EVERY);
-        if interrupt::is_asked() {
+        if cancelled.run_until_cancelled(tokio::time::sleep(WATCH_INTERVAL)).await.is_none() {
             return Ok(());
         }
     }
 }
 
-fn look(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, String), Failure> {
+/// The jobs, and the reply's body.
+async fn fetch(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, String), Failure> {
     match id {
         Some(id) => {
-            let text = client.get_text(&format!("/v1/jobs/{}", percent_encode(id)), Patience::NONE)?;
-            Ok((vec![client.read(&text)?], text))
+            let reply = client.job(id).await?;
+            Ok((vec![reply.parse()?], reply.text().to_owned()))
         }
         None => {
-            let text = client.get_text("/v1/jobs", Patience::NONE)?;
-            let list: List<JobReply> = client.read(&text)?;
-            Ok((list.data, text))
+            let reply = client.jobs().await?;
+            Ok((reply.parse()?.data, reply.text().to_owned()))
         }
     }
 }
 
-fn verdict(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<(), Failure> {
+fn check_success(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<(), Failure> {
     match jobs {
         [job] if arguments.id.is_some() && job.status == JobStatus::Failed => {
             Err(Failure::Job(job.job_id.clone()))
@@ -83,20 +81,7 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// A segment of a path: all but letters, digits and four signs as `%XX`.
-pub(super) fn percent_encode(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
-/// A table, and below it what failed.
+/// A table of jobs, and below it their errors.
 fn render(jobs: &[JobReply], now: f64) -> String {
     if jobs.is_empty() {
         return "no jobs\n".to_owned();
@@ -168,7 +153,7 @@ mod tests {
     use weir_api::{ErrorCode, JobDocumentError};
 
     #[test]
-    fn jobs_stand_in_a_table_with_their_errors_below() {
+    fn jobs_are_shown_in_a_table_with_their_errors_below() {
         let finished = JobReply {
             job_id: "job_1".into(),
             status: JobStatus::Completed,
@@ -191,10 +176,5 @@ mod tests {
              job_1: a: invalid_parameter (the text is empty)\n"
         );
         assert_eq!(render(&[], 0.0), "no jobs\n");
-    }
-
-    #[test]
-    fn an_id_is_encoded_for_the_path() {
-        assert_eq!(percent_encode("job_1 a/é"), "job_1%20a%2F%C3%A9");
     }
 }

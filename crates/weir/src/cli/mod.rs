@@ -1,10 +1,10 @@
-//! The command line: what was typed ([`Arguments`]), and a module for each command.
+//! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process; `ingest`, `search`, `jobs` and `eval` are clients of a running one and
-//! go through its HTTP API like anybody else. Only this module prints to the standard output.
+//! `weir serve` runs the gateway in this process. `ingest`, `search`, `jobs` and `eval` call a running gateway over its
+//! HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
-mod client;
+mod connection;
 mod failure;
 mod html;
 mod interrupt;
@@ -24,5 +24,4 @@ pub use arguments::{
     Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, IngestArguments, JobsArguments,
     ModelArguments, ModelCommand, SearchArguments, SearchMode, ServeArguments,
 };
-pub use client::ClientError;
 pub use failure::Failure;

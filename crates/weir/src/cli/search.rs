@@ -11,33 +11,32 @@ use weir_api::{
 use weir_text::Language;
 
 use super::arguments::{SearchArguments, SearchMode};
-use super::client::{Client, Patience};
+use super::connection::connect;
 use super::failure::Failure;
 use super::terminal::{Style, one_line};
+use weir_client::RetryPolicy;
 use weir_config::Environment;
 
-/// Characters of a result's text that are shown, about.
+/// Characters of a result's text that are shown, approximately.
 const SNIPPET_CHARS: usize = 300;
 
-/// Searches and prints what was found.
+/// Searches and prints the results.
 ///
 /// # Errors
-/// When the gateway can't be asked, or refuses.
-pub fn run(
+/// When the filter is not JSON, or the call fails.
+pub async fn run(
     arguments: &SearchArguments,
     file: Option<PathBuf>,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (client, config) = Client::configured(arguments.url.clone(), file, environment)?;
-    let request = request(arguments)?;
-    let body = serde_json::to_string(&request).map_err(std::io::Error::from)?;
-    let text = client.post_text("/v1/search", &body, Patience::NONE, &|_| {})?;
+    let (client, config) = connect(arguments.url.clone(), file, environment, RetryPolicy::NONE)?;
+    let reply = client.search(&request(arguments)?).await?;
     if arguments.json {
-        writeln!(out, "{}", text.trim_end())?;
+        writeln!(out, "{}", reply.text().trim_end())?;
         return Ok(());
     }
-    let reply: SearchReply = client.read(&text)?;
+    let reply = reply.parse()?;
     let style = Style::of_output(environment);
     let query = arguments.query.as_deref().unwrap_or_default();
     out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
@@ -53,7 +52,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
         top_k: Some(arguments.top_k.into()),
         cursor: arguments.cursor.clone(),
         collection: Some(arguments.collection.clone()),
-        mode: arguments.query.as_ref().map(|_| mode_of(arguments.mode)),
+        mode: arguments.query.as_ref().map(|_| arguments.mode.to_api()),
         rerank: arguments.rerank.as_deref().map(Rerank::from),
         min_relevance: arguments.min_relevance,
         filter,
@@ -72,18 +71,10 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
     })
 }
 
-fn mode_of(mode: SearchMode) -> Mode {
-    match mode {
-        SearchMode::Hybrid => Mode::Hybrid,
-        SearchMode::Lexical => Mode::Lexical,
-        SearchMode::Dense => Mode::Dense,
-    }
-}
-
 fn render(reply: &SearchReply, query: &str, language: Language, style: Style) -> String {
     let mut shown = String::new();
-    for (place, result) in reply.results.iter().enumerate() {
-        shown.push_str(&render_result(place + 1, result, query, language, style));
+    for (number, result) in (1..).zip(&reply.results) {
+        shown.push_str(&render_result(number, result, query, language, style));
         shown.push('\n');
     }
     if let Some(count @ 1..) = reply.left_out {
@@ -180,7 +171,7 @@ fn render_explanation(explanation: &Explanation) -> String {
 }
 
 fn render_result(
-    place: usize,
+    number: usize,
     result: &SearchResult,
     query: &str,
     language: Language,
@@ -191,48 +182,48 @@ fn render_result(
     let relevance =
         result.relevance.map_or_else(String::new, |relevance| format!(", relevance {relevance:.2}"));
     let reranked = result.rerank_score.map_or_else(String::new, |score| format!(", rerank {score:.4}"));
-    let cited = &result.citation;
+    let citation = &result.citation;
     let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{place}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
+        "{number}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),
         rank(result.ranks.dense),
-        one_line(&cited.document_id),
-        cited.chunk,
-        cited.start,
-        cited.end,
+        one_line(&citation.document_id),
+        citation.chunk,
+        citation.start,
+        citation.end,
         render_snippet(result, query, language, style),
     )
 }
 
-/// The part of the text with most of the query's words, these in bold: where the gateway says that they stand, if it does.
+/// The part of the text with most of the query's words, which are bold. Their positions are those of the reply, if it has any.
 fn render_snippet(result: &SearchResult, query: &str, language: Language, style: Style) -> String {
     let text = result.text.as_str();
     let spans = match &result.highlights {
-        Some(places) => places.iter().filter_map(|place| span_in(text, *place)).collect(),
+        Some(spans) => spans.iter().filter_map(|span| checked_span(text, *span)).collect(),
         None => weir_text::highlight(text, query, language),
     };
     let window = weir_text::snippet(text, &spans, SNIPPET_CHARS);
     let mut shown = String::new();
-    let mut at = window.start;
+    let mut end = window.start;
     for span in spans.iter().filter(|span| span.start >= window.start && span.end <= window.end) {
-        if span.start < at {
+        if span.start < end {
             continue;
         }
-        shown.push_str(&one_line(&text[at..span.start]));
+        shown.push_str(&one_line(&text[end..span.start]));
         shown.push_str(&style.bold(&one_line(&text[span.clone()])));
-        at = span.end;
+        end = span.end;
     }
-    shown.push_str(&one_line(&text[at..window.end]));
+    shown.push_str(&one_line(&text[end..window.end]));
     let before = if window.start > 0 { "… " } else { "" };
     let after = if window.end < text.len() { " …" } else { "" };
     format!("{before}{}{after}", shown.trim())
 }
 
-/// A place in the text, as long as it is one.
-fn span_in(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
+/// A span of bytes, if it is within the text and between characters.
+fn checked_span(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
     let span = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
     text.get(span.clone()).map(|_| span)
 }
@@ -268,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_that_the_gateway_names_are_bold_and_others_are_passed_over() {
+    fn highlights_of_the_reply_are_bold_and_invalid_ones_are_ignored() {
         let mut reply = reply();
         // the last two end beyond the text
         reply.results[0].highlights = Some(vec![(4, 12), (30, 400), (u64::MAX, u64::MAX)]);
@@ -277,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_said() {
+    fn an_empty_reply_is_shown_as_no_results() {
         let reply = SearchReply { results: Vec::new(), took_ms: 0.04, ..reply() };
         assert_eq!(render(&reply, "x", Language::English, Style::PLAIN), "no results in 0.0 ms\n");
     }
 
     #[test]
-    fn what_was_asked_beside_the_results_stands_below_them() {
+    fn facets_corrections_and_explanations_are_shown_below_the_results() {
         let mut reply = reply();
         let share = TermScore { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
         let fused = Some(FusedPosition { rank: 3, score: 0.25 });

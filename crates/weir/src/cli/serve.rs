@@ -6,10 +6,10 @@ use super::arguments::ServeArguments;
 use super::failure::Failure;
 use weir_config::{Environment, load_for_serving};
 
-/// Runs the gateway until it is told to stop.
+/// Runs the gateway until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the configuration is wrong, or the gateway can't start or go on.
+/// When the configuration is invalid, or the gateway can't start.
 pub fn run(
     arguments: &ServeArguments,
     file: Option<PathBuf>,

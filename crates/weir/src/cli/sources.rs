@@ -1,28 +1,28 @@
-//! Files become documents.
+//! Reads documents from files: text, Markdown, HTML and JSON Lines.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use walkdir::WalkDir;
 use weir_api::{Document, Metadata};
+use weir_client::{JsonLines, ReadStep, Rejection, StepResult};
 
 use super::html;
 
-/// Bytes of a file that becomes one document, at most. The gateway's own limit for a text is far below.
+/// Bytes of a file that becomes one document, at most. The gateway's default limit for a text is far lower.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// A file that will be read.
+/// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Input {
-    /// Where it is.
-    pub(super) path: PathBuf,
-    /// Its path relative to the folder that was given, with forward slashes: the document's id.
-    pub(super) id: String,
-    /// Its size, as far as it was known when it was found.
-    pub(super) bytes: u64,
+pub(super) struct SourceFile {
+    path: PathBuf,
+    /// Its path relative to the given folder, with forward slashes: the document's id.
+    id: String,
+    /// Its size when it was found.
+    bytes: u64,
     kind: Kind,
 }
 
@@ -34,55 +34,46 @@ enum Kind {
     JsonLines,
 }
 
-/// Something that could not become a document.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Rejected {
-    /// The file, or the file and the line (`path#3`), or the document's id.
-    pub(super) name: String,
-    /// Why.
-    pub(super) message: String,
-}
-
-/// What was found under the given paths.
+/// The files under the given paths.
 #[derive(Debug, Default)]
-pub(super) struct Inputs {
-    /// The files to read, in the order of their names.
-    pub(super) files: Vec<Input>,
-    /// What can't be read, and files that would overwrite each other.
-    pub(super) rejected: Vec<Rejected>,
-    /// How many files of other kinds stand in the folders.
+pub(super) struct SourceFiles {
+    /// The files to read: the paths in the given order, each folder sorted by name.
+    pub(super) files: Vec<SourceFile>,
+    /// Paths that can't be read, and files whose id another file has.
+    pub(super) rejections: Vec<Rejection>,
+    /// The number of files of other kinds in the folders.
     pub(super) other_files: u64,
 }
 
-impl Inputs {
-    /// Looks for files: a given file is taken, a given folder is searched with all its folders. Hidden files and
-    /// folders (their names begin with a dot) are left out, and links are not followed.
-    pub(super) fn find(paths: &[PathBuf]) -> Inputs {
-        let mut inputs = Inputs::default();
+impl SourceFiles {
+    /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
+    /// with a dot) are left out, and links are not followed.
+    pub(super) fn find(paths: &[PathBuf]) -> SourceFiles {
+        let mut sources = SourceFiles::default();
         for path in paths {
             match std::fs::metadata(path) {
-                Ok(about) if about.is_dir() => inputs.add_folder(path),
-                Ok(about) => inputs.add_file(path, about.len()),
-                Err(error) => inputs.reject(path.display().to_string(), error.to_string()),
+                Ok(about) if about.is_dir() => sources.add_folder(path),
+                Ok(about) => sources.add_file(path, about.len()),
+                Err(error) => sources.reject(path.display().to_string(), error.to_string()),
             }
         }
-        inputs.reject_namesakes();
-        inputs
+        sources.reject_duplicate_ids();
+        sources
     }
 
-    /// Bytes of all files.
+    /// The size of all files.
     pub(super) fn bytes(&self) -> u64 {
-        self.files.iter().map(|input| input.bytes).sum()
+        self.files.iter().map(|file| file.bytes).sum()
     }
 
     fn reject(&mut self, name: String, message: String) {
-        self.rejected.push(Rejected { name, message });
+        self.rejections.push(Rejection { name, message });
     }
 
     fn add_file(&mut self, path: &Path, bytes: u64) {
         let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match kind_of(path) {
-            Some(kind) => self.files.push(Input { path: path.to_owned(), id, bytes, kind }),
+            Some(kind) => self.files.push(SourceFile { path: path.to_owned(), id, bytes, kind }),
             None => self.reject(
                 path.display().to_string(),
                 "is not a .txt, .md, .html, .htm or .jsonl file".to_owned(),
@@ -115,21 +106,20 @@ impl Inputs {
             let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path());
             let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
             let bytes = entry.metadata().map(|about| about.len()).unwrap_or_default();
-            self.files.push(Input { path: entry.path().to_owned(), id: parts.join("/"), bytes, kind });
+            self.files.push(SourceFile { path: entry.path().to_owned(), id: parts.join("/"), bytes, kind });
         }
     }
 
-    /// Two files under one id would replace each other on every run; the second is named instead.
-    fn reject_namesakes(&mut self) {
+    /// Keeps the first file of each id: documents with equal ids would replace each other.
+    fn reject_duplicate_ids(&mut self) {
         let mut ids = HashSet::new();
-        let (kept, namesakes) =
-            std::mem::take(&mut self.files).into_iter().partition::<Vec<Input>, _>(|input| {
-                input.kind == Kind::JsonLines || ids.insert(input.id.clone())
-            });
+        let (kept, duplicates) = std::mem::take(&mut self.files)
+            .into_iter()
+            .partition::<Vec<SourceFile>, _>(|file| file.kind == Kind::JsonLines || ids.insert(file.id.clone()));
         self.files = kept;
-        for input in namesakes {
-            let message = format!("another file has the id `{}`; give the folder above both", input.id);
-            self.reject(input.path.display().to_string(), message);
+        for file in duplicates {
+            let message = format!("another file has the id `{}`; give the folder above both", file.id);
+            self.reject(file.path.display().to_string(), message);
         }
     }
 }
@@ -144,68 +134,45 @@ fn kind_of(path: &Path) -> Option<Kind> {
     }
 }
 
-/// A step of reading: some bytes of the files, and what came of them.
-#[derive(Debug)]
-pub(super) struct Step {
-    /// Bytes of files that were read.
-    pub(super) bytes: u64,
-    /// What they are.
-    pub(super) outcome: Outcome,
-}
-
-/// What a piece of a file is.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// A document.
-    Document(Document),
-    /// Nothing to search for.
-    Empty,
-    /// Something that can't be read.
-    Rejected(Rejected),
-}
-
 /// Reads files one after the other, and `.jsonl` files line by line.
 pub(super) struct Documents {
-    files: VecDeque<Input>,
-    lines: Option<Lines>,
+    files: VecDeque<SourceFile>,
+    lines: Option<JsonLines>,
 }
 
 impl Documents {
     /// The documents of `files`.
-    pub(super) fn of(files: Vec<Input>) -> Documents {
+    pub(super) fn of(files: Vec<SourceFile>) -> Documents {
         Documents { files: files.into(), lines: None }
     }
 }
 
 impl Iterator for Documents {
-    type Item = Step;
+    type Item = ReadStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<ReadStep> {
         loop {
-            if let Some(step) = self.lines.as_mut().and_then(Lines::next) {
+            if let Some(step) = self.lines.as_mut().and_then(JsonLines::next) {
                 return Some(step);
             }
             self.lines = None;
-            let input = self.files.pop_front()?;
-            if input.kind != Kind::JsonLines {
-                return Some(Step { bytes: input.bytes, outcome: read_file(&input) });
-            }
-            match File::open(&input.path) {
-                Ok(file) => self.lines = Some(Lines { file: Some(BufReader::new(file)), input, number: 0 }),
-                Err(error) => {
-                    let name = input.path.display().to_string();
-                    let outcome = Outcome::Rejected(Rejected { name, message: error.to_string() });
-                    return Some(Step { bytes: input.bytes, outcome });
+            let file = self.files.pop_front()?;
+            let read = if file.kind == Kind::JsonLines {
+                match JsonLines::open(file.path.clone(), file.id.clone()) {
+                    Ok(lines) => {
+                        self.lines = Some(lines);
+                        continue;
+                    }
+                    Err(error) => Err(error.to_string()),
                 }
-            }
+            } else {
+                read_text(&file.path).map(|text| document_of_file(&file, text))
+            };
+            let result = read.unwrap_or_else(|message| {
+                StepResult::Rejected(Rejection { name: file.path.display().to_string(), message })
+            });
+            return Some(ReadStep { bytes: file.bytes, result });
         }
-    }
-}
-
-fn read_file(input: &Input) -> Outcome {
-    match read_text(&input.path) {
-        Ok(text) => document_of_file(input, text),
-        Err(message) => Outcome::Rejected(Rejected { name: input.path.display().to_string(), message }),
     }
 }
 
@@ -223,30 +190,30 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-fn document_of_file(input: &Input, text: String) -> Outcome {
-    let (title, text) = match input.kind {
+fn document_of_file(file: &SourceFile, text: String) -> StepResult {
+    let (title, text) = match file.kind {
         Kind::Markdown => (first_heading(&text), text),
         Kind::Html => {
-            let page = html::read(&text);
+            let page = html::parse(&text);
             (page.title, page.text)
         }
         Kind::Text | Kind::JsonLines => (None, text),
     };
     if text.trim().is_empty() {
-        return Outcome::Empty;
+        return StepResult::Empty;
     }
-    let stem = || input.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = || file.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let mut metadata = Map::new();
-    metadata.insert("path".to_owned(), input.id.clone().into());
-    Outcome::Document(Document {
-        id: Some(input.id.clone()),
+    metadata.insert("path".to_owned(), file.id.clone().into());
+    StepResult::Document(Document {
+        id: Some(file.id.clone()),
         title: title.or_else(stem),
         text,
         metadata: Some(Metadata::from_map(&metadata)),
     })
 }
 
-/// The first heading of a Markdown text: `# …` to `###### …`, or a line that is underlined with `=`.
+/// The first heading of a Markdown text outside code blocks: `# …` to `###### …`, or a line underlined with `=`.
 fn first_heading(text: &str) -> Option<String> {
     let mut is_code = false;
     let mut above = "";
@@ -271,87 +238,11 @@ fn first_heading(text: &str) -> Option<String> {
     None
 }
 
-/// The lines of a `.jsonl` file.
-struct Lines {
-    file: Option<BufReader<File>>,
-    input: Input,
-    number: u64,
-}
-
-impl Lines {
-    fn next(&mut self) -> Option<Step> {
-        let mut line = Vec::new();
-        let read = self.file.as_mut()?.read_until(b'\n', &mut line);
-        self.number += 1;
-        let rejected = |message: String| {
-            let name = format!("{}#{}", self.input.path.display(), self.number);
-            Outcome::Rejected(Rejected { name, message })
-        };
-        let outcome = match read {
-            Ok(0) => return None,
-            Ok(_) if line.trim_ascii().is_empty() => Outcome::Empty,
-            Ok(_) => match self.document_of(&line) {
-                Ok(document) => Outcome::Document(document),
-                Err(message) => rejected(message),
-            },
-            Err(error) => {
-                let outcome = rejected(error.to_string());
-                // Reading on would fail again and again.
-                self.file = None;
-                outcome
-            }
-        };
-        Some(Step { bytes: line.len() as u64, outcome })
-    }
-
-    /// A line is an object with `text`; `id` (or `_id`), `title` and `metadata` when it has them. What else it has
-    /// goes to the metadata.
-    fn document_of(&self, line: &[u8]) -> Result<Document, String> {
-        let text = std::str::from_utf8(line).map_err(|error| {
-            format!("is not valid UTF-8: byte {} of the line is the first bad one", error.valid_up_to())
-        })?;
-        let mut fields: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| format!("is not a JSON object: {error}"))?;
-        let id = match fields.remove("id").or_else(|| fields.remove("_id")) {
-            None | Some(Value::Null) => format!("{}#{}", self.input.id, self.number),
-            Some(Value::String(id)) => id,
-            Some(Value::Number(id)) => id.to_string(),
-            Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-                return Err("`id` must be a text or a number".to_owned());
-            }
-        };
-        let text = take_text(&mut fields, "text")?.ok_or("has no `text`")?;
-        let title = take_text(&mut fields, "title")?.filter(|title| !title.is_empty());
-        let mut metadata = match fields.remove("metadata") {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(metadata)) => metadata,
-            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                return Err("`metadata` must be an object".to_owned());
-            }
-        };
-        for (name, value) in fields {
-            metadata.entry(name).or_insert(value);
-        }
-        metadata.entry("path").or_insert_with(|| self.input.id.clone().into());
-        Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)) })
-    }
-}
-
-fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match fields.remove(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            Err(format!("`{name}` must be a text"))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Writes files into a folder, reads the folder, and shows each outcome in a line.
+    /// Reads a folder with these files; one line per result.
     fn read_all(files: &[(&str, &[u8])]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -359,17 +250,17 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        let inputs = Inputs::find(&[folder.path().to_owned()]);
+        let sources = SourceFiles::find(&[folder.path().to_owned()]);
         let prefix = format!("{}/", folder.path().display());
-        Documents::of(inputs.files)
-            .map(|step| match step.outcome {
-                Outcome::Document(document) => {
+        Documents::of(sources.files)
+            .map(|step| match step.result {
+                StepResult::Document(document) => {
                     let metadata = document.metadata.unwrap();
                     let (id, title) = (document.id.unwrap(), document.title.unwrap_or("-".into()));
                     format!("{id} | {title} | {} | {}", document.text, metadata.as_json())
                 }
-                Outcome::Empty => "empty".to_owned(),
-                Outcome::Rejected(rejected) => {
+                StepResult::Empty => "empty".to_owned(),
+                StepResult::Rejected(rejected) => {
                     format!("{}: {}", rejected.name.trim_start_matches(&prefix), rejected.message)
                 }
             })
@@ -402,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_documents_and_bad_ones_are_named() {
+    fn lines_become_documents_and_malformed_ones_are_rejected() {
         let lines = b"{\"id\":\"x/1\",\"text\":\"a\",\"title\":\"T\",\"metadata\":{\"k\":1},\"year\":2020}\n\
             {\"_id\":7,\"text\":\"b\"}\n\n{\"text\":\"c\"}\nno json\n{\"text\":1}\n{\"id\":[]}\n{\"id\":\"y\"}\n\xff\n[1]\n{\"text\":\"last\"}";
         assert_eq!(
@@ -424,16 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn files_that_would_overwrite_each_other_are_named() {
+    fn files_with_the_id_of_another_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["a/x.txt", "b/x.txt", "c.png"].map(|name| folder.path().join(name));
         for path in &paths {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "x").unwrap();
         }
-        let inputs = Inputs::find(&[paths.as_slice(), &[folder.path().join("none")]].concat());
-        assert_eq!(inputs.files.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), ["x.txt"]);
-        let messages: Vec<&str> = inputs.rejected.iter().map(|rejected| rejected.message.as_str()).collect();
+        let sources = SourceFiles::find(&[paths.as_slice(), &[folder.path().join("none")]].concat());
+        assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["x.txt"]);
+        let messages: Vec<&str> = sources.rejections.iter().map(|rejection| rejection.message.as_str()).collect();
         assert_eq!(
             messages,
             [
@@ -445,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_found_as_markdown_means_them() {
+    fn the_first_heading_is_found_in_both_forms_of_markdown() {
         for (text, expected) in [
             ("# A", Some("A")),
             ("#hash\n\n###### B #", Some("B")),

@@ -1,4 +1,4 @@
-//! The binary in an empty environment, and a gateway that answers from a script.
+//! Runs of the binary in an empty environment, and a gateway that sends prepared responses.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub(crate) fn folder_with(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// A job as the gateway would describe it.
+/// The JSON of a job, as in the gateway's replies.
 pub(crate) fn job(id: &str, status: &str, documents: u64, errors: &str) -> String {
     format!(
         "{{\"job_id\":\"{id}\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":0,\
@@ -29,14 +29,14 @@ pub(crate) fn job(id: &str, status: &str, documents: u64, errors: &str) -> Strin
     )
 }
 
-/// The binary, with nothing of this process's environment.
+/// The binary with an environment of its own.
 pub(crate) struct Weir {
     variables: Vec<(String, String)>,
     folder: Option<std::path::PathBuf>,
 }
 
-/// What a run left.
-pub(crate) struct Seen {
+/// The result of a run.
+pub(crate) struct Finished {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -57,7 +57,7 @@ impl Weir {
         self
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Seen {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         self.start(arguments).finish()
     }
 
@@ -72,21 +72,21 @@ impl Weir {
     }
 }
 
-/// The binary while it runs.
+/// A run that has not ended.
 pub(crate) struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Ctrl-C.
+    /// Sends the signal of Ctrl-C.
     pub(crate) fn interrupt(&self) {
         let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
 
-    pub(crate) fn finish(self) -> Seen {
+    pub(crate) fn finish(self) -> Finished {
         let output = self.child.wait_with_output().unwrap();
-        Seen {
+        Finished {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -94,19 +94,19 @@ impl Running {
     }
 }
 
-/// One reply of the scripted gateway.
-pub(crate) struct Answer {
+/// One response of the scripted gateway.
+pub(crate) struct Response {
     status: u16,
     retry_after: Option<u64>,
     body: String,
 }
 
-impl Answer {
-    pub(crate) fn json(status: u16, body: &str) -> Answer {
-        Answer { status, retry_after: None, body: body.to_owned() }
+impl Response {
+    pub(crate) fn json(status: u16, body: &str) -> Response {
+        Response { status, retry_after: None, body: body.to_owned() }
     }
 
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Answer {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Response {
         self.retry_after = Some(seconds);
         self
     }
@@ -123,37 +123,37 @@ impl Answer {
     }
 }
 
-/// A gateway that gives its answers one after the other and remembers what it heard.
-pub(crate) struct Script {
+/// A gateway that sends its responses one after the other and records the requests.
+pub(crate) struct ScriptedGateway {
     pub(crate) url: String,
-    heard: Arc<Mutex<Vec<(String, String)>>>,
+    requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-impl Script {
-    pub(crate) fn serve(answers: Vec<Answer>) -> Script {
+impl ScriptedGateway {
+    pub(crate) fn serve(responses: Vec<Response>) -> ScriptedGateway {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&heard);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&requests);
         std::thread::spawn(move || {
-            for answer in answers {
+            for response in responses {
                 let Ok((mut stream, _)) = listener.accept() else { return };
                 let request = read_request(&mut stream);
                 shared.lock().unwrap().push(request);
-                let _ = stream.write_all(answer.render().as_bytes());
+                let _ = stream.write_all(response.render().as_bytes());
             }
         });
-        Script { url, heard }
+        ScriptedGateway { url, requests }
     }
 
-    /// Method with path, and body, of every call.
-    pub(crate) fn heard(&self) -> Vec<(String, String)> {
-        self.heard.lock().unwrap().clone()
+    /// Method with path, and body, of every request.
+    pub(crate) fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().unwrap().clone()
     }
 
     pub(crate) fn wait_for_calls(&self, count: usize) {
         let end = Instant::now() + Duration::from_secs(30);
-        while self.heard().len() < count {
+        while self.requests().len() < count {
             assert!(Instant::now() < end, "the gateway was not called {count} times");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -11,11 +11,11 @@ mod draft;
 mod support;
 mod tiny_set;
 
-use cli_support::{Seen, Weir};
+use cli_support::{Finished, Weir};
 use support::gateway::{Gateway, in_repository};
 
 /// Runs `weir eval` with these arguments against a gateway.
-fn eval(gateway: &Gateway, arguments: &[&str]) -> Seen {
+fn eval(gateway: &Gateway, arguments: &[&str]) -> Finished {
     Weir::new().run(&[&["eval", "--url", &gateway.weir.url], arguments].concat())
 }
 

@@ -18,12 +18,12 @@ pub enum InfoError {
     /// No folder was named and none is configured.
     #[error("no model folder is named or configured")]
     NoFolder,
-    /// The default model is none that the encoder runs.
+    /// The default model is not a local model.
     #[error(
         "the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load"
     )]
     NotLocal(String),
-    /// The folder holds no model that can be run.
+    /// The folder does not contain a supported model.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
@@ -35,13 +35,13 @@ impl InfoError {
                 Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
             }
             InfoError::NotLocal(_) => Some("name a folder: `weir model info DIR`".to_owned()),
-            // The message has the remedy already.
+            // the message contains the remedy
             InfoError::Load(_) => None,
         }
     }
 }
 
-/// Loads the model in `folder`, or else the default one, and prints what it is.
+/// Loads the model in `folder`, or the default model, and prints its properties.
 pub(super) fn run(
     folder: Option<&Path>,
     is_json: bool,
@@ -91,7 +91,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Folder, precision and declared lengths of the default model.
+/// Folder, precision and declared dimensions of the default model.
 fn default_model(config: &Config) -> Result<(PathBuf, Precision, &[usize]), InfoError> {
     let model = config.models.first().ok_or(InfoError::NoFolder)?;
     match &model.kind {

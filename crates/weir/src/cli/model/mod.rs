@@ -17,7 +17,7 @@ pub use pull::PullError;
 ///
 /// # Errors
 /// When the model can't be fetched or loaded.
-pub fn run(
+pub async fn run(
     arguments: &ModelArguments,
     file: Option<PathBuf>,
     environment: &Environment,
@@ -27,7 +27,7 @@ pub fn run(
         ModelCommand::Pull { name, to, hub, revision } => {
             let flags = Flags { config: file, hub: hub.clone(), ..Flags::default() };
             let config = load(&flags, environment)?.config;
-            pull::run(&pull::Request::new(name, to.clone(), &config.hub.url, revision), out)
+            pull::run(&pull::PullRequest::new(name, to.clone(), &config.hub.url, revision), out).await
         }
         ModelCommand::Info { folder, json } => {
             let flags = Flags { config: file, ..Flags::default() };

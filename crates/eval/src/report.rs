@@ -1,18 +1,58 @@
-//! What `weir eval` prints: a table for people, JSON for programs.
+//! The report of a measurement: tables for people, JSON for programs.
 
 use serde_json::{Value, json};
 
-use super::Outcome;
-use super::metrics::Scores;
-use super::minimum::Reached;
-use super::run_file::{Comparison, Run};
+use crate::metrics::Scores;
+use crate::minimum::MinimumResult;
+use crate::run_file::{Comparison, Run};
+use crate::{EvalError, MeasureOptions};
 
-/// What stands in the place of a set's name for the mean of the sets.
+/// The name of the mean in the column of sets.
 const MEAN: &str = "mean of the sets";
 
-impl Reached {
+/// Scores, comparisons and the minima that were checked.
+#[derive(Debug)]
+pub struct Report {
+    run: Run,
+    /// The run file or configuration that the differences are to.
+    compared_with: String,
+    differences: Vec<Comparison>,
+    minima: Vec<MinimumResult>,
+    shortfalls: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        run: Run,
+        options: &MeasureOptions,
+        baseline: Option<&Run>,
+    ) -> Result<Report, EvalError> {
+        let minima =
+            options.min_ndcg.iter().map(|minimum| minimum.check(&run)).collect::<Result<Vec<_>, _>>()?;
+        let mut shortfalls: Vec<String> =
+            minima.iter().filter(|one| !one.is_reached).map(MinimumResult::describe).collect();
+        let (mut compared_with, mut differences) = (String::new(), Vec::new());
+        if let (Some(path), Some(baseline)) = (&options.baseline, baseline) {
+            compared_with = path.display().to_string();
+            differences = run.compare_with_baseline(baseline)?;
+            let worse = Comparison::decisive(&differences).filter(|row| row.difference.is_worse());
+            shortfalls.extend(worse.map(Comparison::describe));
+        } else if let Some(label) = &options.against {
+            compared_with = label.clone();
+            differences = run.compare_with_configuration(label)?;
+        }
+        Ok(Report { run, compared_with, differences, minima, shortfalls })
+    }
+
+    /// Every score that is below its minimum or significantly worse than the baseline, described in a few words.
+    pub fn shortfalls(&self) -> &[String] {
+        &self.shortfalls
+    }
+}
+
+impl MinimumResult {
     /// `scifact, hybrid: nDCG@10 0.6500 is below 0.7080`.
-    pub(super) fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         let set = self.set.as_deref().unwrap_or(MEAN);
         format!("{set}, {}: nDCG@10 {:.4} is below {:.4}", self.configuration, self.ndcg, self.min_ndcg)
     }
@@ -20,7 +60,7 @@ impl Reached {
 
 impl Comparison {
     /// `scifact, hybrid: nDCG@10 is worse than the baseline by 0.0123`.
-    pub(super) fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         let set = self.set.as_deref().unwrap_or(MEAN);
         let by = -self.difference.mean;
         format!("{set}, {}: nDCG@10 is worse than the baseline by {by:.4}", self.configuration)
@@ -37,18 +77,18 @@ impl Comparison {
     }
 }
 
-/// The width of the first two columns.
-struct Widths {
+/// The widths of the first two columns, which all tables share.
+struct Columns {
     set: usize,
     label: usize,
 }
 
-impl Widths {
-    fn of(run: &Run) -> Widths {
+impl Columns {
+    fn fitting(run: &Run) -> Columns {
         let longest =
             |names: Vec<&str>| names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
         let sets = run.sets.iter().map(|set| set.set.as_str()).chain([MEAN]).collect();
-        Widths { set: longest(sets), label: longest(run.labels()).max("configuration".len()) }
+        Columns { set: longest(sets), label: longest(run.labels()).max("configuration".len()) }
     }
 
     fn row(&self, set: &str, label: &str, rest: &str) -> String {
@@ -56,30 +96,31 @@ impl Widths {
     }
 }
 
-/// The table for people.
-pub(super) fn render(outcome: &Outcome) -> String {
-    let run = &outcome.run;
-    let widths = Widths::of(run);
+impl Report {
+    /// Tables of scores, differences and minima.
+    pub fn render(&self) -> String {
+    let run = &self.run;
+    let columns = Columns::fitting(run);
     let recall = format!("recall@{}", run.top_k);
-    let mut shown = widths.row("set", "configuration", &format!("queries  nDCG@10  {recall:>11}  MRR@10"));
+    let mut shown = columns.row("set", "configuration", &format!("queries  nDCG@10  {recall:>11}  MRR@10"));
     for set in &run.sets {
         for one in &set.configurations {
             let count = one.queries.len().to_string();
-            shown.push_str(&widths.row(&set.set, &one.configuration, &numbers(&count, &one.mean())));
+            shown.push_str(&columns.row(&set.set, &one.configuration, &render_scores(&count, &one.mean())));
         }
     }
     if run.sets.len() > 1 {
         for label in run.labels() {
-            shown.push_str(&widths.row(MEAN, label, &numbers("", &run.mean(label))));
+            shown.push_str(&columns.row(MEAN, label, &render_scores("", &run.mean(label))));
         }
     }
-    if !outcome.differences.is_empty() {
+    if !self.differences.is_empty() {
         shown.push_str(&format!(
             "\nnDCG@10 less that of {}, with its interval of 95 % (paired bootstrap)\n",
-            outcome.other
+            self.compared_with
         ));
     }
-    for row in &outcome.differences {
+    for row in &self.differences {
         let difference = &row.difference;
         let rest = format!(
             "{:+.4}  {:+.4} to {:+.4}  {}",
@@ -88,27 +129,29 @@ pub(super) fn render(outcome: &Outcome) -> String {
             difference.high,
             row.verdict()
         );
-        shown.push_str(&widths.row(row.set.as_deref().unwrap_or(MEAN), &row.configuration, &rest));
+        shown.push_str(&columns.row(row.set.as_deref().unwrap_or(MEAN), &row.configuration, &rest));
     }
-    if !outcome.minima.is_empty() {
+    if !self.minima.is_empty() {
         shown.push_str("\nnDCG@10 asked for\n");
     }
-    for one in &outcome.minima {
+    for one in &self.minima {
         let verdict = if one.is_reached { "reached" } else { "BELOW" };
         let rest = format!("{:.4} of {:.4}  {verdict}", one.ndcg, one.min_ndcg);
-        shown.push_str(&widths.row(one.set.as_deref().unwrap_or(MEAN), &one.configuration, &rest));
+        shown.push_str(&columns.row(one.set.as_deref().unwrap_or(MEAN), &one.configuration, &rest));
     }
     shown
 }
+}
 
-fn numbers(count: &str, scores: &Scores) -> String {
+fn render_scores(count: &str, scores: &Scores) -> String {
     let Scores { ndcg, recall, reciprocal_rank } = scores;
     format!("{count:>7}  {ndcg:>7.4}  {recall:>11.4}  {reciprocal_rank:>6.4}")
 }
 
-/// The same as JSON, on one line.
-pub(super) fn json(outcome: &Outcome) -> String {
-    let run = &outcome.run;
+impl Report {
+    /// The same as one line of JSON.
+    pub fn to_json(&self) -> String {
+    let run = &self.run;
     let scores = |set: Option<&str>, label: &str, queries: Option<usize>, scores: &Scores| {
         json!({
             "set": set, "configuration": label, "queries": queries, "ndcg_at_10": scores.ndcg,
@@ -125,30 +168,31 @@ pub(super) fn json(outcome: &Outcome) -> String {
         "top_k": run.top_k,
         "scores": of_sets.collect::<Vec<Value>>(),
         "mean_of_the_sets": means.collect::<Vec<Value>>(),
-        "differences": outcome.differences,
-        "minima": outcome.minima,
-        "below": outcome.below,
+        "differences": self.differences,
+        "minima": self.minima,
+        "below": self.shortfalls,
     });
     format!("{shown}\n")
+}
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::run_file::tests::run;
+    use crate::run_file::tests::run;
     use super::*;
 
-    fn outcome() -> Outcome {
+    fn report() -> Report {
         let before = run(&[("cacm", &[("hybrid", &[0.75, 0.5])]), ("scifact", &[("hybrid", &[0.25])])]);
         let run = run(&[("cacm", &[("hybrid", &[0.5, 0.25])]), ("scifact", &[("hybrid", &[0.25])])]);
-        let differences = run.against_baseline(&before).unwrap();
-        let minima = vec!["scifact=0.5".parse::<super::super::Minimum>().unwrap().judge(&run).unwrap()];
-        Outcome { run, other: "before.json".to_owned(), differences, minima, below: Vec::new() }
+        let differences = run.compare_with_baseline(&before).unwrap();
+        let minima = vec!["scifact=0.5".parse::<crate::Minimum>().unwrap().check(&run).unwrap()];
+        Report { run, compared_with: "before.json".to_owned(), differences, minima, shortfalls: Vec::new() }
     }
 
     #[test]
-    fn the_table_has_the_scores_the_differences_and_what_was_asked_for() {
+    fn the_tables_show_scores_differences_and_minima() {
         assert_eq!(
-            render(&outcome()),
+            report().render(),
             "set               configuration  queries  nDCG@10   recall@100  MRR@10\n\
              cacm              hybrid               2   0.3750       1.0000  0.5000\n\
              scifact           hybrid               1   0.2500       1.0000  0.5000\n\
@@ -165,18 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_is_said_in_words() {
-        let outcome = outcome();
-        assert_eq!(outcome.minima[0].in_words(), "scifact, hybrid: nDCG@10 0.2500 is below 0.5000");
+    fn shortfalls_are_described() {
+        let report = report();
+        assert_eq!(report.minima[0].describe(), "scifact, hybrid: nDCG@10 0.2500 is below 0.5000");
         assert_eq!(
-            Comparison::verdicts(&outcome.differences).map(Comparison::in_words).collect::<Vec<_>>(),
+            Comparison::decisive(&report.differences).map(Comparison::describe).collect::<Vec<_>>(),
             ["mean of the sets, hybrid: nDCG@10 is worse than the baseline by 0.1250"]
         );
     }
 
     #[test]
-    fn the_json_has_the_same() {
-        let shown: Value = serde_json::from_str(&json(&outcome())).unwrap();
+    fn the_json_has_the_same_values() {
+        let shown: Value = serde_json::from_str(&report().to_json()).unwrap();
         assert_eq!(
             shown["scores"][0],
             json!({

@@ -1,43 +1,43 @@
-//! An evaluation set: a folder in BEIR's layout.
+//! An evaluation set: a folder in the layout of BEIR.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::EvalError;
-use super::metrics::Grades;
+use crate::EvalError;
+use crate::metrics::Grades;
 
-/// The documents: `_id`, `title`, `text`.
-pub(super) const CORPUS: &str = "corpus.jsonl";
-/// The queries: `_id`, `text`.
-pub(super) const QUERIES: &str = "queries.jsonl";
-/// The judgments: query, document, grade; a line of names above them. Or a folder of such files.
-pub(super) const QRELS: &str = "qrels.tsv";
+/// The file of documents: `_id`, `title`, `text`.
+pub(crate) const CORPUS: &str = "corpus.jsonl";
+/// The file of queries: `_id`, `text`.
+pub(crate) const QUERIES: &str = "queries.jsonl";
+/// The file of judgments: query, document, grade, below a header. Or a folder with such a file per split.
+pub(crate) const QRELS: &str = "qrels.tsv";
 const QRELS_FOLDER: &str = "qrels";
-/// The first line of judgments, as BEIR writes it.
-pub(super) const QRELS_NAMES: &str = "query-id\tcorpus-id\tscore";
+/// The header of a file of judgments in BEIR.
+pub(crate) const QRELS_HEADER: &str = "query-id\tcorpus-id\tscore";
 
-/// Queries and what people judged; the documents stay in their file.
+/// Queries with their judgments. The documents are not loaded.
 #[derive(Debug)]
-pub(super) struct EvaluationSet {
+pub(crate) struct EvaluationSet {
     /// The folder's name.
-    pub(super) name: String,
-    /// The file of the documents.
-    pub(super) corpus: PathBuf,
-    /// The queries for which a document is relevant, in the order of the file.
-    pub(super) queries: Vec<Query>,
+    pub(crate) name: String,
+    /// The file of documents.
+    pub(crate) corpus: PathBuf,
+    /// The queries with a relevant document, in the order of the file.
+    pub(crate) queries: Vec<Query>,
 }
 
 /// A query with its judgments.
 #[derive(Debug, PartialEq)]
-pub(super) struct Query {
-    /// Its id.
-    pub(super) id: String,
-    /// What is asked.
-    pub(super) text: String,
-    /// What people judged.
-    pub(super) grades: Grades,
+pub(crate) struct Query {
+    /// The query's id.
+    pub(crate) id: String,
+    /// The query's text.
+    pub(crate) text: String,
+    /// Its judgments.
+    pub(crate) grades: Grades,
 }
 
 #[derive(Deserialize)]
@@ -48,16 +48,16 @@ struct QueryLine {
 }
 
 impl EvaluationSet {
-    /// Reads a folder. `split` names the file of judgments in `qrels`; without it `test` is taken, or the only one. Queries without a relevant document
-    /// are left out.
+    /// Reads a folder. `split` names the file of judgments in `qrels`: `test` or the only file when absent. Queries
+    /// without a relevant document are left out.
     ///
     /// # Errors
-    /// What can't be read, and judgments of queries that are not there.
-    pub(super) fn load(folder: &Path, split: Option<&str>) -> Result<EvaluationSet, EvalError> {
+    /// When a file can't be read or is malformed, and when judged queries are missing.
+    pub(crate) fn load(folder: &Path, split: Option<&str>) -> Result<EvaluationSet, EvalError> {
         let name =
             folder.canonicalize().map_err(|source| EvalError::Read { path: folder.to_owned(), source })?;
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut judged = read_qrels(&qrels_of(folder, split)?)?;
+        let mut judged = read_judgments(&judgments_path(folder, split)?)?;
         judged.retain(|_, grades| grades.values().any(|grade| *grade > 0));
         let mut queries = Vec::new();
         let path = folder.join(QUERIES);
@@ -70,21 +70,21 @@ impl EvaluationSet {
         }
         if let Some(example) = judged.keys().next() {
             let example = example.clone();
-            return Err(EvalError::MissingQueries {
+            return Err(EvalError::UnknownQueries {
                 folder: folder.to_owned(),
                 count: judged.len(),
                 example,
             });
         }
         if queries.is_empty() {
-            return Err(EvalError::NothingJudged { folder: folder.to_owned() });
+            return Err(EvalError::NoRelevantJudgment { folder: folder.to_owned() });
         }
         Ok(EvaluationSet { name, corpus: folder.join(CORPUS), queries })
     }
 }
 
-/// The file of judgments: `qrels.tsv`, or that of the split in `qrels/`; where none is named, that of `test` or the only one.
-fn qrels_of(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
+/// The file of judgments: `qrels.tsv`, or the file of the split in `qrels/`.
+fn judgments_path(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
     let single = folder.join(QRELS);
     if single.is_file() {
         return Ok(single);
@@ -101,7 +101,7 @@ fn qrels_of(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
     found.sort();
     match found.as_slice() {
         [only] if split.is_none() => Ok(only.clone()),
-        _ => Err(EvalError::NoQrels {
+        _ => Err(EvalError::NoJudgments {
             folder: folder.to_owned(),
             splits: found
                 .iter()
@@ -111,7 +111,7 @@ fn qrels_of(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
     }
 }
 
-fn read_qrels(path: &Path) -> Result<BTreeMap<String, Grades>, EvalError> {
+fn read_judgments(path: &Path) -> Result<BTreeMap<String, Grades>, EvalError> {
     let mut judged: BTreeMap<String, Grades> = BTreeMap::new();
     for (number, line) in (1..).zip(read(path)?.lines()) {
         let fields: Vec<&str> = line.trim_end().split('\t').collect();
@@ -122,9 +122,9 @@ fn read_qrels(path: &Path) -> Result<BTreeMap<String, Grades>, EvalError> {
                 Some(grade) => {
                     judged.entry(query.to_owned()).or_default().insert(document.to_owned(), grade);
                 }
-                None if number == 1 => {} // the names of the columns
+                None if number == 1 => {} // the header
                 None => {
-                    return Err(bad_line(path, number, format!("the grade `{score}` is no whole number")));
+                    return Err(bad_line(path, number, format!("the grade `{score}` is not a whole number")));
                 }
             },
             _ => {
@@ -155,7 +155,7 @@ mod tests {
         check_split(files, None, expected);
     }
 
-    /// Reads a folder of these files; shows the queries with their grades, or the error.
+    /// Loads a folder with these files; compares the queries with their grades, or the error.
     fn check_split(files: &[(&str, &str)], split: Option<&str>, expected: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn queries_with_a_relevant_document_are_read() {
+    fn queries_with_a_relevant_document_are_loaded() {
         let qrels = "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\ta\t0\nq3\ta\t0\n";
         check(&[(QUERIES, QUERY_LINES), (QRELS, qrels)], r#"q1 dam {"a": 2, "b": 0}"#);
         check(&[(QUERIES, QUERY_LINES), (QRELS, "q2\tb\t1\n")], r#"q2 boat {"b": 1}"#);
     }
 
     #[test]
-    fn the_judgments_may_stand_in_a_folder_by_split() {
+    fn judgments_may_be_in_a_folder_by_split() {
         let (train, test) = (("qrels/train.tsv", "q1\ta\t1\n"), ("qrels/test.tsv", "q2\ta\t1\n"));
         check(&[(QUERIES, QUERY_LINES), train, test], r#"q2 boat {"a": 1}"#);
         check(&[(QUERIES, QUERY_LINES), train], r#"q1 dam {"a": 1}"#);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_by_its_line() {
+    fn errors_name_the_file_and_line() {
         let queries = (QUERIES, QUERY_LINES);
         check(
             &[queries, (QRELS, "q1\ta\t1\nq1 b 1\n")],
@@ -205,7 +205,7 @@ mod tests {
         );
         check(
             &[queries, (QRELS, "q1\ta\t1\nq1\tb\tx\n")],
-            "F/qrels.tsv, line 2: the grade `x` is no whole number",
+            "F/qrels.tsv, line 2: the grade `x` is not a whole number",
         );
         check(
             &[(QUERIES, "{}"), (QRELS, "q1\ta\t1\n")],

@@ -1,7 +1,7 @@
-//! `weir eval --draft`: a set made of a collection's own documents and of the feedback to it.
+//! Drafts a set from the documents of a collection and the feedback to it.
 //!
 //! The same collection always gives the same draft: documents are chosen by the hash of their ids. A drafted query
-//! shares words with its document, so that a draft compares configurations and says little by itself.
+//! shares words with its document, so a draft is good for comparing configurations; its absolute scores mean little.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fs::File;
@@ -9,135 +9,134 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use weir_api::{DocumentReply, FeedbackReply, List};
+use weir_client::{Client, ClientError};
 use weir_text::{Analyser, Language, is_stop_word};
 
-use super::EvalError;
-use super::dataset::{CORPUS, QRELS, QRELS_NAMES, QUERIES};
-use crate::cli::arguments::EvalArguments;
-use crate::cli::client::{Client, Patience};
-use crate::cli::failure::Failure;
-use crate::cli::interrupt;
+use crate::EvalError;
+use crate::dataset::{CORPUS, QRELS, QRELS_HEADER, QUERIES};
 
-/// Things on a page: as many as the gateway gives.
+/// Entries per page of a list: the gateway's maximum.
 const PAGE: usize = 1_000;
-/// Documents that are kept for one query: some give none.
+/// Candidate documents per query: some yield no query.
 const CANDIDATES_PER_QUERY: usize = 4;
 /// Bytes of a document's text that queries are made of.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// A sentence or title of fewer or more characters is no query.
+/// Characters of a sentence or title that is used as a query.
 const QUERY_CHARS: std::ops::RangeInclusive<usize> = 12..=300;
 /// Words of a query of key words.
 const KEY_WORDS: usize = 4;
 
-/// Drafts a set and says what it has.
+/// What a set is drafted from, and where it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct DraftOptions<'a> {
+    /// The folder of the set.
+    pub folder: &'a Path,
+    /// The collection that has the documents.
+    pub collection: &'a str,
+    /// The language of the documents.
+    pub language: Language,
+    /// Queries to draft from documents, at most. Those from feedback are not limited.
+    pub queries_max: usize,
+}
+
+/// What a drafted set contains.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft {
+    /// Documents.
+    pub documents: u64,
+    /// Queries drafted from documents.
+    pub from_documents: usize,
+    /// Queries with feedback.
+    pub from_feedback: usize,
+}
+
+/// Drafts a set into a folder.
 ///
 /// # Errors
-/// When the folder has a set, the gateway can't be asked, or the collection gives no query.
-pub(super) fn run(
-    arguments: &EvalArguments,
+/// When the folder has a set, a call fails, the collection yields no query, or `cancelled` is set. No files are left then.
+pub async fn draft(
+    options: DraftOptions<'_>,
     client: &Client,
-    language: Language,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    interrupt::listen();
-    let ([folder], Some(collection)) = (arguments.folders.as_slice(), arguments.collection.as_deref()) else {
-        return Err(EvalError::OneCollection.into());
-    };
-    let files = [CORPUS, QUERIES, QRELS].map(|name| folder.join(name));
+    cancelled: &CancellationToken,
+) -> Result<Draft, EvalError> {
+    let files = [CORPUS, QUERIES, QRELS].map(|name| options.folder.join(name));
     if let Some(path) = files.iter().find(|path| path.exists()) {
-        return Err(EvalError::DraftExists { path: path.clone() }.into());
+        return Err(EvalError::DraftExists { path: path.clone() });
     }
-    std::fs::create_dir_all(folder).map_err(|source| EvalError::Write { path: folder.clone(), source })?;
-    let drafted = draft(&files, client, collection, arguments.queries, language);
-    match &drafted {
-        Err(_) => files.iter().for_each(|path| drop(std::fs::remove_file(path))), // half a set is none
-        Ok(made) if arguments.json => {
-            let queries = made.from_documents + made.from_feedback;
-            let shown = json!({
-                "folder": folder, "documents": made.documents, "queries": queries, "from_feedback": made.from_feedback,
-            });
-            writeln!(out, "{shown}")?;
-        }
-        Ok(made) => writeln!(
-            out,
-            "{}: {} documents, {} queries drafted from them and {} from feedback",
-            folder.display(),
-            made.documents,
-            made.from_documents,
-            made.from_feedback
-        )?,
+    std::fs::create_dir_all(options.folder).map_err(unwritable(options.folder))?;
+    let drafted = cancelled.run_until_cancelled(write_set(&files, options, client)).await;
+    let drafted = drafted.unwrap_or(Err(EvalError::Cancelled));
+    if drafted.is_err() {
+        files.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
-    drafted.map(drop)
+    drafted
 }
 
-struct Made {
-    documents: u64,
-    from_documents: usize,
-    from_feedback: usize,
-}
-
-fn draft(
+async fn write_set(
     [corpus, queries, qrels]: &[PathBuf; 3],
+    options: DraftOptions<'_>,
     client: &Client,
-    collection: &str,
-    count: usize,
-    language: Language,
-) -> Result<Made, Failure> {
+) -> Result<Draft, EvalError> {
+    let DraftOptions { collection, language, queries_max, .. } = options;
     let mut judged = Judged::default();
-    each_of(client, &format!("/v1/feedback?collection={collection}&"), |feedback| judged.add(feedback))?;
+    let feedback = async |cursor: Option<&str>| client.feedback(collection, PAGE, cursor).await;
+    for_each(feedback, |feedback| {
+        judged.add(feedback);
+        Ok(())
+    })
+    .await?;
     let mut statistics = Statistics::new(language);
     let mut candidates =
-        Candidates { heap: BinaryHeap::new(), count_max: count.saturating_mul(CANDIDATES_PER_QUERY) };
+        Candidates { heap: BinaryHeap::new(), count_max: queries_max.saturating_mul(CANDIDATES_PER_QUERY) };
     let mut file = create(corpus)?;
     let mut documents = 0;
-    each_of(client, &format!("/v1/collections/{collection}/documents?"), |document: DocumentReply| {
+    let pages = async |cursor: Option<&str>| client.documents(collection, PAGE, cursor).await;
+    for_each(pages, |document: DocumentReply| {
         let line = json!({
             "_id": document.id, "title": document.title.as_deref().unwrap_or_default(), "text": document.text,
             "metadata": document.metadata,
         });
         documents += 1;
-        judged.found.extend(judged.documents.take(&document.id));
+        judged.existing.extend(judged.documents.take(&document.id));
         statistics.add(&document);
         candidates.add(document);
-        writeln!(file, "{line}").map_err(|source| EvalError::Write { path: corpus.clone(), source })
-    })?;
-    finish(file, corpus)?;
+        writeln!(file, "{line}").map_err(unwritable(corpus))
+    })
+    .await?;
+    file.flush().map_err(unwritable(corpus))?;
 
-    let from_feedback = judged.queries();
-    let from_documents = statistics.queries(candidates.in_order(), count);
+    let from_feedback = judged.into_queries();
+    let from_documents = statistics.draft_queries(candidates.into_sorted(), queries_max);
     if from_feedback.is_empty() && from_documents.is_empty() {
-        return Err(EvalError::NothingToDraft { collection: collection.to_owned() }.into());
+        return Err(EvalError::NothingToDraft { collection: collection.to_owned() });
     }
-    let made = Made { documents, from_documents: from_documents.len(), from_feedback: from_feedback.len() };
     write_queries(from_feedback.iter().chain(&from_documents), queries, qrels)?;
-    Ok(made)
+    Ok(Draft { documents, from_documents: from_documents.len(), from_feedback: from_feedback.len() })
 }
 
-/// Hands over everything that a list of the API has, page by page.
-fn each_of<T: serde::de::DeserializeOwned>(
-    client: &Client,
-    path: &str,
+/// Passes every entry of a list to `each`, page by page.
+async fn for_each<T>(
+    page: impl AsyncFn(Option<&str>) -> Result<List<T>, ClientError>,
     mut each: impl FnMut(T) -> Result<(), EvalError>,
-) -> Result<(), Failure> {
-    let mut cursor = String::new();
+) -> Result<(), EvalError> {
+    let mut cursor: Option<String> = None;
     loop {
-        let page: List<T> = client.get(&format!("{path}limit={PAGE}{cursor}"), Patience::LONG)?;
-        page.data.into_iter().try_for_each(&mut each)?;
-        let Some(next) = page.next_cursor else { return Ok(()) };
-        if interrupt::is_asked() {
-            return Err(Failure::Interrupted(String::new()));
+        let list = page(cursor.as_deref()).await?;
+        list.data.into_iter().try_for_each(&mut each)?;
+        cursor = list.next_cursor;
+        if cursor.is_none() {
+            return Ok(());
         }
-        let encoded: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
-        cursor = format!("&cursor={encoded}");
     }
 }
 
-/// A query of the draft.
+/// A drafted query with its judgments.
 #[derive(Debug, PartialEq)]
 struct Drafted {
     text: String,
-    /// What it was made of.
+    /// The source of its text, as written to the set's metadata.
     from: &'static str,
     grades: BTreeMap<String, u32>,
 }
@@ -149,62 +148,57 @@ fn write_queries<'a>(
     qrels: &Path,
 ) -> Result<(), EvalError> {
     let (mut lines, mut judgments) = (create(queries)?, create(qrels)?);
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| EvalError::Write { path, source }
-    };
-    writeln!(judgments, "{QRELS_NAMES}").map_err(failed(qrels))?;
+    writeln!(judgments, "{QRELS_HEADER}").map_err(unwritable(qrels))?;
     for (number, query) in (1..).zip(drafted) {
         let line = json!({"_id": format!("q{number}"), "text": query.text, "metadata": {"from": query.from}});
-        writeln!(lines, "{line}").map_err(failed(queries))?;
+        writeln!(lines, "{line}").map_err(unwritable(queries))?;
         for (document, grade) in &query.grades {
-            writeln!(judgments, "q{number}\t{document}\t{grade}").map_err(failed(qrels))?;
+            writeln!(judgments, "q{number}\t{document}\t{grade}").map_err(unwritable(qrels))?;
         }
     }
-    finish(lines, queries)?;
-    finish(judgments, qrels)
+    lines.flush().map_err(unwritable(queries))?;
+    judgments.flush().map_err(unwritable(qrels))
 }
 
 fn create(path: &Path) -> Result<BufWriter<File>, EvalError> {
-    let created = File::create_new(path).map_err(|source| EvalError::Write { path: path.to_owned(), source });
-    created.map(BufWriter::new)
+    File::create_new(path).map(BufWriter::new).map_err(unwritable(path))
 }
 
-fn finish(mut file: BufWriter<File>, path: &Path) -> Result<(), EvalError> {
-    file.flush().map_err(|source| EvalError::Write { path: path.to_owned(), source })
+fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> EvalError {
+    let path = path.to_owned();
+    move |source| EvalError::Write { path, source }
 }
 
-/// An id with one of these would break a file of judgments.
+/// Whether an id can be written to a file of judgments, whose separators are tabs and line ends.
 fn fits_a_line(id: &str) -> bool {
     !id.contains(['\t', '\n', '\r'])
 }
 
-/// The feedback to the collection.
+/// The feedback to a collection.
 #[derive(Default)]
 struct Judged {
     /// The newest grade by query and document.
     grades: BTreeMap<String, BTreeMap<String, u32>>,
-    /// Documents with a grade that were not seen yet.
+    /// Documents with a grade that were not found in the collection yet.
     documents: HashSet<String>,
-    /// Those that are there.
-    found: HashSet<String>,
+    /// Documents with a grade that exist.
+    existing: HashSet<String>,
 }
 
 impl Judged {
-    /// Adds feedback, which comes newest first.
-    fn add(&mut self, feedback: FeedbackReply) -> Result<(), EvalError> {
+    /// Adds feedback in the order of the API: newest first.
+    fn add(&mut self, feedback: FeedbackReply) {
         if fits_a_line(&feedback.document_id) {
             self.documents.insert(feedback.document_id.clone());
             let grades = self.grades.entry(feedback.query).or_default();
             grades.entry(feedback.document_id).or_insert(feedback.grade);
         }
-        Ok(())
     }
 
-    /// The queries for which a document that is there is relevant.
-    fn queries(mut self) -> Vec<Drafted> {
+    /// The queries that have an existing relevant document.
+    fn into_queries(mut self) -> Vec<Drafted> {
         for grades in self.grades.values_mut() {
-            grades.retain(|document, _| self.found.contains(document));
+            grades.retain(|document, _| self.existing.contains(document));
         }
         self.grades.retain(|_, grades| grades.values().any(|grade| *grade > 0));
         let drafted = |(text, grades)| Drafted { text, from: "feedback", grades };
@@ -212,7 +206,7 @@ impl Judged {
     }
 }
 
-/// Some documents, chosen by the hash of their ids: those with the lowest.
+/// The documents with the lowest hashes of their ids: a sample that does not depend on their order.
 struct Candidates {
     heap: BinaryHeap<Candidate>,
     count_max: usize,
@@ -239,7 +233,7 @@ impl Candidates {
         }
     }
 
-    fn in_order(self) -> Vec<Candidate> {
+    fn into_sorted(self) -> Vec<Candidate> {
         self.heap.into_sorted_vec()
     }
 }
@@ -248,14 +242,14 @@ fn start_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
-/// What has to be known of all documents to ask for one of them.
+/// Document frequencies in a collection.
 struct Statistics {
     analyser: Analyser,
     language: Language,
     documents: u32,
-    /// How many documents have a term.
+    /// Documents per term.
     with_term: HashMap<u64, u32>,
-    /// How many documents have this title or this first sentence.
+    /// Documents per title and per first sentence.
     with_start: HashMap<u64, u32>,
 }
 
@@ -288,16 +282,16 @@ impl Statistics {
         starts.into_iter().for_each(|start| *self.with_start.entry(start).or_default() += 1);
     }
 
-    /// Up to `count` queries, a document each: by title, first sentence and key words in turn, where they are there.
-    fn queries(&mut self, candidates: Vec<Candidate>, count: usize) -> Vec<Drafted> {
+    /// Up to `count` queries, one per document. Title, first sentence and key words take turns where a document has them.
+    fn draft_queries(&mut self, candidates: Vec<Candidate>, count: usize) -> Vec<Drafted> {
         let (mut drafted, mut seen) = (Vec::new(), HashSet::new());
         for candidate in candidates {
             if drafted.len() == count {
                 break;
             }
             let ways: [(&str, Option<String>); 3] = [
-                ("title", self.only_start(Some(&candidate.title))),
-                ("first sentence", self.only_start(first_sentence(&candidate.text))),
+                ("title", self.unique_start(Some(&candidate.title))),
+                ("first sentence", self.unique_start(first_sentence(&candidate.text))),
                 ("key words", self.key_words(&candidate.text)),
             ];
             let turn = drafted.len() % ways.len();
@@ -311,14 +305,13 @@ impl Statistics {
     }
 
     /// A title or first sentence that no other document has.
-    fn only_start(&self, text: Option<&str>) -> Option<String> {
+    fn unique_start(&self, text: Option<&str>) -> Option<String> {
         let text = text?.trim();
-        let is_only = self.with_start.get(&short_hash(text)) == Some(&1);
-        (is_only && QUERY_CHARS.contains(&text.chars().count())).then(|| text.to_owned())
+        let is_unique = self.with_start.get(&short_hash(text)) == Some(&1);
+        (is_unique && QUERY_CHARS.contains(&text.chars().count())).then(|| text.to_owned())
     }
 
-    /// The words that tell this text from the others (term frequency times inverse document frequency), in the order of
-    /// the text.
+    /// The [`KEY_WORDS`] words with the highest TF-IDF, in the order of the text.
     fn key_words(&mut self, text: &str) -> Option<String> {
         let mut found: HashMap<u64, (u32, usize, usize)> = HashMap::new();
         self.analyser.analyse(text, |token| {
@@ -329,9 +322,9 @@ impl Statistics {
             .filter_map(|(term, (frequency, start, end))| {
                 let word = &text[start..end];
                 let is_word = word.chars().count() > 2 && word.chars().all(char::is_alphabetic);
-                let weight = f64::from(self.documents) / f64::from(*self.with_term.get(&term)?);
+                let inverse_frequency = f64::from(self.documents) / f64::from(*self.with_term.get(&term)?);
                 (is_word && !is_stop_word(word, self.language))
-                    .then(|| (f64::from(frequency) * weight.ln(), start, word))
+                    .then(|| (f64::from(frequency) * inverse_frequency.ln(), start, word))
             })
             .filter(|(score, _, _)| *score > 0.0)
             .collect();
@@ -342,13 +335,13 @@ impl Statistics {
     }
 }
 
-/// The first sentence that is long enough to ask with; headings are none.
+/// The first sentence of a suitable length; headings are skipped.
 fn first_sentence(text: &str) -> Option<&str> {
     let paragraphs = text.split('\n').map(str::trim).filter(|line| !line.starts_with('#'));
     paragraphs.flat_map(sentences).find(|sentence| QUERY_CHARS.contains(&sentence.chars().count()))
 }
 
-/// The sentences of a paragraph: they end with a mark that is followed by white space, or with a full-width mark.
+/// The sentences of a paragraph: each ends with a punctuation mark before white space, or with a full-width mark.
 fn sentences(paragraph: &str) -> impl Iterator<Item = &str> {
     let mut previous = ' ';
     paragraph
@@ -376,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sentence_is_the_first_that_is_long_enough() {
+    fn the_first_sentence_of_a_suitable_length_is_found() {
         let check = |text: &str, expected: Option<&str>| assert_eq!(first_sentence(text), expected, "{text}");
         check("A weir is a low dam. It holds water.", Some("A weir is a low dam."));
         check("# Weirs in rivers\n\nYes! Does 3.5 m suffice? No.", Some("Does 3.5 m suffice?"));
@@ -385,7 +378,7 @@ mod tests {
         check("", None);
     }
 
-    /// Drafts from documents; shows `from: text -> document` of each query, sorted.
+    /// Drafts queries from documents, each shown as `from: text -> grades`.
     fn drafted(documents: &[DocumentReply], count: usize) -> Vec<String> {
         let mut statistics = Statistics::new(Language::English);
         let mut candidates = Candidates { heap: BinaryHeap::new(), count_max: 100 };
@@ -393,7 +386,7 @@ mod tests {
             statistics.add(document);
             candidates.add(document.clone());
         }
-        let queries = statistics.queries(candidates.in_order(), count);
+        let queries = statistics.draft_queries(candidates.into_sorted(), count);
         let show = |query: &Drafted| format!("{}: {} -> {:?}", query.from, query.text, query.grades);
         queries.iter().map(show).collect()
     }
@@ -431,13 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn a_title_of_two_documents_is_no_query() {
+    fn a_title_of_two_documents_is_not_a_query() {
         let twins = [document("a", "Annual report", "x"), document("b", "annual report", "y")];
         assert_eq!(drafted(&twins, 10), Vec::<String>::new());
     }
 
     #[test]
-    fn the_newest_feedback_counts_where_its_document_is_still_there() {
+    fn the_newest_feedback_to_existing_documents_counts() {
         let feedback = |query: &str, document_id: &str, grade| FeedbackReply {
             number: 1,
             query: query.to_owned(),
@@ -457,10 +450,10 @@ mod tests {
             ("lock", "b", 0),
             ("sea", "gone", 1),
         ] {
-            judged.add(feedback(query, document, grade)).unwrap();
+            judged.add(feedback(query, document, grade));
         }
-        judged.found.extend(["a".to_owned(), "b".to_owned()]);
+        judged.existing.extend(["a".to_owned(), "b".to_owned()]);
         let grades = [("a".to_owned(), 2), ("b".to_owned(), 0)].into();
-        assert_eq!(judged.queries(), [Drafted { text: "dam".to_owned(), from: "feedback", grades }]);
+        assert_eq!(judged.into_queries(), [Drafted { text: "dam".to_owned(), from: "feedback", grades }]);
     }
 }

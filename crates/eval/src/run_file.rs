@@ -1,179 +1,179 @@
-//! What was measured: scores by set, configuration and query. A run file keeps it, to be compared with later.
+//! A run: scores by set, configuration and query, kept in a file for later comparisons.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::EvalError;
-use super::bootstrap::Difference;
-use super::metrics::Scores;
+use crate::EvalError;
+use crate::bootstrap::Difference;
+use crate::metrics::Scores;
 
-/// Everything that one call measured.
+/// The scores of one call of `weir eval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Run {
-    /// How many results each search asked for: recall is recall at this number.
-    pub(super) top_k: u64,
-    /// The sets, in the order in which they were named.
-    pub(super) sets: Vec<SetRun>,
+pub(crate) struct Run {
+    /// Results per search: the cutoff of recall.
+    pub(crate) top_k: u64,
+    /// The sets, in the order of the arguments.
+    pub(crate) sets: Vec<SetRun>,
 }
 
-/// What was measured on one set.
+/// The scores on one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SetRun {
+pub(crate) struct SetRun {
     /// The set's name.
-    pub(super) set: String,
-    /// The configurations, in the order in which they were named.
-    pub(super) configurations: Vec<ConfigurationRun>,
+    pub(crate) set: String,
+    /// The configurations, in the order of the arguments.
+    pub(crate) configurations: Vec<ConfigurationRun>,
 }
 
-/// What one configuration reached on one set.
+/// The scores of one configuration on one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct ConfigurationRun {
+pub(crate) struct ConfigurationRun {
     /// The configuration's label.
-    pub(super) configuration: String,
-    /// The scores by the query's id.
-    pub(super) queries: BTreeMap<String, Scores>,
+    pub(crate) configuration: String,
+    /// The scores by query id.
+    pub(crate) queries: BTreeMap<String, Scores>,
 }
 
 impl ConfigurationRun {
     /// The mean over the queries.
-    pub(super) fn mean(&self) -> Scores {
+    pub(crate) fn mean(&self) -> Scores {
         Scores::mean(self.queries.values())
     }
 }
 
-/// One configuration less another: on a set, or on the mean of all sets.
+/// The difference of two configurations, on a set or on the mean of all sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     /// The set; `None` for the mean of all.
-    pub(super) set: Option<String>,
+    pub(crate) set: Option<String>,
     /// The configuration.
-    pub(super) configuration: String,
-    /// Its nDCG@10 less that of what it's compared with.
+    pub(crate) configuration: String,
+    /// Its nDCG@10 minus that of the other configuration.
     #[serde(flatten)]
-    pub(super) difference: Difference,
+    pub(crate) difference: Difference,
 }
 
 impl Run {
     /// Reads a run file.
     ///
     /// # Errors
-    /// When it can't be read, or is none.
-    pub(super) fn load(path: &Path) -> Result<Run, EvalError> {
+    /// When the file can't be read, or is not a run file.
+    pub(crate) fn load(path: &Path) -> Result<Run, EvalError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
         serde_json::from_str(&text)
-            .map_err(|error| EvalError::NoRunFile { path: path.to_owned(), reason: error.to_string() })
+            .map_err(|error| EvalError::NotARunFile { path: path.to_owned(), reason: error.to_string() })
     }
 
     /// Writes a run file.
     ///
     /// # Errors
-    /// When it can't be written.
-    pub(super) fn save(&self, path: &Path) -> Result<(), EvalError> {
+    /// When the file can't be written.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), EvalError> {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         std::fs::write(path, text).map_err(|source| EvalError::Write { path: path.to_owned(), source })
     }
 
-    /// The labels of the configurations, which all sets share.
-    pub(super) fn labels(&self) -> Vec<&str> {
+    /// The labels of the configurations, which are equal for all sets.
+    pub(crate) fn labels(&self) -> Vec<&str> {
         let configurations = self.sets.first().map(|set| set.configurations.as_slice()).unwrap_or_default();
         configurations.iter().map(|one| one.configuration.as_str()).collect()
     }
 
-    /// What `label` reached on `set`.
-    pub(super) fn of(&self, set: &str, label: &str) -> Option<&ConfigurationRun> {
+    /// The scores of `label` on `set`.
+    pub(crate) fn configuration(&self, set: &str, label: &str) -> Option<&ConfigurationRun> {
         let set = self.sets.iter().find(|one| one.set == set)?;
         set.configurations.iter().find(|one| one.configuration == label)
     }
 
-    /// The mean over the sets, which weigh equally.
-    pub(super) fn mean(&self, label: &str) -> Scores {
+    /// The mean over the sets, which have equal weight.
+    pub(crate) fn mean(&self, label: &str) -> Scores {
         let means: Vec<Scores> =
-            self.sets.iter().filter_map(|set| self.of(&set.set, label)).map(ConfigurationRun::mean).collect();
+            self.sets.iter().filter_map(|set| self.configuration(&set.set, label)).map(ConfigurationRun::mean).collect();
         Scores::mean(&means)
     }
 
-    /// Compares each configuration with the one of the same label in `baseline`; those that it doesn't have are left out.
+    /// Compares each configuration with the one of the same label in `baseline`. Labels that only one of them has are left out.
     ///
     /// # Errors
-    /// When a set is missing there, has other queries, or no label is shared.
-    pub(super) fn against_baseline(&self, baseline: &Run) -> Result<Vec<Comparison>, EvalError> {
+    /// When the baseline lacks a set, has other queries of a set, or shares no label.
+    pub(crate) fn compare_with_baseline(&self, baseline: &Run) -> Result<Vec<Comparison>, EvalError> {
         if let Some(set) = self.sets.iter().find(|set| baseline.sets.iter().all(|other| other.set != set.set))
         {
-            return Err(EvalError::NotInBaseline { what: format!("the set `{}`", set.set) });
+            return Err(EvalError::NotInBaseline { missing: format!("the set `{}`", set.set) });
         }
         let first = self.sets.first().map(|set| set.set.as_str()).unwrap_or_default();
         let labels: Vec<&str> =
-            self.labels().into_iter().filter(|label| baseline.of(first, label).is_some()).collect();
+            self.labels().into_iter().filter(|label| baseline.configuration(first, label).is_some()).collect();
         if labels.is_empty() {
-            let what = format!("any of the configurations {}", self.labels().join(", "));
-            return Err(EvalError::NotInBaseline { what });
+            let missing = format!("any of the configurations {}", self.labels().join(", "));
+            return Err(EvalError::NotInBaseline { missing });
         }
         let compare = |label| self.compare(label, baseline, label);
         Ok(labels.into_iter().map(compare).collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Compares every other configuration with that of `label`.
+    /// Compares every other configuration with `label`.
     ///
     /// # Errors
-    /// When there is none of this label.
-    pub(super) fn against_configuration(&self, label: &str) -> Result<Vec<Comparison>, EvalError> {
+    /// When no configuration has this label.
+    pub(crate) fn compare_with_configuration(&self, label: &str) -> Result<Vec<Comparison>, EvalError> {
         if !self.labels().contains(&label) {
             let known = self.labels().join(", ");
-            return Err(EvalError::NoConfiguration { label: label.to_owned(), known });
+            return Err(EvalError::UnknownConfiguration { label: label.to_owned(), known });
         }
         let others = self.labels().into_iter().filter(|other| *other != label);
         Ok(others.map(|other| self.compare(other, self, label)).collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// `label` less `other_label` of `other`: on each set, and on their mean when there are several.
+    /// `label` minus `other_label` of `other`: on each set, and on their mean when there are several.
     fn compare(&self, label: &str, other: &Run, other_label: &str) -> Result<Vec<Comparison>, EvalError> {
         let comparison = |set: Option<&str>, differences: &[Vec<f64>]| Comparison {
             set: set.map(str::to_owned),
             configuration: label.to_owned(),
             difference: Difference::of(differences),
         };
-        let (mut compared, mut all) = (Vec::new(), Vec::new());
+        let (mut compared, mut differences) = (Vec::new(), Vec::new());
         for set in &self.sets {
-            let (Some(ours), Some(theirs)) = (self.of(&set.set, label), other.of(&set.set, other_label))
+            let (Some(ours), Some(theirs)) = (self.configuration(&set.set, label), other.configuration(&set.set, other_label))
             else {
-                let what = format!("the configuration `{other_label}` on `{}`", set.set);
-                return Err(EvalError::NotInBaseline { what });
+                let missing = format!("the configuration `{other_label}` on `{}`", set.set);
+                return Err(EvalError::NotInBaseline { missing });
             };
             if !ours.queries.keys().eq(theirs.queries.keys()) {
                 return Err(EvalError::OtherQueries { set: set.set.clone() });
             }
             let pairs = ours.queries.values().zip(theirs.queries.values());
-            all.push(pairs.map(|(ours, theirs)| ours.ndcg - theirs.ndcg).collect::<Vec<f64>>());
-            compared.push(comparison(Some(&set.set), &all[all.len() - 1..]));
+            differences.push(pairs.map(|(ours, theirs)| ours.ndcg - theirs.ndcg).collect::<Vec<f64>>());
+            compared.push(comparison(Some(&set.set), &differences[differences.len() - 1..]));
         }
-        if all.len() > 1 {
-            compared.push(comparison(None, &all));
+        if differences.len() > 1 {
+            compared.push(comparison(None, &differences));
         }
         Ok(compared)
     }
 }
 
 impl Comparison {
-    /// The rows that a verdict goes by: the only set's, or else those of the mean of the sets.
-    pub(super) fn verdicts(rows: &[Comparison]) -> impl Iterator<Item = &Comparison> {
+    /// The rows that decide whether a run is worse: those of the mean of the sets, or of the only set.
+    pub(crate) fn decisive(rows: &[Comparison]) -> impl Iterator<Item = &Comparison> {
         let has_mean = rows.iter().any(|row| row.set.is_none());
         rows.iter().filter(move |row| row.set.is_none() || !has_mean)
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// nDCG values by configuration.
     type Values<'a> = &'a [(&'a str, &'a [f64])];
 
     /// A run over sets of queries `q0`, `q1`, …, whose nDCG values are given by configuration.
-    pub(in super::super) fn run(sets: &[(&str, Values<'_>)]) -> Run {
+    pub(crate) fn run(sets: &[(&str, Values<'_>)]) -> Run {
         let score = |ndcg: f64| Scores { ndcg, recall: 1.0, reciprocal_rank: 0.5 };
         let configuration = |(label, values): &(&str, &[f64])| ConfigurationRun {
             configuration: (*label).to_owned(),
@@ -186,7 +186,7 @@ pub(super) mod tests {
         Run { top_k: 100, sets: sets.iter().map(set).collect() }
     }
 
-    /// Shows `set configuration mean` of each row.
+    /// `set configuration mean` of each row, or the error.
     fn shown(rows: Result<Vec<Comparison>, EvalError>) -> String {
         let show = |row: &Comparison| {
             format!("{} {} {}", row.set.as_deref().unwrap_or("mean"), row.configuration, row.difference.mean)
@@ -198,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_is_read_as_it_was_written() {
+    fn a_saved_run_is_loaded_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
         let run = run(&[("a", &[("hybrid", &[0.1, 1.0 / 3.0])])]);
@@ -209,38 +209,38 @@ pub(super) mod tests {
             Run::load(&path)
                 .unwrap_err()
                 .to_string()
-                .ends_with("is no run file: missing field `top_k` at line 1 column 2")
+                .ends_with("is not a run file: missing field `top_k` at line 1 column 2")
         );
     }
 
     #[test]
-    fn a_configuration_is_compared_with_its_namesake_by_set_and_over_the_sets() {
+    fn a_configuration_is_compared_with_the_same_label_per_set_and_on_the_mean() {
         let before = run(&[("a", &[("hybrid", &[0.5, 0.5])]), ("b", &[("hybrid", &[0.25])])]);
         let now = run(&[
             ("a", &[("hybrid", &[0.75, 0.75]), ("new", &[0.0, 0.0])]),
             ("b", &[("hybrid", &[0.75]), ("new", &[0.0])]),
         ]);
-        assert_eq!(shown(now.against_baseline(&before)), "a hybrid 0.25; b hybrid 0.5; mean hybrid 0.375");
-        let rows = now.against_baseline(&before).unwrap();
-        assert_eq!(Comparison::verdicts(&rows).count(), 1);
+        assert_eq!(shown(now.compare_with_baseline(&before)), "a hybrid 0.25; b hybrid 0.5; mean hybrid 0.375");
+        let rows = now.compare_with_baseline(&before).unwrap();
+        assert_eq!(Comparison::decisive(&rows).count(), 1);
         assert_eq!(now.mean("hybrid").ndcg, 0.75);
     }
 
     #[test]
     fn configurations_of_one_run_are_compared() {
         let run = run(&[("a", &[("hybrid", &[0.5]), ("dense", &[0.25]), ("lexical", &[1.0])])]);
-        assert_eq!(shown(run.against_configuration("hybrid")), "a dense -0.25; a lexical 0.5");
+        assert_eq!(shown(run.compare_with_configuration("hybrid")), "a dense -0.25; a lexical 0.5");
         assert_eq!(
-            shown(run.against_configuration("x")),
+            shown(run.compare_with_configuration("x")),
             "no configuration is called `x`; there are: hybrid, dense, lexical"
         );
     }
 
     #[test]
-    fn what_cannot_be_compared_is_told() {
+    fn runs_of_other_sets_configurations_or_queries_are_not_compared() {
         let now = run(&[("a", &[("hybrid", &[0.5, 0.5])])]);
         let check =
-            |baseline: Run, expected: &str| assert_eq!(shown(now.against_baseline(&baseline)), expected);
+            |baseline: Run, expected: &str| assert_eq!(shown(now.compare_with_baseline(&baseline)), expected);
         check(run(&[("b", &[("hybrid", &[0.5, 0.5])])]), "the baseline does not have the set `a`");
         check(
             run(&[("a", &[("dense", &[0.5, 0.5])])]),

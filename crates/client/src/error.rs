@@ -1,0 +1,51 @@
+//! Why a call failed, and what the user can do about it.
+
+use weir_api::ErrorCode;
+
+use crate::TransportError;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No reply from the gateway.
+    #[error("the gateway at {url} can't be reached: {source}")]
+    Unreachable {
+        /// The gateway's address.
+        url: String,
+        /// The cause.
+        source: TransportError,
+    },
+    /// The gateway answered with an error.
+    #[error("{message}")]
+    Refused {
+        /// The row of the error table.
+        code: ErrorCode,
+        /// The reason, without the remedy.
+        message: String,
+    },
+    /// The reply is not one of Weir's API.
+    #[error("{url} answered with status {status}, and not like a gateway")]
+    NotAGateway {
+        /// The address that was called.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+    },
+}
+
+impl ClientError {
+    /// How to solve the problem, where the message does not say it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ClientError::Unreachable { .. } => Some(
+                "start the gateway with `weir serve`, or say where it is with --url or WEIR_URL".to_owned(),
+            ),
+            // the messages of these codes contain the remedy
+            ClientError::Refused { code: ErrorCode::InvalidParameter | ErrorCode::UnknownField, .. } => None,
+            ClientError::Refused { code, .. } => Some(code.row().remedy.to_owned()),
+            ClientError::NotAGateway { .. } => {
+                Some("check the address: --url, WEIR_URL or client.url".to_owned())
+            }
+        }
+    }
+}

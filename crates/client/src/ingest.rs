@@ -1,0 +1,316 @@
+//! Ingest of any number of documents: in batches, each a job that is watched to its end.
+//!
+//! Up to [`JOBS_MAX`] jobs run at a time, so that the gateway always has the next batch. There is no journal: the gateway
+//! recognises unchanged documents, so that an interrupted ingest is continued by repeating it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
+
+use crate::{Client, ClientError};
+
+/// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// Jobs that are accepted and not finished.
+const JOBS_MAX: usize = 4;
+/// The first and the longest delay between two looks at a job.
+const POLL_FIRST: Duration = Duration::from_millis(10);
+const POLL_MAX: Duration = Duration::from_millis(500);
+/// Rejections that are reported one by one; [`IngestReport`] has all.
+const REJECTIONS_SHOWN_MAX: usize = 100;
+
+/// One step of reading documents from files.
+#[derive(Debug)]
+pub struct ReadStep {
+    /// Bytes of the files that this step read.
+    pub bytes: u64,
+    /// What they contain.
+    pub result: StepResult,
+}
+
+/// What a step of reading found.
+#[derive(Debug)]
+pub enum StepResult {
+    /// A document.
+    Document(Document),
+    /// No text.
+    Empty,
+    /// No document.
+    Rejected(Rejection),
+}
+
+/// A document, or a part of a file, that was not ingested.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Rejection {
+    /// The file, the file and line (`path#3`), or the document's id.
+    pub name: String,
+    /// The reason.
+    pub message: String,
+}
+
+/// What is ingested, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct IngestOptions<'a> {
+    /// The collection.
+    pub collection: &'a str,
+    /// Documents in one request, at most.
+    pub batch_documents_max: usize,
+    /// The sum of `bytes` over all steps, as far as it is known: the scale of the progress.
+    pub bytes_total: u64,
+}
+
+/// Shows the progress of an ingest.
+pub trait IngestProgress {
+    /// The ingest begins.
+    fn begin(&mut self, bytes_total: u64);
+    /// More documents are searchable, read from this many bytes.
+    fn advance(&mut self, bytes: u64, documents: u64);
+    /// Shows a message beside the progress.
+    fn note(&mut self, message: &str);
+    /// The ingest is over; messages may follow.
+    fn finish(&mut self);
+}
+
+/// The outcome of an ingest.
+#[derive(Debug, Default)]
+pub struct IngestReport {
+    /// Documents that are searchable.
+    pub documents: u64,
+    /// Files and lines without text.
+    pub empty: u64,
+    /// The ids of the jobs.
+    pub jobs: Vec<String>,
+    /// Everything that was not ingested.
+    pub rejections: Vec<Rejection>,
+    /// The duration.
+    pub elapsed: Duration,
+}
+
+/// Why an ingest failed or is incomplete.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// A call failed.
+    #[error("{source} ({documents} documents are in)")]
+    Call {
+        /// The cause.
+        source: ClientError,
+        /// Documents that are searchable.
+        documents: u64,
+    },
+    /// Some documents were rejected, and named before.
+    #[error("{rejected} of {total} documents did not go in")]
+    Incomplete {
+        /// How many were rejected.
+        rejected: u64,
+        /// How many there are.
+        total: u64,
+    },
+    /// The ingest was cancelled.
+    #[error("interrupted: {documents} documents are searchable, {accepted} more are accepted and will be")]
+    Cancelled {
+        /// Documents that are searchable.
+        documents: u64,
+        /// Documents in jobs that are not finished.
+        accepted: u64,
+    },
+}
+
+impl IngestReport {
+    /// An error when something was rejected.
+    ///
+    /// # Errors
+    /// [`IngestError::Incomplete`].
+    pub fn check_complete(&self) -> Result<(), IngestError> {
+        match self.rejections.len() as u64 {
+            0 => Ok(()),
+            rejected => Err(IngestError::Incomplete { rejected, total: rejected + self.documents }),
+        }
+    }
+
+    fn add(&mut self, job: &JobReply, batch: &AcceptedBatch) {
+        self.rejections.extend(job.errors.iter().map(|error| Rejection {
+            name: error.document_id.clone(),
+            message: format!("{} ({})", error.message, error.code),
+        }));
+        if job.status == JobStatus::Completed {
+            self.documents += batch.documents.saturating_sub(job.errors.len() as u64);
+        } else {
+            let message = job.error.clone().unwrap_or_else(|| "the job did not finish".to_owned());
+            self.documents += job.processed_documents;
+            self.rejections.push(Rejection { name: format!("job {}", job.job_id), message });
+        }
+    }
+}
+
+/// Sends the documents of `steps` and waits until they are searchable. Rejections are notes of `progress` at the end.
+///
+/// # Errors
+/// When a call fails, and when `cancelled` is set. Rejected documents are not an error here.
+pub async fn ingest(
+    client: &Client,
+    options: IngestOptions<'_>,
+    steps: impl Iterator<Item = ReadStep>,
+    progress: &mut dyn IngestProgress,
+    cancelled: &CancellationToken,
+) -> Result<IngestReport, IngestError> {
+    let begun = Instant::now();
+    progress.begin(options.bytes_total);
+    let mut ingest =
+        Ingest { client, options, progress, accepted: VecDeque::new(), report: IngestReport::default() };
+    let sent = cancelled.run_until_cancelled(ingest.send_all(steps)).await;
+    let accepted = ingest.accepted.iter().map(|batch| batch.documents).sum();
+    let mut report = ingest.report;
+    report.elapsed = begun.elapsed();
+    progress.finish();
+    show_rejections(&report.rejections, progress);
+    match sent {
+        None => Err(IngestError::Cancelled { documents: report.documents, accepted }),
+        Some(Err(source)) => Err(IngestError::Call { source, documents: report.documents }),
+        Some(Ok(())) => Ok(report),
+    }
+}
+
+fn show_rejections(rejections: &[Rejection], progress: &mut dyn IngestProgress) {
+    for Rejection { name, message } in rejections.iter().take(REJECTIONS_SHOWN_MAX) {
+        progress.note(&format!("failed: {name}: {message}"));
+    }
+    if rejections.len() > REJECTIONS_SHOWN_MAX {
+        progress.note(&format!(
+            "failed: and {} more (--json names all)",
+            rejections.len() - REJECTIONS_SHOWN_MAX
+        ));
+    }
+}
+
+/// A batch that is being filled.
+#[derive(Default)]
+struct Batch {
+    documents: Vec<EncodedDocument>,
+    bytes: usize,
+    /// Bytes of files that were read for it, whether or not they became documents.
+    file_bytes: u64,
+}
+
+struct EncodedDocument {
+    id: String,
+    json: Box<RawValue>,
+}
+
+/// A batch whose job is not finished, as far as is known.
+struct AcceptedBatch {
+    job_id: String,
+    documents: u64,
+    file_bytes: u64,
+}
+
+struct Ingest<'a> {
+    client: &'a Client,
+    options: IngestOptions<'a>,
+    progress: &'a mut dyn IngestProgress,
+    accepted: VecDeque<AcceptedBatch>,
+    report: IngestReport,
+}
+
+impl Ingest<'_> {
+    async fn send_all(&mut self, steps: impl Iterator<Item = ReadStep>) -> Result<(), ClientError> {
+        let mut batch = Batch::default();
+        for step in steps {
+            match step.result {
+                StepResult::Document(document) => {
+                    let document = encode(document);
+                    let bytes = document.json.get().len();
+                    if !batch.documents.is_empty() && batch.bytes + bytes > BATCH_BYTES_MAX {
+                        self.send(std::mem::take(&mut batch)).await?;
+                    }
+                    batch.bytes += bytes;
+                    batch.documents.push(document);
+                }
+                StepResult::Empty => self.report.empty += 1,
+                StepResult::Rejected(rejection) => self.report.rejections.push(rejection),
+            }
+            batch.file_bytes += step.bytes;
+            if batch.documents.len() >= self.options.batch_documents_max {
+                self.send(std::mem::take(&mut batch)).await?;
+            }
+            // lets a cancellation end the reading of files without documents
+            tokio::task::yield_now().await;
+        }
+        self.send(batch).await?;
+        self.finish_jobs(0).await
+    }
+
+    /// Sends a batch. One that is too large for the gateway is halved; a document that is too large by itself is rejected.
+    async fn send(&mut self, batch: Batch) -> Result<(), ClientError> {
+        let mut parts = VecDeque::from([batch.documents]);
+        let mut file_bytes = batch.file_bytes;
+        while let Some(mut documents) = parts.pop_front() {
+            if documents.is_empty() {
+                self.progress.advance(std::mem::take(&mut file_bytes), 0);
+                continue;
+            }
+            match self.post(&documents).await {
+                Ok(job) => {
+                    let (documents, file_bytes) = (documents.len() as u64, std::mem::take(&mut file_bytes));
+                    self.report.jobs.push(job.job_id.clone());
+                    self.accepted.push_back(AcceptedBatch { job_id: job.job_id, documents, file_bytes });
+                    self.finish_jobs(JOBS_MAX - 1).await?;
+                }
+                Err(ClientError::Refused {
+                    code: ErrorCode::PayloadTooLarge | ErrorCode::BatchTooLarge,
+                    message,
+                }) => {
+                    if let [document] = documents.as_mut_slice() {
+                        let name = std::mem::take(&mut document.id);
+                        self.report.rejections.push(Rejection { name, message });
+                    } else {
+                        let second = documents.split_off(documents.len() / 2);
+                        parts.push_front(second);
+                        parts.push_front(documents);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn post(&mut self, documents: &[EncodedDocument]) -> Result<JobReply, ClientError> {
+        let request = IngestRequest {
+            collection: Some(self.options.collection.into()),
+            documents: documents.iter().map(|document| &*document.json).collect(),
+        };
+        self.client.ingest(&request, |message| self.progress.note(message)).await
+    }
+
+    /// Waits until at most `count` jobs are unfinished.
+    async fn finish_jobs(&mut self, count: usize) -> Result<(), ClientError> {
+        while self.accepted.len() > count {
+            let Some(oldest) = self.accepted.front() else { break };
+            let job = wait_for(self.client, &oldest.job_id).await?;
+            self.report.add(&job, oldest);
+            self.progress.advance(oldest.file_bytes, oldest.documents);
+            self.accepted.pop_front();
+        }
+        Ok(())
+    }
+}
+
+async fn wait_for(client: &Client, job_id: &str) -> Result<JobReply, ClientError> {
+    let mut delay = POLL_FIRST;
+    loop {
+        let job = client.job(job_id).await?.parse()?;
+        if job.status.is_finished() {
+            return Ok(job);
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(POLL_MAX);
+    }
+}
+
+fn encode(document: Document) -> EncodedDocument {
+    let json = serde_json::value::to_raw_value(&document).unwrap_or_default();
+    EncodedDocument { id: document.id.unwrap_or_default(), json }
+}

@@ -1,0 +1,188 @@
+//! HTTP/1.1 with pooled connections, TLS by rustls, and the proxy that the environment names.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{LOCATION, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tower::Service;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// How many redirects [`Transport::get`] follows.
+const REDIRECTS_MAX: usize = 10;
+
+/// Why a request got no complete reply. Messages are those of the innermost cause, such as `Connection refused`.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The address of the request is not a URL.
+    #[error("`{0}` is not an http:// or https:// address")]
+    Address(String),
+    /// No connection could be opened, or it broke before the reply began.
+    #[error("{}", innermost(.0))]
+    Connection(#[from] legacy::Error),
+    /// Every reply redirected to another address.
+    #[error("`{0}` redirects more than {REDIRECTS_MAX} times")]
+    Redirects(String),
+    /// The connection broke within the reply's body, or the body is too large.
+    #[error("{}", innermost(.0.as_ref()))]
+    Body(#[source] BoxError),
+    /// The reply did not arrive in time.
+    #[error("no complete reply within {} s", .0.as_secs())]
+    Timeout(Duration),
+}
+
+impl TransportError {
+    /// Whether the same request can succeed in a moment, because the server is starting or was restarted.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            TransportError::Address(_) | TransportError::Redirects(_) => false,
+            TransportError::Timeout(_) => true,
+            TransportError::Connection(error) => !is_refused_by_tls(error),
+            TransportError::Body(error) => !error.is::<http_body_util::LengthLimitError>(),
+        }
+    }
+}
+
+/// rustls reports a bad certificate, or a server that does not speak TLS, as invalid data.
+fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
+    causes(error)
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::InvalidData)
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().unwrap_or(error).to_string()
+}
+
+/// The error and its causes, the innermost last.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// Which proxy connections go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proxy {
+    /// None, for a server on this machine.
+    Disabled,
+    /// The one in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, except for hosts in NO_PROXY.
+    FromEnvironment,
+}
+
+/// Sends requests over pooled connections.
+pub struct Transport {
+    pool: legacy::Client<HttpsConnector<ProxyConnector>, Full<Bytes>>,
+}
+
+impl Transport {
+    /// A transport without open connections. `connect_timeout` limits opening a TCP connection.
+    pub fn new(connect_timeout: Duration, proxy: Proxy) -> Transport {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(connect_timeout));
+        let proxies = (proxy == Proxy::FromEnvironment).then(Matcher::from_env);
+        let connector = HttpsConnectorBuilder::new()
+            .with_webpki_roots()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(ProxyConnector { http, proxies: proxies.map(Into::into) });
+        let mut pool = legacy::Client::builder(TokioExecutor::new());
+        Transport { pool: pool.pool_timer(TokioTimer::new()).build(connector) }
+    }
+
+    /// Sends a request; the reply's body is still to be read.
+    ///
+    /// # Errors
+    /// When no reply begins.
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, TransportError> {
+        let agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().insert(USER_AGENT, agent);
+        Ok(self.pool.request(request).await?)
+    }
+
+    /// `GET`s a URL and follows redirects.
+    ///
+    /// # Errors
+    /// When no reply begins. A reply with an error status is not an error.
+    pub async fn get(&self, url: &str) -> Result<Response<Incoming>, TransportError> {
+        let mut uri: Uri = url.parse().map_err(|_| TransportError::Address(url.to_owned()))?;
+        for _ in 0..REDIRECTS_MAX {
+            let mut request = Request::new(Full::default());
+            *request.uri_mut() = uri.clone();
+            let response = self.send(request).await?;
+            let redirect = response.status().is_redirection().then(|| redirect_target(&uri, &response));
+            match redirect.flatten() {
+                Some(target) => uri = target,
+                None => return Ok(response),
+            }
+        }
+        Err(TransportError::Redirects(url.to_owned()))
+    }
+}
+
+/// Where a reply redirects to, if it names a URL or an absolute path.
+fn redirect_target<B>(from: &Uri, response: &Response<B>) -> Option<Uri> {
+    let location: Uri = response.headers().get(LOCATION)?.to_str().ok()?.parse().ok()?;
+    if location.scheme().is_some() {
+        return Some(location);
+    }
+    let mut parts = from.clone().into_parts();
+    parts.path_and_query = Some(location.path_and_query()?.clone());
+    Uri::from_parts(parts).ok()
+}
+
+/// Opens TCP connections to servers, through a proxy where the environment names one.
+#[derive(Clone)]
+struct ProxyConnector {
+    http: HttpConnector,
+    proxies: Option<std::sync::Arc<Matcher>>,
+}
+
+impl Service<Uri> for ProxyConnector {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.http.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        let Some(proxy) = self.proxies.as_ref().and_then(|proxies| proxies.intercept(&target)) else {
+            let connecting = self.http.call(target);
+            return Box::pin(async { Ok(connecting.await?) });
+        };
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.http.clone());
+        if let Some(credentials) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(credentials.clone());
+        }
+        let connecting = with_port(target).map(|target| tunnel.call(target));
+        Box::pin(async { Ok(connecting?.await?) })
+    }
+}
+
+/// `target` with the port that its scheme implies: a tunnel would take 443 for `http` too.
+fn with_port(target: Uri) -> Result<Uri, http::Error> {
+    if target.port().is_some() || target.scheme() != Some(&Scheme::HTTP) {
+        return Ok(target);
+    }
+    let authority = format!("{}:80", target.host().unwrap_or_default());
+    Uri::builder().scheme(Scheme::HTTP).authority(authority).path_and_query("/").build()
+}
