@@ -97,7 +97,9 @@ impl Target<'_> {
             let found = async { Ok(self.client.document(collection, id).await?) };
             match self.until_cancelled(found).await {
                 Ok(_) => return Ok(()),
-                Err(EvalError::Client(ClientError::Refused { code: ErrorCode::DocumentNotFound, .. })) => {}
+                Err(EvalError::Client(ClientError::Refused {
+                    code: ErrorCode::DocumentNotFound, ..
+                })) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -165,8 +167,7 @@ impl Target<'_> {
                 ));
             }
             progress.note(&format!("{set}: {label}: {} queries in {seconds:.1} s", searched.len()));
-            let queries =
-                searched.into_iter().filter_map(|one| Some((one.query_id, one.scores?))).collect();
+            let queries = searched.into_iter().filter_map(|one| Some((one.query_id, one.scores?))).collect();
             measured.push(ConfigurationRun { configuration: label.to_owned(), queries });
         }
         Ok(SetRun { set: set.name.clone(), configurations: measured })

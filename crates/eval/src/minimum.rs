@@ -54,7 +54,10 @@ impl Minimum {
         let labels = run.labels();
         let label = self.configuration.as_deref().or(labels.first().copied()).unwrap_or_default();
         if !labels.contains(&label) {
-            return Err(EvalError::UnknownConfiguration { label: label.to_owned(), known: labels.join(", ") });
+            return Err(EvalError::UnknownConfiguration {
+                label: label.to_owned(),
+                known: labels.join(", "),
+            });
         }
         let ndcg = match &self.set {
             None => run.mean(label).ndcg,
@@ -78,8 +81,8 @@ impl Minimum {
 
 #[cfg(test)]
 mod tests {
-    use crate::run_file::tests::run;
     use super::*;
+    use crate::run_file::tests::run;
 
     /// Checks a run with a mean of 0.5 for `hybrid` (`a` 0.25, `b` 0.75) and 1 for `dense`.
     fn check(text: &str, expected: &str) {

@@ -99,48 +99,53 @@ impl Columns {
 impl Report {
     /// Tables of scores, differences and minima.
     pub fn render(&self) -> String {
-    let run = &self.run;
-    let columns = Columns::fitting(run);
-    let recall = format!("recall@{}", run.top_k);
-    let mut shown = columns.row("set", "configuration", &format!("queries  nDCG@10  {recall:>11}  MRR@10"));
-    for set in &run.sets {
-        for one in &set.configurations {
-            let count = one.queries.len().to_string();
-            shown.push_str(&columns.row(&set.set, &one.configuration, &render_scores(&count, &one.mean())));
+        let run = &self.run;
+        let columns = Columns::fitting(run);
+        let recall = format!("recall@{}", run.top_k);
+        let mut shown =
+            columns.row("set", "configuration", &format!("queries  nDCG@10  {recall:>11}  MRR@10"));
+        for set in &run.sets {
+            for one in &set.configurations {
+                let count = one.queries.len().to_string();
+                shown.push_str(&columns.row(
+                    &set.set,
+                    &one.configuration,
+                    &render_scores(&count, &one.mean()),
+                ));
+            }
         }
-    }
-    if run.sets.len() > 1 {
-        for label in run.labels() {
-            shown.push_str(&columns.row(MEAN, label, &render_scores("", &run.mean(label))));
+        if run.sets.len() > 1 {
+            for label in run.labels() {
+                shown.push_str(&columns.row(MEAN, label, &render_scores("", &run.mean(label))));
+            }
         }
+        if !self.differences.is_empty() {
+            shown.push_str(&format!(
+                "\nnDCG@10 less that of {}, with its interval of 95 % (paired bootstrap)\n",
+                self.compared_with
+            ));
+        }
+        for row in &self.differences {
+            let difference = &row.difference;
+            let rest = format!(
+                "{:+.4}  {:+.4} to {:+.4}  {}",
+                difference.mean,
+                difference.low,
+                difference.high,
+                row.verdict()
+            );
+            shown.push_str(&columns.row(row.set.as_deref().unwrap_or(MEAN), &row.configuration, &rest));
+        }
+        if !self.minima.is_empty() {
+            shown.push_str("\nnDCG@10 asked for\n");
+        }
+        for one in &self.minima {
+            let verdict = if one.is_reached { "reached" } else { "BELOW" };
+            let rest = format!("{:.4} of {:.4}  {verdict}", one.ndcg, one.min_ndcg);
+            shown.push_str(&columns.row(one.set.as_deref().unwrap_or(MEAN), &one.configuration, &rest));
+        }
+        shown
     }
-    if !self.differences.is_empty() {
-        shown.push_str(&format!(
-            "\nnDCG@10 less that of {}, with its interval of 95 % (paired bootstrap)\n",
-            self.compared_with
-        ));
-    }
-    for row in &self.differences {
-        let difference = &row.difference;
-        let rest = format!(
-            "{:+.4}  {:+.4} to {:+.4}  {}",
-            difference.mean,
-            difference.low,
-            difference.high,
-            row.verdict()
-        );
-        shown.push_str(&columns.row(row.set.as_deref().unwrap_or(MEAN), &row.configuration, &rest));
-    }
-    if !self.minima.is_empty() {
-        shown.push_str("\nnDCG@10 asked for\n");
-    }
-    for one in &self.minima {
-        let verdict = if one.is_reached { "reached" } else { "BELOW" };
-        let rest = format!("{:.4} of {:.4}  {verdict}", one.ndcg, one.min_ndcg);
-        shown.push_str(&columns.row(one.set.as_deref().unwrap_or(MEAN), &one.configuration, &rest));
-    }
-    shown
-}
 }
 
 fn render_scores(count: &str, scores: &Scores) -> String {
@@ -151,35 +156,35 @@ fn render_scores(count: &str, scores: &Scores) -> String {
 impl Report {
     /// The same as one line of JSON.
     pub fn to_json(&self) -> String {
-    let run = &self.run;
-    let scores = |set: Option<&str>, label: &str, queries: Option<usize>, scores: &Scores| {
-        json!({
-            "set": set, "configuration": label, "queries": queries, "ndcg_at_10": scores.ndcg,
-            "recall_at_top_k": scores.recall, "mrr_at_10": scores.reciprocal_rank,
-        })
-    };
-    let of_sets = run.sets.iter().flat_map(|set| {
-        set.configurations
-            .iter()
-            .map(|one| scores(Some(&set.set), &one.configuration, Some(one.queries.len()), &one.mean()))
-    });
-    let means = run.labels().into_iter().map(|label| scores(None, label, None, &run.mean(label)));
-    let shown = json!({
-        "top_k": run.top_k,
-        "scores": of_sets.collect::<Vec<Value>>(),
-        "mean_of_the_sets": means.collect::<Vec<Value>>(),
-        "differences": self.differences,
-        "minima": self.minima,
-        "below": self.shortfalls,
-    });
-    format!("{shown}\n")
-}
+        let run = &self.run;
+        let scores = |set: Option<&str>, label: &str, queries: Option<usize>, scores: &Scores| {
+            json!({
+                "set": set, "configuration": label, "queries": queries, "ndcg_at_10": scores.ndcg,
+                "recall_at_top_k": scores.recall, "mrr_at_10": scores.reciprocal_rank,
+            })
+        };
+        let of_sets = run.sets.iter().flat_map(|set| {
+            set.configurations
+                .iter()
+                .map(|one| scores(Some(&set.set), &one.configuration, Some(one.queries.len()), &one.mean()))
+        });
+        let means = run.labels().into_iter().map(|label| scores(None, label, None, &run.mean(label)));
+        let shown = json!({
+            "top_k": run.top_k,
+            "scores": of_sets.collect::<Vec<Value>>(),
+            "mean_of_the_sets": means.collect::<Vec<Value>>(),
+            "differences": self.differences,
+            "minima": self.minima,
+            "below": self.shortfalls,
+        });
+        format!("{shown}\n")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::run_file::tests::run;
     use super::*;
+    use crate::run_file::tests::run;
 
     fn report() -> Report {
         let before = run(&[("cacm", &[("hybrid", &[0.75, 0.5])]), ("scifact", &[("hybrid", &[0.25])])]);

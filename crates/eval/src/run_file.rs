@@ -91,8 +91,12 @@ impl Run {
 
     /// The mean over the sets, which have equal weight.
     pub(crate) fn mean(&self, label: &str) -> Scores {
-        let means: Vec<Scores> =
-            self.sets.iter().filter_map(|set| self.configuration(&set.set, label)).map(ConfigurationRun::mean).collect();
+        let means: Vec<Scores> = self
+            .sets
+            .iter()
+            .filter_map(|set| self.configuration(&set.set, label))
+            .map(ConfigurationRun::mean)
+            .collect();
         Scores::mean(&means)
     }
 
@@ -106,8 +110,11 @@ impl Run {
             return Err(EvalError::NotInBaseline { missing: format!("the set `{}`", set.set) });
         }
         let first = self.sets.first().map(|set| set.set.as_str()).unwrap_or_default();
-        let labels: Vec<&str> =
-            self.labels().into_iter().filter(|label| baseline.configuration(first, label).is_some()).collect();
+        let labels: Vec<&str> = self
+            .labels()
+            .into_iter()
+            .filter(|label| baseline.configuration(first, label).is_some())
+            .collect();
         if labels.is_empty() {
             let missing = format!("any of the configurations {}", self.labels().join(", "));
             return Err(EvalError::NotInBaseline { missing });
@@ -138,7 +145,8 @@ impl Run {
         };
         let (mut compared, mut differences) = (Vec::new(), Vec::new());
         for set in &self.sets {
-            let (Some(ours), Some(theirs)) = (self.configuration(&set.set, label), other.configuration(&set.set, other_label))
+            let (Some(ours), Some(theirs)) =
+                (self.configuration(&set.set, label), other.configuration(&set.set, other_label))
             else {
                 let missing = format!("the configuration `{other_label}` on `{}`", set.set);
                 return Err(EvalError::NotInBaseline { missing });
@@ -220,7 +228,10 @@ pub(crate) mod tests {
             ("a", &[("hybrid", &[0.75, 0.75]), ("new", &[0.0, 0.0])]),
             ("b", &[("hybrid", &[0.75]), ("new", &[0.0])]),
         ]);
-        assert_eq!(shown(now.compare_with_baseline(&before)), "a hybrid 0.25; b hybrid 0.5; mean hybrid 0.375");
+        assert_eq!(
+            shown(now.compare_with_baseline(&before)),
+            "a hybrid 0.25; b hybrid 0.5; mean hybrid 0.375"
+        );
         let rows = now.compare_with_baseline(&before).unwrap();
         assert_eq!(Comparison::decisive(&rows).count(), 1);
         assert_eq!(now.mean("hybrid").ndcg, 0.75);

@@ -1,5 +1,7 @@
 //! The table of routes: the router, the OpenAPI file, error dialects, access checks and load shedding come from it.
 
+mod codes;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -16,6 +18,11 @@ use weir_api::{
     QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest,
 };
 use weir_policy::Scope;
+
+use codes::{
+    BODY_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES,
+    INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
+};
 
 use super::dialect::Dialect;
 use super::error::ApiError;
@@ -129,71 +136,6 @@ const SEARCH: Access = Access::Scope(Scope::Search);
 const INGEST: Access = Access::Scope(Scope::Ingest);
 const EMBED: Access = Access::Scope(Scope::Embed);
 const ADMIN: Access = Access::Scope(Scope::Admin);
-
-/// Error codes of a JSON body.
-const BODY_CODES: &[ErrorCode] = &[
-    ErrorCode::InvalidJson,
-    ErrorCode::InvalidUtf8,
-    ErrorCode::InvalidParameter,
-    ErrorCode::UnknownField,
-    ErrorCode::UnsupportedMediaType,
-    ErrorCode::PayloadTooLarge,
-];
-const SEARCH_CODES: &[ErrorCode] = &[
-    ErrorCode::InvalidQuery,
-    ErrorCode::InvalidFilter,
-    ErrorCode::InvalidCursor,
-    ErrorCode::CursorExpired,
-    ErrorCode::BatchTooLarge,
-    ErrorCode::CollectionNotFound,
-    ErrorCode::ModelNotFound,
-    ErrorCode::CollectionNotReady,
-];
-const EMBED_CODES: &[ErrorCode] = &[
-    ErrorCode::BatchTooLarge,
-    ErrorCode::EmptyInput,
-    ErrorCode::TokenInputUnsupported,
-    ErrorCode::ContextLengthExceeded,
-    ErrorCode::ModelNotFound,
-];
-const DOCUMENTS_CODES: &[ErrorCode] = &[
-    ErrorCode::BatchTooLarge,
-    ErrorCode::InvalidFilter,
-    ErrorCode::InvalidCursor,
-    ErrorCode::CursorExpired,
-    ErrorCode::CollectionNotFound,
-    ErrorCode::CollectionNotReady,
-    ErrorCode::StoreUnavailable,
-];
-const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
-    ErrorCode::InvalidFilter,
-    ErrorCode::CollectionNotFound,
-    ErrorCode::CollectionNotReady,
-    ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
-];
-const INGEST_CODES: &[ErrorCode] =
-    &[ErrorCode::BatchTooLarge, ErrorCode::InsufficientStorage, ErrorCode::StoreUnavailable];
-const PUT_COLLECTION_CODES: &[ErrorCode] = &[
-    ErrorCode::ModelNotFound,
-    ErrorCode::CollectionConflict,
-    ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
-];
-const DOCUMENT_CODES: &[ErrorCode] = &[
-    ErrorCode::InvalidUtf8,
-    ErrorCode::CollectionNotFound,
-    ErrorCode::DocumentNotFound,
-    ErrorCode::StoreUnavailable,
-];
-const FEEDBACK_CODES: &[ErrorCode] = &[
-    ErrorCode::CollectionNotFound,
-    ErrorCode::DocumentNotFound,
-    ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
-];
-/// A list in a collection, with query parameters.
-const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::StoreUnavailable];
 
 /// An embeddings route of OpenAI's API.
 const fn openai_embeddings(path: &'static str, summary: &'static str) -> Route {

@@ -199,7 +199,8 @@ fn a_filter_that_is_not_json_is_refused_before_a_request_is_sent() {
 fn a_refusal_is_shown_with_its_remedy() {
     let problem =
         weir_api::Problem::new(weir_api::ErrorCode::CollectionNotFound, "there is no collection `x`", None);
-    let gateway = ScriptedGateway::serve(vec![Response::json(404, &serde_json::to_string(&problem).unwrap())]);
+    let gateway =
+        ScriptedGateway::serve(vec![Response::json(404, &serde_json::to_string(&problem).unwrap())]);
     let run = Weir::new().run(&["search", "a", "--collection", "x", "--url", &gateway.url]);
     assert_eq!(run.code, 1);
     assert_eq!(

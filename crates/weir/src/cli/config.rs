@@ -48,10 +48,7 @@ fn render_toml(loaded: &Loaded) -> String {
                 continue;
             };
             let line = format!("{field} = {}", setting.value(&loaded.config));
-            shown.push_str(&format!(
-                "{line:<48} # {}\n",
-                describe(&loaded.source(setting))
-            ));
+            shown.push_str(&format!("{line:<48} # {}\n", describe(&loaded.source(setting))));
         }
         shown.push('\n');
     }

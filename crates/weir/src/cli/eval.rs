@@ -46,7 +46,11 @@ pub async fn run(
     let text = if arguments.json { report.to_json() } else { report.render() };
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    if report.shortfalls().is_empty() { Ok(()) } else { Err(Failure::Quality(report.shortfalls().join("; "))) }
+    if report.shortfalls().is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Quality(report.shortfalls().join("; ")))
+    }
 }
 
 fn measure_options(arguments: &EvalArguments) -> MeasureOptions {

@@ -125,7 +125,9 @@ impl Failure {
                 return source.hint().into_iter().chain([CONTINUE_HINT.to_owned()]).collect();
             }
             Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
-            Failure::NothingFound(_) => Some("accepted are .txt, .md, .html, .htm and .jsonl files".to_owned()),
+            Failure::NothingFound(_) => {
+                Some("accepted are .txt, .md, .html, .htm and .jsonl files".to_owned())
+            }
             Failure::Client(error) => error.hint(),
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),

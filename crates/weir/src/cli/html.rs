@@ -213,7 +213,11 @@ mod tests {
     use super::*;
 
     fn check(source: &str, title: Option<&str>, text: &str) {
-        assert_eq!(parse(source), Page { title: title.map(str::to_owned), text: text.to_owned() }, "{source}");
+        assert_eq!(
+            parse(source),
+            Page { title: title.map(str::to_owned), text: text.to_owned() },
+            "{source}"
+        );
     }
 
     #[test]

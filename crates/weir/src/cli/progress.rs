@@ -33,7 +33,16 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Progress { bar, label, noun, bytes: 0, bytes_total, count: 0, begun: now, next_line_at: now + LINE_INTERVAL }
+        Progress {
+            bar,
+            label,
+            noun,
+            bytes: 0,
+            bytes_total,
+            count: 0,
+            begun: now,
+            next_line_at: now + LINE_INTERVAL,
+        }
     }
 
     /// Adds processed bytes and entries.

@@ -10,7 +10,7 @@ use weir_api::{
 };
 use weir_text::Language;
 
-use super::arguments::{SearchArguments, SearchMode};
+use super::arguments::SearchArguments;
 use super::connection::connect;
 use super::failure::Failure;
 use super::terminal::{Style, one_line};

@@ -113,9 +113,10 @@ impl SourceFiles {
     /// Keeps the first file of each id: documents with equal ids would replace each other.
     fn reject_duplicate_ids(&mut self) {
         let mut ids = HashSet::new();
-        let (kept, duplicates) = std::mem::take(&mut self.files)
-            .into_iter()
-            .partition::<Vec<SourceFile>, _>(|file| file.kind == Kind::JsonLines || ids.insert(file.id.clone()));
+        let (kept, duplicates) =
+            std::mem::take(&mut self.files).into_iter().partition::<Vec<SourceFile>, _>(|file| {
+                file.kind == Kind::JsonLines || ids.insert(file.id.clone())
+            });
         self.files = kept;
         for file in duplicates {
             let message = format!("another file has the id `{}`; give the folder above both", file.id);
@@ -324,7 +325,8 @@ mod tests {
         }
         let sources = SourceFiles::find(&[paths.as_slice(), &[folder.path().join("none")]].concat());
         assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["x.txt"]);
-        let messages: Vec<&str> = sources.rejections.iter().map(|rejection| rejection.message.as_str()).collect();
+        let messages: Vec<&str> =
+            sources.rejections.iter().map(|rejection| rejection.message.as_str()).collect();
         assert_eq!(
             messages,
             [

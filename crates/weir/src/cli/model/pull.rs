@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn a_name_that_would_leave_its_folder_or_url_is_refused() {
         for name in ["../x", "a/..", "a/b/c", "a b/c", "/", "a/b?c"] {
-            let request = PullRequest::new(name, Some("nowhere-at-all".into()), "https://hub.example", "main");
+            let request =
+                PullRequest::new(name, Some("nowhere-at-all".into()), "https://hub.example", "main");
             assert!(matches!(request.check(), Err(PullError::Name(_))), "{name}");
         }
         assert!(PullRequest::new("BAAI/bge-small", None, "h", "main").check().is_ok());
