@@ -59,7 +59,7 @@ impl JobAccess {
 /// Identifies a mandatory filter.
 pub(crate) type FilterHash = [u8; 32];
 
-/// BLAKE3 of the `Debug` text. If a later version prints filters differently, callers with a filter lose the sight of earlier jobs.
+/// BLAKE3 of the `Debug` text. If a later version prints filters differently, earlier jobs are hidden from callers with a filter.
 fn hash_of(filter: &Filter) -> FilterHash {
     blake3::hash(format!("{filter:?}").as_bytes()).into()
 }

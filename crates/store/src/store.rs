@@ -62,8 +62,7 @@ impl Store {
         }
     }
 
-    /// Opens the view of a collection for a caller. Reads nothing, so a `collection` that was read earlier, even before a restart of its
-    /// generation, serves as well.
+    /// Opens the view of a collection for a caller. Reads nothing: `collection` may be a record that was read earlier.
     ///
     /// # Errors
     /// `UnknownCollection` if the collection is outside the caller's allow list.

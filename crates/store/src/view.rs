@@ -87,8 +87,8 @@ impl StoreView {
     /// Stores documents, in one commit with their operations and the job. `None` if the collection is deleted.
     ///
     /// A document whose title, text and metadata are stored already makes no operation and counts as unchanged. If an id occurs more than
-    /// once, the last document is stored and all of them count as processed. The operations of a job are one range without gaps. A job
-    /// without operations is completed at once.
+    /// once, the last document that is not refused is stored, and all of them count as processed. The operations of a job are one range
+    /// without gaps. A job without operations is completed at once.
     ///
     /// For a caller with a filter, a document is refused, and listed in [`Job::errors`] with the code `document_not_allowed`, if its metadata does not
     /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids

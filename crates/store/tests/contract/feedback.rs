@@ -144,7 +144,7 @@ pub async fn the_query_log_is_summed_up_by_query(open: Open<'_>) {
         logged(made.id, "nothing", 0, None, 5.0),
         logged(made.id, "nothing", 1, Some(0.125), 4.0),
         logged(made.id, "other", 0, None, 6.0),
-        logged(CollectionId(77), "of nobody", 0, None, 6.0),
+        logged(CollectionId(77), "of no collection", 0, None, 6.0),
     ];
     store.log_queries(entries, 100).await.unwrap();
     store.close().await;

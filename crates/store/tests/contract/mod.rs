@@ -103,7 +103,7 @@ macro_rules! contract {
     };
 }
 
-pub const UNKNOWN_ID: &str = "nobody";
+pub const UNKNOWN_ID: &str = "unknown";
 
 /// A caller with an allow list of one collection.
 pub fn only(collection: &str) -> Caller {
