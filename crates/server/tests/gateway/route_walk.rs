@@ -194,7 +194,10 @@ async fn start_again(gateway: &InProcess) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_caller_finds_nothing_of_other_collections_models_and_documents() {
     let (gateway, jobs) = start().await;
-    for route in ROUTES {
+    // ingest last: its requests name a hidden document, and their jobs then do too
+    let (ingest, others): (Vec<&Route>, Vec<&Route>) =
+        ROUTES.iter().partition(|route| route.path == "/v1/ingest");
+    for route in others.into_iter().chain(ingest) {
         for example in examples(route, &jobs) {
             let reply = gateway.send("restricted", route.method, &example.uri, &example.body).await;
             let what = format!("{} {example:?}: {} {}", route.method, reply.status, reply.text);
