@@ -107,20 +107,25 @@ impl Retrieval {
     /// # Errors
     /// `overloaded`.
     pub fn admit_search(&self) -> Result<SearchPermit, RequestError> {
-        let (wait, limit) = (self.collections.search_limiter().wait(), self.config.limits.search_wait_ms_max);
-        if wait > Duration::from_millis(limit) {
-            let message = format!(
-                "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit}",
-                wait.as_micros().div_ceil(1000)
-            );
-            return Err(RequestError::overloaded(message, wait));
-        }
+        check_wait(self.collections.search_limiter().wait(), self.config.limits.search_wait_ms_max)?;
         self.searches.clone().try_acquire_owned().map(SearchPermit).map_err(|_| {
             let limit = self.config.limits.search_concurrency_max;
             let message = format!("{limit} searches run; that is the limit `limits.search_concurrency_max`");
             RequestError::new(ErrorCode::Overloaded, message)
         })
     }
+}
+
+/// Refuses a search whose expected wait for a core is longer than the limit.
+fn check_wait(wait: Duration, limit_ms: u64) -> Result<(), RequestError> {
+    if wait <= Duration::from_millis(limit_ms) {
+        return Ok(());
+    }
+    let message = format!(
+        "a search would wait {} ms for a core; the limit `limits.search_wait_ms_max` is {limit_ms}",
+        wait.as_micros().div_ceil(1000)
+    );
+    Err(RequestError::overloaded(message, wait))
 }
 
 /// A search that was admitted, until it is dropped.
@@ -149,4 +154,33 @@ pub async fn maybe_spawn_blocking<T: Send + 'static>(
         return Ok(work());
     }
     tokio::task::spawn_blocking(work).await.map_err(|error| RequestError::internal(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_inference::InferenceError;
+
+    use super::*;
+
+    /// `expected`: milliseconds after which the caller may retry, and a part of the message.
+    fn check(error: RequestError, expected: (u32, &str)) {
+        assert_eq!((error.code(), error.retry_after_ms()), (ErrorCode::Overloaded, Some(expected.0)));
+        let problem = error.into_problem(None);
+        assert!(problem.detail.contains(expected.1), "{}", problem.detail);
+    }
+
+    #[test]
+    fn a_search_is_refused_when_its_wait_exceeds_the_limit() {
+        assert!(check_wait(Duration::from_millis(25), 25).is_ok());
+        let refused = check_wait(Duration::from_micros(25_001), 25).unwrap_err();
+        check(refused, (26, "would wait 26 ms for a core; the limit `limits.search_wait_ms_max` is 25"));
+    }
+
+    #[test]
+    fn a_refused_text_tells_when_to_retry() {
+        let (wait, limit) = (Duration::from_millis(60), Duration::from_millis(50));
+        let again = Duration::from_millis(120);
+        check(InferenceError::TooLong { wait, limit, again }.into(), (120, "inference.queue_wait_ms_max"));
+        check(InferenceError::TooMany { queued: 9, limit: 8 }.into(), (1000, "inference.queue_tokens_max"));
+    }
 }

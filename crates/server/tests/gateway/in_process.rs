@@ -24,6 +24,7 @@ pub(crate) const OPERATOR: &str = "operator";
 
 pub(crate) struct InProcess {
     pub(crate) retrieval: Retrieval,
+    pub(crate) scheduler: Scheduler,
     router: axum::Router,
     _folder: TempDir,
 }
@@ -88,9 +89,15 @@ impl InProcess {
         known.insert(OPERATOR, Arc::new(Caller::system()));
         let authenticate =
             move |headers: &HeaderMap| known.get(headers.get("x-api-key")?.to_str().ok()?).cloned();
-        let gateway =
-            Gateway::new(config, retrieval.clone(), models, scheduler, metrics, Arc::new(authenticate));
-        InProcess { retrieval, router: router(gateway), _folder: folder }
+        let gateway = Gateway::new(
+            config,
+            retrieval.clone(),
+            models,
+            scheduler.clone(),
+            metrics,
+            Arc::new(authenticate),
+        );
+        InProcess { retrieval, scheduler, router: router(gateway), _folder: folder }
     }
 
     /// Sends a request as `caller`; an empty body is none.

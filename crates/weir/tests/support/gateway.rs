@@ -3,10 +3,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::ops::Deref;
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -27,45 +24,6 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// The first reply that is no success while so many callers send this request all the time.
-    pub(crate) fn first_refusal(&self, callers: usize, path: &str, body: &Value) -> Reply {
-        let refused: Mutex<Option<Reply>> = Mutex::new(None);
-        let started = Instant::now();
-        std::thread::scope(|scope| {
-            for _ in 0..callers {
-                scope.spawn(|| {
-                    let client = Client::new(&self.weir.url);
-                    while refused.lock().unwrap().is_none() && started.elapsed() < PATIENCE {
-                        let reply = client.send("POST", path, Some(body.to_string().as_bytes()));
-                        if reply.status != 200 {
-                            *refused.lock().unwrap() = Some(reply);
-                        }
-                    }
-                });
-            }
-        });
-        refused.into_inner().unwrap().expect("no request was refused")
-    }
-
-    /// What `work` gives while sixteen callers embed long queries without a pause.
-    pub(crate) fn under_load<T>(&self, work: impl FnOnce() -> T) -> T {
-        let is_over = AtomicBool::new(false);
-        let long = json!({"query": "weir ".repeat(200)}).to_string();
-        std::thread::scope(|scope| {
-            for _ in 0..16 {
-                scope.spawn(|| {
-                    let client = Client::new(&self.weir.url);
-                    while !is_over.load(Ordering::Relaxed) {
-                        client.send("POST", "/v1/search", Some(long.as_bytes()));
-                    }
-                });
-            }
-            let done = std::panic::catch_unwind(AssertUnwindSafe(work));
-            is_over.store(true, Ordering::Relaxed);
-            done.unwrap_or_else(|failure| std::panic::resume_unwind(failure))
-        })
-    }
-
     /// One whose interactive lane is full as soon as a text waits for another.
     pub(crate) fn start_narrow() -> Gateway {
         let model = in_repository("models/all-MiniLM-L6-v2");
