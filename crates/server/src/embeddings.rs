@@ -205,7 +205,7 @@ fn read(wanted: &Wanted, tokens_max: usize) -> Result<Read, Invalid> {
             Truncate::End => vec![model.input(text, Truncation::End)],
             Truncate::Start => vec![model.input(text, Truncation::Start)],
             Truncate::Error => vec![model.input(text, Truncation::Never)],
-            Truncate::Split => model.parts(text),
+            Truncate::ParallelPass => model.parts(text),
         };
         if parts.iter().any(|part| part.is_truncated) {
             if wanted.truncate == Truncate::Error {
