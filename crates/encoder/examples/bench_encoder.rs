@@ -1,4 +1,4 @@
-//! The encoder as one of the engines of `bench/encoder`: reads a request a line from standard input, writes a reply a line.
+//! The encoder as an engine of `bench/encoder`: reads one request per line from standard input, writes one reply per line.
 //! `cargo run --release -p weir-encoder --example bench_encoder -- --model FOLDER --precision int8 --threads 4 [--cache FOLDER]`
 //!
 //! | request | reply |
@@ -6,10 +6,10 @@
 //! | (at the start) | `{"detail":"avx2","load_ns":…}` |
 //! | `{"command":"tokenize","texts":[…]}` | `{"sequences":[[ids]…]}` |
 //! | `{"command":"load","case":"a","sequences":[[ids]…]}` | `{"loaded":…}`, the number of sequences |
-//! | `{"command":"run","case":"a","warmup":2,"repetitions":6}` | `{"wall_ns":[…],"cpu_ns":[…]}`, one of each a repetition |
+//! | `{"command":"run","case":"a","warmup":2,"repetitions":6}` | `{"wall_ns":[…],"cpu_ns":[…]}`, one of each per repetition |
 //! | `{"command":"embed","sequences":[[ids]…]}` | `{"vectors":[[…]…]}`, each sequence embedded alone |
 //!
-//! What the peers' processes do, in `bench/encoder/worker.py`, is the same.
+//! `bench/encoder/worker.py` has the same protocol for other engines.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "replies go to standard output")]
@@ -24,13 +24,13 @@ use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use weir_encoder::{Kernels, Model, Precision, Scratch, Split};
+use weir_encoder::{Kernels, Model, ParallelPass, Precision, Scratch};
 
-use crew::with_helpers;
+use thread_pool::with_helpers;
 
-mod crew;
+mod thread_pool;
 
-/// Tokens that a thread takes at once of a batch, unless one sequence has more.
+/// Tokens per part of a batch, unless one sequence is longer.
 const PART_TOKENS_MAX: usize = 256;
 
 #[derive(Deserialize)]
@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// A model, the scratch memory of each thread, and the cases that were loaded.
+/// A model, the working memory of each thread, and the loaded cases.
 struct Engine<'a> {
     model: &'a Arc<Model>,
     scratches: Vec<Scratch>,
@@ -132,7 +132,7 @@ impl<'a> Engine<'a> {
                 let sequences = self.cases.get(&case).ok_or_else(|| format!("no case is called `{case}`"))?;
                 match sequences.as_slice() {
                     [query] if self.scratches.len() > 1 => {
-                        run_split(self.model, query, self.scratches.len() - 1, warmup, repetitions)?
+                        run_parallel(self.model, query, self.scratches.len() - 1, warmup, repetitions)?
                     }
                     _ => {
                         let job = Job::new(self.model, sequences);
@@ -151,7 +151,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Times `repetitions` after `warmup` calls that don't count.
+/// Measures `repetitions` calls after `warmup` calls.
 fn run(mut embed: impl FnMut() -> Vec<f32>, warmup: usize, repetitions: usize) -> Reply {
     for _ in 0..warmup {
         std::hint::black_box(embed());
@@ -166,16 +166,16 @@ fn run(mut embed: impl FnMut() -> Vec<f32>, warmup: usize, repetitions: usize) -
     Reply::Times { wall_ns, cpu_ns }
 }
 
-/// The same with one query that threads work on together; `helpers` look for the next one all the time.
-fn run_split(
+/// The same for one query on all threads together; `helpers` threads poll for it.
+fn run_parallel(
     model: &Arc<Model>,
     query: &[u32],
     helpers: usize,
     warmup: usize,
     repetitions: usize,
 ) -> Result<Reply, String> {
-    if Split::new(model.clone(), vec![query.to_vec()], helpers + 1).is_none() {
-        return Err("the heads of this model do not end at borders of its packed weights".to_owned());
+    if ParallelPass::new(model.clone(), vec![query.to_vec()], helpers + 1).is_none() {
+        return Err("the heads of this model do not end at panel boundaries of its packed weights".to_owned());
     }
     Ok(with_helpers(model, helpers, |embed| run(|| embed(query), warmup, repetitions)))
 }
@@ -184,13 +184,13 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CPU time of all threads of this process, those that ended too.
+/// CPU time of all threads of this process, including finished ones.
 fn cpu_nanoseconds() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     (time.tv_sec * 1_000_000_000 + time.tv_nsec).unsigned_abs()
 }
 
-/// Sequences to embed, cut into parts that a thread takes at once.
+/// Sequences to embed, divided into parts for one thread each.
 struct Job<'a> {
     model: &'a Model,
     parts: Vec<Vec<&'a [u32]>>,
@@ -214,7 +214,7 @@ impl<'a> Job<'a> {
         Job { model, parts, texts: sequences.len() }
     }
 
-    /// All vectors, in the order of the sequences. One alone is computed by one thread.
+    /// All vectors, in the order of the sequences. A single sequence is computed on one thread.
     fn embed(&self, scratches: &mut [Scratch]) -> Vec<f32> {
         if self.texts == 1 { self.embed_alone(scratches) } else { self.embed_batch(scratches) }
     }
@@ -227,7 +227,7 @@ impl<'a> Job<'a> {
         out
     }
 
-    /// Every thread takes the next part from a counter until there is none.
+    /// Each thread claims the next part from a counter until none is left.
     fn embed_batch(&self, scratches: &mut [Scratch]) -> Vec<f32> {
         let dimension = self.model.info().dimension;
         let mut out = vec![0.0; self.texts * dimension];

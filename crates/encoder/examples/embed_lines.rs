@@ -1,12 +1,12 @@
-//! Embeds the lines of a file: the vectors of `bench/search`.
+//! Embeds the lines of a file, for `bench/search`.
 //! `cargo run --release -p weir-encoder --example embed_lines -- --texts FILE --out FILE [--tokens 64] [--threads 4]
 //! [--precision int8] [--model FOLDER]`
 //!
-//! Every line of the input is a JSON string; every row of the output is its embedding in little-endian f32. Rows that the
-//! output has already are kept, so that a run that was interrupted goes on where it stopped.
+//! Every line of the input is a JSON string; every row of the output is its embedding in little-endian f32. Existing rows
+//! of the output are kept, so that an interrupted run can be continued.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-#![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
+#![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -18,9 +18,9 @@ use std::time::Instant;
 
 use weir_encoder::{Kernels, Model, Precision, Scratch};
 
-/// Lines that are embedded before their rows are written.
+/// Lines per write.
 const BLOCK_LINES: usize = 4096;
-/// Texts that a thread takes at once: with 64 tokens each about as much as the gateway's bulk lane takes.
+/// Texts per micro-batch of a thread: with 64 tokens each, about as many tokens as in the gateway's bulk lane.
 const PART_TEXTS: usize = 4;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -68,7 +68,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Embeds the texts, the longest first, writes their rows in order, and returns how many tokens they had.
+/// Embeds the texts, the longest first, writes their rows in order, and returns the number of tokens.
 fn embed(model: &Model, options: &Options, texts: &[String], out: &mut File) -> Outcome<usize> {
     let sequences: Vec<Vec<u32>> =
         texts.iter().map(|text| model.tokenizer().encode_to(text, options.tokens).ids).collect();

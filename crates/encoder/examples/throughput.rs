@@ -1,8 +1,8 @@
-//! Tokens a second and time of one query, on one thread and on all, and of its tokenizer: a quick look while working on kernels.
+//! Tokens per second, and latency of one query and of its tokenizer, on one thread and on all: a quick benchmark for work on kernels.
 //! `cargo run --release -p weir-encoder --example throughput [FOLDER [PRECISION]]`
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-#![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people at a terminal")]
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for a terminal")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use weir_encoder::{Model, Precision, Scratch};
 use weir_kernels::Kernels;
 
-use crew::with_helpers;
+use thread_pool::with_helpers;
 
-mod crew;
+mod thread_pool;
 
 fn main() {
     let folder =
@@ -34,11 +34,11 @@ fn measure(model: &Arc<Model>) {
     let mut scratch = Scratch::new();
     for tokens in [8, 16, 32, 128, 256] {
         let time = median(|| run(model, tokens, 1, &mut scratch));
-        let split = split(model, tokens);
+        let parallel = parallel(model, tokens);
         println!(
-            "{tokens:4} tokens, 1 thread: {:9.3} ms; split over all: {:9.3} ms",
+            "{tokens:4} tokens, 1 thread: {:9.3} ms; all threads: {:9.3} ms",
             time.as_secs_f64() * 1e3,
-            split.as_secs_f64() * 1e3
+            parallel.as_secs_f64() * 1e3
         );
     }
     for query in
@@ -67,7 +67,7 @@ fn measure(model: &Arc<Model>) {
     }
 }
 
-/// What the ids of a text take, and how many they are.
+/// Time of the tokenizer for a text, and the number of ids.
 fn tokenise(model: &Model, text: &str) -> (Duration, usize) {
     const TIMES: u32 = 10_000;
     let encode = || std::hint::black_box(model.tokenizer().encode(std::hint::black_box(text)));
@@ -75,8 +75,8 @@ fn tokenise(model: &Model, text: &str) -> (Duration, usize) {
     (time / TIMES, encode().ids.len())
 }
 
-/// One text, by all threads together.
-fn split(model: &Arc<Model>, tokens: usize) -> Duration {
+/// Time of one text on all threads together.
+fn parallel(model: &Arc<Model>, tokens: usize) -> Duration {
     let helpers = std::thread::available_parallelism().map_or(1, usize::from) - 1;
     let ids = ids(tokens);
     with_helpers(model, helpers, |embed| median(|| drop(embed(&ids))))

@@ -1,11 +1,11 @@
-//! Why a model can't be loaded, with the remedy.
+//! Errors of loading a model, with the remedy.
 
 use std::path::PathBuf;
 
-/// A model folder that can't be used.
+/// A model folder can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file that must be there is not.
+    /// A required file is missing.
     #[error(
         "model file {} is missing; a model is a folder in the Hugging Face layout: \
          run `make setup`, `weir model pull NAME`, or name another folder with --model", path.display()
@@ -14,42 +14,42 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
     },
-    /// A file is there and can't be read.
+    /// A file can't be read.
     #[error("model file {} can't be read", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file is not what it should be: cut short, or changed.
+    /// The contents of a file are invalid or incomplete.
     #[error("model file {} is damaged: {reason}; fetch the model again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// The model is of a kind that Weir does not run.
+    /// Weir does not support this kind of model.
     #[error("model {}: {what} is `{value}`, and Weir runs {accepted}", path.display())]
     Unsupported {
-        /// The file that says so.
+        /// The file with the property.
         path: PathBuf,
         /// The property.
         what: &'static str,
         /// Its value.
         value: String,
-        /// The values that would do.
+        /// The values that are supported.
         accepted: &'static str,
     },
-    /// A length is declared that embeddings can't be cut to.
+    /// A declared dimension is 0 or larger than that of the model.
     #[error(
-        "embeddings of {whole} floats can't be cut to {dimension}: `dimensions` are whole numbers from 1 to {whole}"
+        "embeddings of {full} floats can't be cut to {dimension}: `dimensions` are integers from 1 to {full}"
     )]
     Dimension {
-        /// The length.
+        /// The declared dimension.
         dimension: usize,
-        /// The length of a whole embedding.
-        whole: usize,
+        /// The dimension of the model.
+        full: usize,
     },
 }

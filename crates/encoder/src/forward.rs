@@ -2,48 +2,47 @@
 
 use std::ops::Range;
 
-use weir_kernels::{AlignedVec, AttentionShape, Codes, Epilogue, Matmul, MatmulInt8};
+use weir_kernels::{AlignedVec, AttentionShape, Epilogue, Matmul, MatmulInt8, PANEL_MAX, QuantizedRows};
 
 use crate::Precision;
 use crate::model::Model;
 use crate::weights::{Layer, Linear, Matrix, Norm};
 
-/// Working memory of one thread. Grows to the largest batch it has seen and is used again.
+/// Working memory of one thread. Grows to the largest batch, and is reused.
 pub struct Scratch {
     /// `[tokens, width]`: the residual stream.
     hidden: AlignedVec<f32>,
     /// `[tokens, 3 * width]`
     qkv: AlignedVec<f32>,
-    /// `[tokens, width]`: what attention gives.
+    /// `[tokens, width]`: the output of attention.
     context: AlignedVec<f32>,
-    /// `[FFN_ROWS, intermediate]`
+    /// `[FFN_ROWS, intermediate]`: the hidden layer of the feed-forward network.
     wide: AlignedVec<f32>,
     attention: AlignedVec<f32>,
-    rounded: Rounded,
-    /// Called before each layer.
-    pause: fn(),
+    quantized: QuantizedActivations,
+    /// See [`Scratch::before_each_layer`].
+    before_layer: fn(),
 }
 
-/// The rows that a product reads, in the number format that it reads them in, if that isn't floats.
+/// The left-hand rows of a product in the number format of its precision, unless that is f32.
 #[derive(Default)]
-pub(crate) struct Rounded {
-    /// int8
-    codes: Codes,
-    /// bf16, where the kernels multiply pairs: rows of the depth, rounded up to whole pairs.
-    halves: AlignedVec<u16>,
+pub(crate) struct QuantizedActivations {
+    int8: QuantizedRows,
+    /// Where kernels multiply bf16 values: rows padded to whole pairs.
+    bf16: AlignedVec<u16>,
 }
 
-impl Rounded {
+impl QuantizedActivations {
     fn memory_bytes(&self) -> usize {
-        self.codes.memory_bytes() + self.halves.memory_bytes()
+        self.int8.memory_bytes() + self.bf16.memory_bytes()
     }
 }
 
-/// Rows of the feed-forward part that are worked on at a time, so that the wide rows stay in the second-level cache.
+/// Rows of the feed-forward network that are computed at a time, so that its hidden layer stays in the second-level cache.
 const FFN_ROWS: usize = 48;
 
-/// Rows are padded to whole panels of the widest instruction set.
-const PADDING: usize = 32;
+/// Rows are padded to whole panels of every instruction set.
+const PADDING: usize = PANEL_MAX;
 
 impl Scratch {
     /// Empty working memory.
@@ -55,29 +54,29 @@ impl Scratch {
             context: empty(),
             wide: empty(),
             attention: empty(),
-            rounded: Rounded::default(),
-            pause: || (),
+            quantized: QuantizedActivations::default(),
+            before_layer: || (),
         }
     }
 
-    /// The same, and `pause` is called before each layer of a pass: a good moment to let others have the core.
-    pub fn pausing(self, pause: fn()) -> Scratch {
-        Scratch { pause, ..self }
+    /// Calls `hook` before each layer of a pass, for instance to yield the core to other threads.
+    pub fn before_each_layer(self, hook: fn()) -> Scratch {
+        Scratch { before_layer: hook, ..self }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of allocated memory.
     pub fn memory_bytes(&self) -> usize {
         let floats = [&self.hidden, &self.qkv, &self.context, &self.wide, &self.attention];
-        floats.map(AlignedVec::memory_bytes).iter().sum::<usize>() + self.rounded.memory_bytes()
+        floats.map(AlignedVec::memory_bytes).iter().sum::<usize>() + self.quantized.memory_bytes()
     }
 
-    /// The rows of the residual stream, `width` floats each: after [`run`] one for each token of the batch.
+    /// The rows of the residual stream, `width` floats each; after [`run`] one for each token of the batch.
     pub(crate) fn rows(&self, width: usize) -> impl Iterator<Item = &[f32]> {
         rows_of(&self.hidden, width)
     }
 }
 
-/// The rows of a residual stream without their padding.
+/// The rows of a residual stream without padding.
 pub(crate) fn rows_of(hidden: &[f32], width: usize) -> impl Iterator<Item = &[f32]> {
     hidden.chunks_exact(width.next_multiple_of(PADDING)).map(move |row| &row[..width])
 }
@@ -88,9 +87,9 @@ impl Default for Scratch {
     }
 }
 
-/// Runs the network over `sequences`. Their last hidden rows are then in [`Scratch::rows`].
+/// Runs the network over `sequences`. The last hidden rows are then in [`Scratch::rows`].
 ///
-/// `second` says for each sequence where its tokens of type 1 begin; what it is too short for has none.
+/// `second` has the index of the first token of type 1 for each sequence; sequences beyond its length have none.
 pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch: &mut Scratch) {
     let pass = Pass::new(model, sequences, second);
     let (tokens, strides) = (pass.tokens, pass.strides);
@@ -99,15 +98,15 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
     scratch.context.grow(tokens * strides.hidden);
     scratch.wide.grow(FFN_ROWS * strides.wide);
 
-    pass.look_up(&mut scratch.hidden);
+    pass.look_up_embeddings(&mut scratch.hidden);
     for layer in &model.weights.layout.layers {
-        (scratch.pause)();
+        (scratch.before_layer)();
         pass.attend(layer, scratch);
         pass.feed_forward(layer, scratch);
     }
 }
 
-/// Bytes of the working memory that batches of up to `tokens` tokens need, however they are made up.
+/// Bytes of working memory for batches of up to `tokens` tokens, however these are distributed over sequences.
 pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
     let config = &model.config.network;
     let strides = Strides::of(model);
@@ -128,15 +127,15 @@ pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
     let floats = buffers.iter().map(|len| (len * size_of::<f32>()).next_multiple_of(64)).sum::<usize>();
     let (wide_rows, kernels) = (FFN_ROWS.min(tokens), model.kernels);
     let bytes_of = |rows, width: usize| match model.weights.layout.precision {
-        Precision::Int8 => Codes::bytes_for(rows, width, kernels.code_bytes),
-        Precision::Bf16 if kernels.pairs.is_some() => rows * pairs_stride(width) * size_of::<u16>() + 64,
+        Precision::Int8 => QuantizedRows::bytes_for(rows, width, kernels.code_bytes),
+        Precision::Bf16 if kernels.bf16.is_some() => rows * bf16_stride(width) * size_of::<u16>() + 64,
         Precision::Bf16 | Precision::F32 => 0,
     };
     floats + bytes_of(tokens, config.hidden_size) + bytes_of(wide_rows, config.intermediate_size)
 }
 
-/// Brain floats from one row of a depth to the next.
-fn pairs_stride(depth: usize) -> usize {
+/// Bf16 values from one row to the next.
+fn bf16_stride(depth: usize) -> usize {
     depth.next_multiple_of(2)
 }
 
@@ -168,11 +167,11 @@ pub(crate) struct Pass<'a> {
     pub(crate) strides: Strides,
 }
 
-/// The left-hand side of a product, as rows that start every `stride` floats, and rounded by [`Pass::round`].
-pub(crate) struct Rows<'a> {
+/// The left-hand side of a product: rows that start every `stride` floats, and the same rows after [`Pass::quantize`].
+pub(crate) struct Activations<'a> {
     pub(crate) floats: &'a [f32],
     pub(crate) stride: usize,
-    pub(crate) rounded: &'a Rounded,
+    pub(crate) quantized: &'a QuantizedActivations,
 }
 
 impl<'a> Pass<'a> {
@@ -190,8 +189,8 @@ impl<'a> Pass<'a> {
         self.model.config.network.hidden_size
     }
 
-    /// Word + position + token type, normalised.
-    pub(crate) fn look_up(&self, hidden: &mut [f32]) {
+    /// Sums the embeddings of word, position and token type of every token, and normalises them.
+    pub(crate) fn look_up_embeddings(&self, hidden: &mut [f32]) {
         let (width, weights) = (self.width(), &self.model.weights);
         let positions = weights.floats(&weights.layout.positions);
         let second_type = weights.floats(&weights.layout.second_type);
@@ -199,14 +198,14 @@ impl<'a> Pass<'a> {
         let mut rows = hidden.chunks_exact_mut(self.strides.hidden);
         for (i, ids) in self.sequences.iter().enumerate() {
             let second = self.second.get(i).copied().unwrap_or(ids.len());
-            // where there is a row for padding, the others count without it
+            // with a row for the padding token, other tokens count from the row after it
             let mut next = usize::from(padding.is_some());
             for ((at, id), row) in ids.iter().enumerate().zip(&mut rows) {
                 let is_padding = padding == Some(*id);
                 let position = if is_padding { 0 } else { next };
                 next += usize::from(!is_padding);
                 row[..width].copy_from_slice(&positions[position * width..][..width]);
-                weights.add_word(*id, &mut row[..width]);
+                weights.add_word_embedding(*id, &mut row[..width]);
                 if at >= second {
                     row.iter_mut().zip(second_type).for_each(|(x, t)| *x += t);
                 }
@@ -224,7 +223,7 @@ impl<'a> Pass<'a> {
             (&scratch.hidden, hidden),
             Epilogue::Store,
             (&mut scratch.qkv, qkv),
-            &mut scratch.rounded,
+            &mut scratch.quantized,
         );
         let heads = self.model.config.network.num_attention_heads;
         let mut first = 0;
@@ -248,7 +247,7 @@ impl<'a> Pass<'a> {
             context,
             Epilogue::Add,
             (&mut scratch.hidden, hidden),
-            &mut scratch.rounded,
+            &mut scratch.quantized,
         );
         self.normalise(&mut scratch.hidden, &layer.attention_norm);
     }
@@ -259,9 +258,9 @@ impl<'a> Pass<'a> {
             let rows = FFN_ROWS.min(self.tokens - first);
             let block = &mut scratch.hidden[first * hidden..][..rows * hidden];
             let middle = (&mut *scratch.wide, wide);
-            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.rounded);
+            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.quantized);
             let middle = (&*scratch.wide, wide);
-            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.rounded);
+            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.quantized);
         }
         self.normalise(&mut scratch.hidden, &layer.ffn_norm);
     }
@@ -273,59 +272,59 @@ impl<'a> Pass<'a> {
         (a, a_stride): (&[f32], usize),
         epilogue: Epilogue,
         (out, out_stride): (&mut [f32], usize),
-        rounded: &mut Rounded,
+        quantized: &mut QuantizedActivations,
     ) {
-        self.round(rows, linear, (a, a_stride), rounded);
-        let a = Rows { floats: a, stride: a_stride, rounded };
+        self.quantize(rows, linear, (a, a_stride), quantized);
+        let a = Activations { floats: a, stride: a_stride, quantized };
         self.columns(linear, 0..linear.columns, rows, &a, epilogue, (out, out_stride));
     }
 
-    /// Rounds `rows` rows that are multiplied by `linear` to the number format that products of this precision read.
-    pub(crate) fn round(
+    /// Converts `rows` rows to the number format of the product with `linear`.
+    pub(crate) fn quantize(
         &self,
         rows: usize,
         linear: &Linear,
         (a, stride): (&[f32], usize),
-        rounded: &mut Rounded,
+        quantized: &mut QuantizedActivations,
     ) {
         let kernels = self.model.kernels;
-        match (self.model.weights.layout.precision, &kernels.pairs) {
+        match (self.model.weights.layout.precision, &kernels.bf16) {
             (Precision::Int8, _) => {
-                rounded.codes.fit(rows, linear.depth, linear.group, kernels.code_bytes);
-                (kernels.quantise)(a, stride, &mut rounded.codes);
+                quantized.int8.resize(rows, linear.depth, linear.group, kernels.code_bytes);
+                (kernels.quantize)(a, stride, &mut quantized.int8);
             }
             (Precision::Bf16, Some(pairs)) => {
-                let to_stride = pairs_stride(linear.depth);
-                rounded.halves.grow(rows * to_stride);
+                let to_stride = bf16_stride(linear.depth);
+                quantized.bf16.grow(rows * to_stride);
                 let a = &a[..rows * stride];
-                (pairs.round)(a, stride, linear.depth, &mut rounded.halves, to_stride);
+                (pairs.round)(a, stride, linear.depth, &mut quantized.bf16, to_stride);
             }
             (Precision::Bf16, None) | (Precision::F32, _) => {}
         }
     }
 
-    /// Attention in brain floats where the kernels are faster in them, unless everything is to be exact.
+    /// Attention in bf16 where kernels multiply it, except with precision f32.
     pub(crate) fn attention(&self) -> fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]) {
         let kernels = self.model.kernels;
-        match &kernels.pairs {
+        match &kernels.bf16 {
             Some(pairs) if self.model.weights.layout.precision != Precision::F32 => pairs.attention,
             _ => kernels.attention,
         }
     }
 
-    /// Some columns of a product, from a border of panels to another.
+    /// A range of columns of a product, between boundaries of panels.
     pub(crate) fn columns(
         &self,
         linear: &Linear,
         columns: Range<usize>,
         rows: usize,
-        a: &Rows<'_>,
+        a: &Activations<'_>,
         epilogue: Epilogue,
         (out, out_stride): (&mut [f32], usize),
     ) {
         let (kernels, weights) = (self.model.kernels, &self.model.weights);
         let bias = &weights.floats(&linear.bias)[columns.start..];
-        let Rows { floats, stride: a_stride, rounded } = *a;
+        let Activations { floats, stride: a_stride, quantized } = *a;
         match weights.matrix(linear) {
             Matrix::F32(b) => {
                 let b = b.columns(columns);
@@ -333,9 +332,9 @@ impl<'a> Pass<'a> {
             }
             Matrix::Bf16(b) => {
                 let b = b.columns(columns);
-                match &kernels.pairs {
+                match &kernels.bf16 {
                     Some(pairs) => {
-                        let (a, a_stride) = (&*rounded.halves, pairs_stride(linear.depth));
+                        let (a, a_stride) = (&*quantized.bf16, bf16_stride(linear.depth));
                         (pairs.matmul)(Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride });
                     }
                     None => {
@@ -355,7 +354,7 @@ impl<'a> Pass<'a> {
             }
             Matrix::Int8(b) => {
                 let b = b.columns(columns);
-                (kernels.matmul_int8)(MatmulInt8 { a: &rounded.codes, b, bias, epilogue, out, out_stride });
+                (kernels.matmul_int8)(MatmulInt8 { a: &quantized.int8, b, bias, epilogue, out, out_stride });
             }
         }
     }

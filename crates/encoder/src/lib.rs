@@ -1,34 +1,35 @@
-//! Model files in, embeddings out: a BERT-family encoder on the CPU.
+//! Embeddings and classification by models of the BERT family, on the CPU.
 //!
-//! [`Model::load`] reads a folder in the Hugging Face layout. A text becomes token ids ([`Tokenizer::encode`]), ids
-//! become a unit vector ([`Model::embed`]) or one for each token ([`Model::embed_tokens`]), which two texts can be compared by
-//! ([`Model::compare_tokens`]). A model with a classification
-//! head reads pairs of texts ([`Tokenizer::encode_pair`]) and gives logits ([`Model::classify`]). Batches are packed: the tokens of all sequences stand one after the
-//! other in one matrix without padding, and attention walks the sequences one by one.
+//! [`Model::load`] reads a folder in the Hugging Face layout. [`Tokenizer::encode`] converts a text to token ids, and [`Model::embed`] these
+//! to one vector, or [`Model::embed_tokens`] to one vector per token, for late interaction ([`Model::max_sim`]). A model with a
+//! classification head reads pairs of texts ([`Tokenizer::encode_pair`]) and returns logits ([`Model::classify`]). Batches are
+//! packed: the tokens of all sequences are rows of one matrix without padding, and attention runs per sequence.
 //!
-//! **An embedding does not depend on its batch-mates, bit for bit.** Every number of a sequence is computed by the same
-//! chain of operations whatever stands beside it.
+//! **An embedding does not depend on the rest of its batch, bit for bit.** Every number of a sequence is computed by the same chain of
+//! operations in any batch.
 //!
-//! An [`Outline`] is a folder without its weights, for a network that another engine runs.
+//! An [`ExternalModel`] is a model folder without weights, for a network that another engine runs.
 //!
-//! No async, no network, no clock, no threads: the caller owns the cores and hands each of them a [`Scratch`]. A short text
-//! may be worked on by several of the caller's threads at once ([`Split`]).
+//! No async, no network, no clock, no threads: the caller owns the threads and gives each a [`Scratch`]. Several threads may compute
+//! one short text together ([`ParallelPass`]).
+
+#![forbid(unsafe_code)]
 
 mod config;
 mod error;
+mod external;
 mod forward;
 mod model;
-mod outline;
 mod output;
-mod split;
+mod parallel;
 mod tokenizer;
 mod weights;
 
 pub use config::{Pooling, Prompts};
 pub use error::LoadError;
+pub use external::ExternalModel;
 pub use forward::Scratch;
 pub use model::{Model, ModelInfo, Precision};
-pub use outline::Outline;
-pub use split::{Split, SplitScratch};
+pub use parallel::{ParallelPass, ParallelScratch};
 pub use tokenizer::{Encoded, EncodedPair, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

@@ -15,7 +15,7 @@ use crate::{LoadError, Pooling, Prompts, output};
 pub enum Precision {
     /// 32-bit floats, the reference.
     F32,
-    /// Brain floats as weights, products in 32-bit floats.
+    /// bf16 weights, products in 32-bit floats.
     Bf16,
     /// Eight-bit weights with a scale for each output, eight-bit activations with a scale for each token.
     Int8,
@@ -31,7 +31,7 @@ impl Precision {
         }
     }
 
-    /// Every precision, the most exact first.
+    /// Every precision, the most accurate first.
     pub const ALL: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
 
     /// The precision of that name.
@@ -49,15 +49,15 @@ impl Precision {
     }
 }
 
-/// What a model is, for logs, `weir model info` and the API.
+/// Properties of a model, for logs, `weir model info` and the API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
     /// `model_type` of the configuration.
     pub architecture: String,
     /// Floats of an embedding.
     pub dimension: usize,
-    /// Lengths that an embedding can be cut to by [`Model::cut`], ascending, the whole one last: what the model was trained
-    /// for, as its files or [`Model::with_dimensions`] say.
+    /// Dimensions that [`Model::cut`] accepts, ascending, the full one last: those the model was trained for, from its files or
+    /// [`Model::with_dimensions`].
     pub dimensions: Vec<usize>,
     /// Number of layers.
     pub layers: usize,
@@ -65,25 +65,25 @@ pub struct ModelInfo {
     pub heads: usize,
     /// Number of entries of the vocabulary.
     pub vocabulary: usize,
-    /// Tokens of a text that count, the two special ones included; the rest is cut off.
+    /// The most tokens of a text, special tokens included; further tokens are truncated.
     pub max_tokens: usize,
-    /// How token vectors become one.
+    /// How the vectors of tokens are combined to one.
     pub pooling: Pooling,
     /// Whether embeddings have length one.
     pub normalise: bool,
     /// Number format of the products.
     pub precision: Precision,
-    /// What the model wants before queries and documents.
+    /// Prefixes of queries and documents.
     pub prompts: Prompts,
-    /// What the classification head tells apart, a logit for each; empty without a head.
+    /// Labels of the classification head, one per logit; empty without a head.
     pub labels: Vec<String>,
-    /// Hash of everything that decides an embedding, as 32 hex digits. **Vectors of two fingerprints never meet.**
+    /// Hash of everything that affects embeddings, as 32 hex digits. **Vectors with different fingerprints are never compared.**
     pub fingerprint: String,
     /// Bytes of packed weights in memory.
     pub weights_bytes: usize,
 }
 
-/// A model that is ready to embed. Shared by all threads.
+/// A loaded model. Shared by all threads.
 pub struct Model {
     pub(crate) config: ModelConfig,
     pub(crate) weights: Weights,
@@ -94,19 +94,19 @@ pub struct Model {
 }
 
 impl Model {
-    /// What the classification head of the model in `folder` tells apart, empty without a head; no weights are read.
+    /// The labels of the classification head of the model in `folder`, empty without a head. Reads no weights.
     ///
     /// # Errors
-    /// A missing, unreadable or damaged file, and a model of a kind that Weir does not run.
+    /// A missing, unreadable or damaged file, or a kind of model that Weir does not support.
     pub fn labels_of(folder: &Path) -> Result<Vec<String>, LoadError> {
         Ok(ModelConfig::load(folder)?.network.labels)
     }
 
-    /// Loads the model in `folder`. Its packed weights are mapped from a file in the folder `cache`, which is made when
-    /// it is missing, damaged or of other files; without a cache they are packed in memory.
+    /// Loads the model in `folder`. Packed weights are mapped from a file in the folder `cache`, which is written if it is missing,
+    /// damaged or outdated; without a cache weights are packed in memory.
     ///
     /// # Errors
-    /// A missing, unreadable or damaged file of the model, and a model of a kind that Weir does not run, each named.
+    /// A missing, unreadable or damaged file of the model, or a kind of model that Weir does not support.
     pub fn load(
         folder: &Path,
         precision: Precision,
@@ -138,32 +138,32 @@ impl Model {
         Ok(Model { config, weights, kernels, tokenizer, info, cache_error: loaded.cache_error })
     }
 
-    /// The same model with other lengths that its embeddings can be cut to than its files say; the whole one is added.
+    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
     ///
     /// # Errors
-    /// A length that is 0 or longer than an embedding.
+    /// A dimension that is 0 or larger than that of the model.
     pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<Model, LoadError> {
         self.info.dimensions = config::dimensions(dimensions, self.info.dimension)?;
         Ok(self)
     }
 
-    /// What this model is.
+    /// Properties of this model.
     pub fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// Why the packed weights could not be kept in the cache folder, if they should have been: the model works, and the
-    /// next start packs them again.
+    /// The error of writing packed weights to the cache folder, if there was one. The model works; the next start packs
+    /// them again.
     pub fn cache_error(&self) -> Option<&std::io::Error> {
         self.cache_error.as_ref()
     }
 
-    /// The instruction set of the kernels that this model runs on.
+    /// The instruction set of this model's kernels.
     pub fn kernels_name(&self) -> &'static str {
         self.kernels.isa.name()
     }
 
-    /// Bytes of working memory ([`Scratch`]) that batches of up to `tokens` tokens need, however they are made up.
+    /// Bytes of working memory ([`Scratch`]) for batches of up to `tokens` tokens, however these are distributed over sequences.
     pub fn working_bytes(&self, tokens: usize) -> usize {
         crate::forward::working_bytes(self, tokens)
     }
@@ -173,23 +173,23 @@ impl Model {
         &self.tokenizer
     }
 
-    /// Embeds sequences of token ids, as [`Tokenizer::encode`] makes them; `out` gets `dimension` floats for each.
+    /// Embeds sequences of token ids from [`Tokenizer::encode`]. Writes `dimension` floats for each to `out`.
     ///
-    /// Work and scratch memory grow with the sum of the lengths, and a few hundred tokens already keep a core busy:
-    /// hand larger jobs over in parts, for they come out the same.
+    /// Time and working memory grow with the total number of tokens. A few hundred tokens use a core well; larger batches
+    /// should be split, which does not change the results.
     ///
     /// # Panics
-    /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` has another
-    /// length than `dimension` for each sequence.
+    /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` is not `dimension` floats
+    /// per sequence long.
     pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
         output::embed(self, sequences, scratch, out);
     }
 
-    /// The same, and besides an embedding of each token, special ones included: `tokens` gets `dimension` floats for each,
-    /// in the order of the sequences. Those have length one, whatever the model does with the embedding of the whole.
+    /// As [`Model::embed`], and also writes an embedding of each token, special ones included, to `tokens`: `dimension` floats
+    /// each, in the order of the sequences. Token embeddings always have length one.
     ///
     /// # Panics
-    /// As [`Model::embed`], and when `tokens` has another length.
+    /// As [`Model::embed`], and when `tokens` is not `dimension` floats per token long.
     pub fn embed_tokens(
         &self,
         sequences: &[&[u32]],
@@ -200,11 +200,11 @@ impl Model {
         output::embed_tokens(self, sequences, scratch, out, tokens);
     }
 
-    /// An embedding cut to its first `dimension` floats and brought to length one again; `None` when the model was not
-    /// trained for that length (see [`ModelInfo::dimensions`]) or `embedding` is not a whole one.
+    /// An embedding truncated to its first `dimension` floats and normalised again; `None` when the model was not trained for that
+    /// dimension (see [`ModelInfo::dimensions`]) or `embedding` does not have the full dimension.
     pub fn cut(&self, embedding: &[f32], dimension: usize) -> Option<Vec<f32>> {
-        let is_whole = embedding.len() == self.info.dimension;
-        if !is_whole || !self.info.dimensions.contains(&dimension) {
+        let is_full = embedding.len() == self.info.dimension;
+        if !is_full || !self.info.dimensions.contains(&dimension) {
             return None;
         }
         let mut cut = embedding[..dimension].to_vec();
@@ -214,34 +214,27 @@ impl Model {
         Some(cut)
     }
 
-    /// How like each of `sequences` is to a text with the token embeddings `tokens`, which [`Model::embed_tokens`] made: the mean, over
-    /// these, of the best cosine with a token of the sequence. `out` gets a number for each sequence. Special tokens of the sequences
-    /// don't count; leave out those of `tokens` too.
+    /// MaxSim of each of `sequences` with a text whose token embeddings are `tokens`, from [`Model::embed_tokens`]: the mean over these of the
+    /// largest cosine with a token of the sequence. Writes one number per sequence to `out`. Special tokens of the sequences are
+    /// ignored; the caller leaves out those of `tokens`.
     ///
-    /// Source: Khattab, Zaharia, SIGIR 2020 (late interaction); the mean instead of the sum, so that the length of the text makes no
-    /// difference.
+    /// Source: Khattab, Zaharia, SIGIR 2020 (ColBERT), with the mean instead of the sum, so that scores do not grow with the text.
     ///
     /// # Panics
-    /// As [`Model::embed`], and when `tokens` is empty or no whole number of embeddings.
-    pub fn compare_tokens(
-        &self,
-        tokens: &[f32],
-        sequences: &[&[u32]],
-        scratch: &mut Scratch,
-        out: &mut [f32],
-    ) {
-        output::compare_tokens(self, tokens, sequences, scratch, out);
+    /// As [`Model::embed`], and when `tokens` is empty or not a multiple of `dimension` long.
+    pub fn max_sim(&self, tokens: &[f32], sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
+        output::max_sim(self, tokens, sequences, scratch, out);
     }
 
-    /// Classifies pairs of texts, as [`Tokenizer::encode_pair`] makes them: the ids of each pair, and where the tokens of type 1 begin in
-    /// it. `out` gets the logits of each pair, one for each of [`ModelInfo::labels`].
+    /// Classifies pairs of texts from [`Tokenizer::encode_pair`]: `pairs` are their ids, `second` the indices of their first tokens of
+    /// type 1. Writes one logit for each of [`ModelInfo::labels`] per pair to `out`.
     ///
-    /// A cross-encoder has one label, and the sigmoid of its logit says how relevant the second text is to the first.
-    /// Pairs count as batches as in [`Model::embed`], and come out the same alone.
+    /// A cross-encoder has one label; the sigmoid of its logit is the relevance of the second text to the first. As with
+    /// [`Model::embed`], results do not depend on the batch.
     ///
     /// # Panics
-    /// When the model has no head, a pair is longer than `max_tokens`, an id is not in the vocabulary, or `out` has
-    /// another length than `labels` for each pair.
+    /// When the model has no head, a pair is longer than `max_tokens`, an id is not in the vocabulary, or `out` is not `labels`
+    /// logits per pair long.
     pub fn classify(&self, pairs: &[&[u32]], second: &[usize], scratch: &mut Scratch, out: &mut [f32]) {
         output::classify(self, pairs, second, scratch, out);
     }

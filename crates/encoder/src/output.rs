@@ -1,4 +1,4 @@
-//! What becomes of the last hidden rows: an embedding for each sequence, one for each token, or logits.
+//! Computes embeddings of sequences, embeddings of tokens, and logits from the last hidden rows.
 
 use crate::Pooling;
 use crate::config::Family;
@@ -32,8 +32,8 @@ pub(crate) fn embed_tokens(
     }
 }
 
-/// See [`Model::compare_tokens`].
-pub(crate) fn compare_tokens(
+/// See [`Model::max_sim`].
+pub(crate) fn max_sim(
     model: &Model,
     tokens: &[f32],
     sequences: &[&[u32]],
@@ -41,17 +41,20 @@ pub(crate) fn compare_tokens(
     out: &mut [f32],
 ) {
     let width = model.config.network.hidden_size;
-    assert!(!tokens.is_empty() && tokens.len().is_multiple_of(width), "compare_tokens: tokens is no list");
-    assert_eq!(out.len(), sequences.len(), "compare_tokens: out has the wrong length");
+    assert!(
+        !tokens.is_empty() && tokens.len().is_multiple_of(width),
+        "max_sim: tokens is empty or not whole embeddings"
+    );
+    assert_eq!(out.len(), sequences.len(), "max_sim: out has the wrong length");
     forward::run(model, sequences, &[], scratch);
     let mut rows = scratch.rows(width);
     let mut best = vec![0.0; tokens.len() / width];
     let mut own = vec![0.0; width];
     for (ids, out) in sequences.iter().zip(out) {
         best.fill(-1.0f32);
-        for (place, row) in rows.by_ref().take(ids.len()).enumerate() {
-            // one special token stands at each end
-            let is_special = place == 0 || place + 1 == ids.len();
+        for (index, row) in rows.by_ref().take(ids.len()).enumerate() {
+            // the first and the last token are special
+            let is_special = index == 0 || index + 1 == ids.len();
             if is_special && ids.len() > 2 {
                 continue;
             }
@@ -90,7 +93,7 @@ pub(crate) fn classify(
     }
 }
 
-/// What stands between the two matrices of a head.
+/// The activation function between the two layers of a head.
 fn activated(family: Family, x: f32) -> f32 {
     match family {
         Family::Bert | Family::Roberta => x.tanh(),
@@ -106,7 +109,7 @@ fn dense(model: &Model, dense: &Dense, row: &[f32], out: &mut [f32]) {
     }
 }
 
-/// One vector for each sequence.
+/// Pools the rows of each sequence into one vector.
 pub(crate) fn pool_all<'a>(
     model: &Model,
     sequences: &[&[u32]],
@@ -122,7 +125,7 @@ pub(crate) fn pool_all<'a>(
     }
 }
 
-/// One vector of the `count` vectors `rows`, all of which are taken.
+/// Pools the `count` rows into one vector. Consumes all of `rows`.
 pub(crate) fn pool<'a>(
     pooling: Pooling,
     rows: impl Iterator<Item = &'a [f32]>,
@@ -156,10 +159,10 @@ fn sum<'a>(rows: impl Iterator<Item = &'a [f32]>, out: &mut [f32]) {
     rows.for_each(|row| out.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
 }
 
-/// A vector shorter than this is as good as zero: dividing by its length would make noise of it.
+/// Lower bound of the divisor when a vector is normalised: the direction of a shorter vector is noise.
 pub(crate) const LENGTH_MIN: f32 = 1e-12;
 
-/// Gives `vector` the length one.
+/// Scales `vector` to length one.
 pub(crate) fn normalise(model: &Model, vector: &mut [f32]) {
     let length = (model.kernels.dot)(vector, vector).sqrt().max(LENGTH_MIN);
     vector.iter_mut().for_each(|x| *x /= length);

@@ -1,7 +1,7 @@
-//! Embeddings of the real model against recordings made with sentence-transformers.
+//! Embeddings of the real model, compared with recordings of sentence-transformers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
-#![allow(clippy::print_stdout, reason = "how near the embeddings come is worth seeing")]
+#![allow(clippy::print_stdout, reason = "prints the differences from the recordings")]
 
 use std::path::{Path, PathBuf};
 
@@ -73,13 +73,13 @@ fn embeddings_equal_the_recordings() {
 }
 
 #[test]
-fn embeddings_by_brain_floats_are_all_but_equal_to_the_recordings() {
+fn bf16_embeddings_are_almost_equal_to_the_recordings() {
     let (least, mean) = cosines(Precision::Bf16);
     assert!(mean >= 0.999_98 && least >= 0.999_9, "cosine mean {mean}, least {least}");
 }
 
 #[test]
-fn embeddings_by_eight_bits_are_near_the_recordings() {
+fn int8_embeddings_are_near_the_recordings() {
     let (least, mean) = cosines(Precision::Int8);
     assert!(mean >= 0.9985 && least >= 0.995, "cosine mean {mean}, least {least}");
 }
@@ -106,14 +106,14 @@ fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
 }
 
 #[test]
-fn a_thread_needs_the_working_memory_that_the_model_says_and_no_more() {
+fn working_memory_is_at_most_the_estimate_of_the_model() {
     for precision in Precision::ALL {
         let model = model(precision);
         for lengths in [&[256][..], &[1], &[128; 2], &[2; 64], &[100, 3, 25]] {
             let batch: Vec<Vec<u32>> = lengths.iter().map(|length| vec![2_000; *length]).collect();
             let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
             let mut scratch = Scratch::new();
-            // in steps, as threads meet their batches
+            // batches of growing size, as memory grows in use
             for count in 1..=sequences.len() {
                 model.embed(
                     &sequences[..count],
@@ -121,13 +121,13 @@ fn a_thread_needs_the_working_memory_that_the_model_says_and_no_more() {
                     &mut vec![0.0; count * model.info().dimension],
                 );
             }
-            let (takes, said) = (scratch.memory_bytes(), model.working_bytes(lengths.iter().sum()));
-            assert!(takes <= said, "{precision:?} {lengths:?}: {takes} bytes, {said} were said");
+            let (used, estimate) = (scratch.memory_bytes(), model.working_bytes(lengths.iter().sum()));
+            assert!(used <= estimate, "{precision:?} {lengths:?}: {used} bytes, estimated {estimate}");
         }
         let mut scratch = Scratch::new();
         model.embed(&[&[2_000; 256]], &mut scratch, &mut vec![0.0; model.info().dimension]);
-        let (takes, said) = (scratch.memory_bytes(), model.working_bytes(256));
-        assert!(said <= takes + takes / 10, "{precision:?}: {takes} bytes, {said} were said");
+        let (used, estimate) = (scratch.memory_bytes(), model.working_bytes(256));
+        assert!(estimate <= used + used / 10, "{precision:?}: {used} bytes, estimated {estimate}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Tiny random models of every kind that loads, against recordings made with transformers and sentence-transformers.
+//! Tiny random models of every supported kind, compared with recordings of transformers and sentence-transformers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
-#![allow(clippy::print_stdout, reason = "how near the numbers come is worth seeing")]
+#![allow(clippy::print_stdout, reason = "prints the differences from the recordings")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
-use weir_encoder::{EncodedPair, Model, Outline, Pooling, Precision, Scratch};
+use weir_encoder::{EncodedPair, ExternalModel, Model, Pooling, Precision, Scratch};
 use weir_kernels::Kernels;
 
 const EMBEDDERS: [&str; 4] = ["bert", "distilbert", "roberta", "xlm-roberta"];
@@ -108,14 +108,14 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| x.to_bits()).collect()
 }
 
-/// The largest difference between two numbers at the same place.
-fn apart(a: &[f32], b: &[f32]) -> f32 {
+/// The largest absolute difference between elements.
+fn max_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     assert!(a.iter().all(|x| x.is_finite()), "not a number: {a:?}");
     a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
 }
 
-/// What a precision may differ by: the least cosine of an embedding, the largest difference of a logit.
+/// The tolerance of a precision: the smallest cosine of an embedding, the largest difference of a logit.
 fn bounds(precision: Precision) -> (f64, f32) {
     match precision {
         Precision::F32 => (0.999_99, 1e-4),
@@ -170,7 +170,7 @@ fn embeddings_equal_the_recordings_by_every_pooling() {
                     let (got, expected) = (embed(&model, &[ids]), &embeddings[pooling]);
                     least = least.min(cosine(&got, expected));
                     if precision == Precision::F32 {
-                        let apart = apart(&got, expected);
+                        let apart = max_difference(&got, expected);
                         assert!(apart < 1e-4, "{name} by {pooling}: {text:?} differs by {apart}");
                     }
                 }
@@ -250,8 +250,8 @@ fn late_interaction_is_the_mean_of_the_best_cosines_without_special_tokens() {
             .collect();
         let batch: Vec<&[u32]> = with_tokens.iter().map(|text| text.ids.as_slice()).collect();
         let mut got = vec![0.0; batch.len()];
-        model.compare_tokens(&query.concat(), &batch, &mut Scratch::new(), &mut got);
-        assert!(apart(&got, &expected) < 1e-4, "{name}: {got:?} is not {expected:?}");
+        model.max_sim(&query.concat(), &batch, &mut Scratch::new(), &mut got);
+        assert!(max_difference(&got, &expected) < 1e-4, "{name}: {got:?} is not {expected:?}");
         assert!((got[0] - 1.0).abs() < 1e-4, "{name}: a text is all like itself, not {}", got[0]);
     }
 }
@@ -265,7 +265,7 @@ fn a_cut_embedding_equals_the_recordings_and_has_length_one() {
         assert_eq!(cut.len(), 2);
         for (dimension, expected) in cut {
             let got = model.cut(&whole, dimension).unwrap();
-            let apart = apart(&got, &expected);
+            let apart = max_difference(&got, &expected);
             assert!(got.len() == dimension && apart < 1e-5, "{dimension}: differs by {apart}");
         }
         assert_eq!(model.cut(&whole, 9), None);
@@ -326,7 +326,7 @@ fn logits_equal_the_recordings() {
             let mut most = 0.0f32;
             for Pair { a, b, logits, .. } in recorded(name).pairs {
                 let got = classify(&model, &[model.tokenizer().encode_pair(&a, &b)]);
-                most = most.max(apart(&got, &logits));
+                most = most.max(max_difference(&got, &logits));
             }
             println!("{name} in {}: logits differ by {most:.1e} at most", precision.name());
             assert!(most <= bounds(precision).1, "{name} in {}: {most}", precision.name());
@@ -386,7 +386,7 @@ fn heads_are_kept_in_the_cache_of_packed_weights() {
 }
 
 #[test]
-fn what_would_compute_something_else_is_refused_by_its_key() {
+fn unsupported_variants_are_rejected_with_their_key() {
     let pooling = "1_Pooling/config.json";
     let mode = "\"pooling_mode\": \"mean\"";
     let cases = [
@@ -443,17 +443,17 @@ fn what_would_compute_something_else_is_refused_by_its_key() {
     assert!(error.contains("do_lower_case is `true`"), "{error}");
     let odd = edited("roberta-classifier", "config.json", "\"2\": \"neutral\"", "\"3\": \"neutral\"");
     let error = load(odd.path(), Precision::F32).err().unwrap();
-    assert!(error.contains("`id2label` does not count from 0"), "{error}");
+    assert!(error.contains("the keys of `id2label` are not 0"), "{error}");
 }
 
 #[test]
-fn sizes_that_the_files_of_a_model_cannot_have_are_refused_before_memory_is_taken() {
+fn sizes_beyond_the_checkpoint_are_rejected_before_memory_is_allocated() {
     let config = "config.json";
     let cases = [
         (config, "\"intermediate_size\": 24", "\"intermediate_size\": 16777216", "too few for the sizes"),
         (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777216", "too few for the sizes"),
         (config, "\"vocab_size\": 260", "\"vocab_size\": 16777216", "too few for the sizes"),
-        (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777217", "a size is zero, huge"),
+        (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777217", "a size is 0 or too large"),
         ("tokenizer.json", "\"[PAD]\":0", "\"[PAD]\":4294967295", "token id 4294967295 is outside"),
     ];
     for (file, from, to, expected) in cases {
@@ -462,17 +462,17 @@ fn sizes_that_the_files_of_a_model_cannot_have_are_refused_before_memory_is_take
         assert!(error.contains(expected), "{file} with {to}: {error}");
     }
     for (from, to, expected) in [
-        ("\"hidden_size\": 40", "\"hidden_size\": 1152921504606846976", "`hidden_size` is 0 or huge"),
-        ("\"pad_token_id\": 1", "\"pad_token_id\": 18446744073709551615", "reads 0 tokens"),
+        ("\"hidden_size\": 40", "\"hidden_size\": 1152921504606846976", "`hidden_size` is 0 or too large"),
+        ("\"pad_token_id\": 1", "\"pad_token_id\": 18446744073709551615", "limit of 0 tokens"),
     ] {
         let copy = edited("roberta", config, from, to);
-        let error = Outline::load(copy.path()).err().unwrap_or_else(|| panic!("{to} is accepted"));
+        let error = ExternalModel::load(copy.path()).err().unwrap_or_else(|| panic!("{to} is accepted"));
         assert!(error.to_string().contains(expected), "{to}: {error}");
     }
 }
 
 #[test]
-fn a_checkpoint_with_a_damaged_header_is_refused() {
+fn a_checkpoint_with_a_damaged_header_is_rejected() {
     let copy = edited("bert", "config.json", "260", "260");
     let path = copy.path().join("model.safetensors");
     let whole = std::fs::read(&path).unwrap();
@@ -495,8 +495,8 @@ fn a_checkpoint_with_a_damaged_header_is_refused() {
 }
 
 #[test]
-fn a_prefix_before_the_names_of_tensors_makes_no_difference() {
-    // the head's recordings are made with a prefix, the embedders' without one; here a classifier embeds
+fn a_prefix_of_tensor_names_makes_no_difference() {
+    // checkpoints of classifiers have the prefix, those of embedders do not; here a classifier's checkpoint embeds
     let copy = edited("bert-classifier", "config.json", "BertForSequenceClassification", "BertModel");
     let (plain, with_head) =
         (load(copy.path(), Precision::F32).unwrap(), model("bert-classifier", Precision::F32));
@@ -506,16 +506,16 @@ fn a_prefix_before_the_names_of_tensors_makes_no_difference() {
 }
 
 #[test]
-fn others_may_have_the_core_before_each_layer() {
-    static PAUSES: AtomicUsize = AtomicUsize::new(0);
-    fn pause() {
-        PAUSES.fetch_add(1, Ordering::Relaxed);
+fn the_hook_is_called_before_each_layer() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    fn count() {
+        CALLS.fetch_add(1, Ordering::Relaxed);
     }
     let model = model("bert", Precision::F32);
     let (mut without, mut with) = (vec![0.0; model.info().dimension], vec![0.0; model.info().dimension]);
     model.embed(&[&[2, 3, 4]], &mut Scratch::new(), &mut without);
-    assert_eq!(PAUSES.load(Ordering::Relaxed), 0);
-    model.embed(&[&[2, 3, 4]], &mut Scratch::new().pausing(pause), &mut with);
-    assert_eq!(PAUSES.load(Ordering::Relaxed), model.info().layers);
+    assert_eq!(CALLS.load(Ordering::Relaxed), 0);
+    model.embed(&[&[2, 3, 4]], &mut Scratch::new().before_each_layer(count), &mut with);
+    assert_eq!(CALLS.load(Ordering::Relaxed), model.info().layers);
     assert_eq!(with, without);
 }

@@ -77,7 +77,7 @@ fn changed(file: &Path) -> SystemTime {
 }
 
 #[test]
-fn packed_weights_are_written_once_and_mapped_after() {
+fn packed_weights_are_written_once_and_then_mapped() {
     let folders = Folders::new();
     for precision in Precision::ALL {
         let uncached = Model::load(&folders.model(), precision, Kernels::current(), None).unwrap();
@@ -96,7 +96,7 @@ fn packed_weights_are_written_once_and_mapped_after() {
 }
 
 #[test]
-fn a_damaged_cut_or_foreign_file_is_replaced() {
+fn a_damaged_truncated_or_incompatible_file_is_replaced() {
     let folders = Folders::new();
     let expected = embedding(&folders.load(Precision::Int8));
     let file = folders.only_file();
@@ -109,17 +109,17 @@ fn a_damaged_cut_or_foreign_file_is_replaced() {
     let other_isa = String::from_utf8_lossy(&whole[..4096]).replace("\"isa\":\"", "\"isa\":\"x").into_bytes();
     let mut foreign = whole.clone();
     foreign[..4096].copy_from_slice(&other_isa[..4096]);
-    let spoilt = [
+    let damaged = [
         ("a flipped bit of a weight", flipped(whole.len() / 2)),
         ("a flipped bit of the last byte", flipped(whole.len() - 1)),
         ("a flipped bit of the magic", flipped(0)),
-        ("a cut file", whole[..whole.len() - 1].to_vec()),
-        ("a cut header", whole[..100].to_vec()),
+        ("a truncated file", whole[..whole.len() - 1].to_vec()),
+        ("a truncated header", whole[..100].to_vec()),
         ("an empty file", Vec::new()),
         ("a longer file", [whole.as_slice(), b"x"].concat()),
         ("another instruction set", foreign),
     ];
-    for (what, bytes) in spoilt {
+    for (what, bytes) in damaged {
         assert_ne!(bytes, whole, "{what}");
         std::fs::write(&file, bytes).unwrap();
         let model = folders.load(Precision::Int8);
@@ -130,7 +130,7 @@ fn a_damaged_cut_or_foreign_file_is_replaced() {
 }
 
 #[test]
-fn a_change_of_the_model_packs_it_anew() {
+fn a_changed_model_is_packed_again() {
     let folders = Folders::new();
     let before = folders.load(Precision::Int8).info().fingerprint.clone();
     let config = folders.model().join("config.json");
@@ -143,7 +143,7 @@ fn a_change_of_the_model_packs_it_anew() {
 }
 
 #[test]
-fn without_a_place_for_the_cache_the_model_works_and_says_why() {
+fn a_model_without_a_writable_cache_works_and_reports_the_error() {
     let folders = Folders::new();
     std::fs::write(folders.cache(), "a file where the folder should be").unwrap();
     let model = folders.load(Precision::Int8);

@@ -1,4 +1,4 @@
-//! Sentence similarity on the STS-B development set: the Spearman correlation of cosines with human scores.
+//! SentenceTransformers similarity on the STS-B development set: the Spearman correlation of cosines with human scores.
 //!
 //! The set is for measurement only and not in the project: `WEIR_EVAL_DATA` names the folder that has `sts/stsb_dev.tsv`.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use weir_encoder::{Kernels, Model, Precision, Scratch};
 
-/// What sentence-transformers reaches with the same model.
+/// The correlation of sentence-transformers with the same model.
 const SPEARMAN: f64 = 0.8672;
 
 #[test]
@@ -48,7 +48,7 @@ fn cosine(model: &Model, a: &str, b: &str) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
 
-/// Ranks from 1; equal values share the mean of their places.
+/// Ranks from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

@@ -1,4 +1,4 @@
-//! Token ids against recordings of the reference, and the fast path against the slow one.
+//! Token ids compared with recordings of the reference, and the fast path with the reference.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -67,7 +67,7 @@ fn the_fast_path_gives_the_ids_of_the_reference() {
 }
 
 #[test]
-fn spans_are_one_for_each_id_and_lie_on_the_text() {
+fn every_id_has_a_span_inside_the_text() {
     let model = model();
     let tokenizer = model.tokenizer();
     for text in
@@ -84,7 +84,7 @@ fn spans_are_one_for_each_id_and_lie_on_the_text() {
 }
 
 #[test]
-fn a_long_text_is_cut_before_the_last_special_token() {
+fn truncation_keeps_the_last_special_token() {
     let model = model();
     for (word, name) in [("hello ", "fast"), ("h\u{e9}llo ", "reference")] {
         let encoded = model.tokenizer().encode(&word.repeat(1000));
@@ -96,7 +96,7 @@ fn a_long_text_is_cut_before_the_last_special_token() {
 }
 
 #[test]
-fn a_long_text_loses_its_end_or_its_start_and_no_special_token() {
+fn truncation_at_either_end_keeps_special_tokens() {
     let model = model();
     let tokenizer = model.tokenizer();
     let most = model.info().max_tokens;

@@ -117,7 +117,7 @@ impl LoadedModel {
     pub fn input_tokens_max(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().max_tokens),
-            Embedder::Onnx(model) => Some(model.outline().max_tokens()),
+            Embedder::Onnx(model) => Some(model.external_model().max_tokens()),
             Embedder::Pseudo(_) | Embedder::Upstream(_) => None,
         }
     }

@@ -239,10 +239,10 @@ impl Loader<'_> {
                 let loaded = self
                     .onnx(folder, dimensions)
                     .map_err(|source| ModelError::Onnx { id: model.id.clone(), source })?;
-                if loaded.outline().is_classifier() {
+                if loaded.external_model().is_classifier() {
                     return Err(classifier(model, folder));
                 }
-                let prompts = loaded.outline().prompts().clone();
+                let prompts = loaded.external_model().prompts().clone();
                 (Embedder::Onnx(Arc::new(loaded)), prompts)
             }
             ModelKind::Upstream(settings) => {
@@ -333,7 +333,7 @@ impl LoadedModel {
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.tokenizer()),
-            Embedder::Onnx(model) => Some(model.outline().tokenizer()),
+            Embedder::Onnx(model) => Some(model.external_model().tokenizer()),
             Embedder::Upstream(_) | Embedder::Pseudo(_) => None,
         }
     }
@@ -342,7 +342,7 @@ impl LoadedModel {
     pub fn dimension(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().dimension),
-            Embedder::Onnx(model) => Some(model.outline().dimension()),
+            Embedder::Onnx(model) => Some(model.external_model().dimension()),
             Embedder::Upstream(upstream) => upstream.dimension(),
             Embedder::Pseudo(pseudo) => Some(pseudo.dimension),
         }
@@ -363,7 +363,7 @@ impl LoadedModel {
     pub fn dimensions(&self) -> impl Iterator<Item = usize> {
         let trained_for = match &self.embedder {
             Embedder::Local(model) => model.info().dimensions.as_slice(),
-            Embedder::Onnx(model) => model.outline().dimensions(),
+            Embedder::Onnx(model) => model.external_model().dimensions(),
             Embedder::Upstream(upstream) => upstream.dimensions(),
             Embedder::Pseudo(_) => &[],
         };
@@ -390,7 +390,7 @@ impl LoadedModel {
     pub fn is_normalised(&self) -> bool {
         match &self.embedder {
             Embedder::Local(model) => model.info().normalise,
-            Embedder::Onnx(model) => model.outline().normalise(),
+            Embedder::Onnx(model) => model.external_model().normalise(),
             Embedder::Upstream(upstream) => upstream.is_normalised(),
             Embedder::Pseudo(_) => true,
         }
@@ -434,7 +434,7 @@ impl LoadedModel {
     pub fn numbers_and_pooling(&self) -> (&'static str, &'static str) {
         match &self.embedder {
             Embedder::Local(model) => (model.info().precision.name(), model.info().pooling.name()),
-            Embedder::Onnx(model) => ("onnx", model.outline().pooling().name()),
+            Embedder::Onnx(model) => ("onnx", model.external_model().pooling().name()),
             Embedder::Upstream(_) => ("unknown", "unknown"),
             Embedder::Pseudo(_) => ("f32", "mean"),
         }

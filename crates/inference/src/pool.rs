@@ -10,7 +10,7 @@ use std::vec;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::block_in_place;
-use weir_encoder::{Model, Scratch, Split, SplitScratch};
+use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
 use super::scheduler::{Embedded, Lane, MICRO_BATCH_TOKENS};
@@ -91,7 +91,7 @@ impl Engine {
                     Lane::Interactive => weir_onnx::Lane::Interactive,
                     Lane::Bulk => weir_onnx::Lane::Bulk,
                 };
-                (model.embed(&ids, lane)?, model.outline().dimension())
+                (model.embed(&ids, lane)?, model.external_model().dimension())
             }
             Engine::Pairs(model) => {
                 let width = model.info().labels.len();
@@ -103,7 +103,7 @@ impl Engine {
             Engine::Tokens(model) => return Ok(token_rows(model, &ids, scratch)),
             Engine::MaxSim(model, tokens) => {
                 let mut out = vec![0.0; ids.len()];
-                model.compare_tokens(tokens, &ids, scratch, &mut out);
+                model.max_sim(tokens, &ids, scratch, &mut out);
                 (out, 1)
             }
         };
@@ -158,10 +158,10 @@ impl MicroBatch {
     }
 
     /// A pass over it that so many threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
-    fn split(&self, threads: usize) -> Option<Arc<Split>> {
+    fn split(&self, threads: usize) -> Option<Arc<ParallelPass>> {
         let Engine::Local(model, _) = &self.engine else { return None };
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
-        Split::new(model.clone(), ids, threads).map(Arc::new)
+        ParallelPass::new(model.clone(), ids, threads).map(Arc::new)
     }
 
     /// Ends the waiting; says how long it was.
@@ -217,7 +217,7 @@ struct Queue {
     /// Micro-batches that threads of callers compute.
     here: usize,
     /// A pass that they may help with.
-    split: Option<Arc<Split>>,
+    split: Option<Arc<ParallelPass>>,
     /// Tokens a second of one thread.
     rate: f64,
     is_stopping: bool,
@@ -228,7 +228,7 @@ enum Work {
     Compute(Vec<MicroBatch>),
     /// The same, and others may help.
     Lead(MicroBatch),
-    Help(Arc<Split>),
+    Help(Arc<ParallelPass>),
 }
 
 impl Pool {
@@ -287,7 +287,7 @@ impl Pool {
     /// a short text. They help where that pays; the runtime is told when the calling thread is busy for longer than a moment.
     pub(super) fn compute_here(&self, batch: &mut MicroBatch) -> Option<Embedded> {
         thread_local! {
-            static SCRATCH: RefCell<(Scratch, SplitScratch)> = RefCell::default();
+            static SCRATCH: RefCell<(Scratch, ParallelScratch)> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
         let gains_by_split = settings.threads > 1 && batch.gains_by_split();
@@ -379,7 +379,7 @@ impl Shared {
     }
 
     /// What to do next; `None` when the threads shall end. A pass that the thread has `left` is none of it.
-    fn next(&self, left: &Weak<Split>) -> Option<Work> {
+    fn next(&self, left: &Weak<ParallelPass>) -> Option<Work> {
         let Settings { threads, splits, .. } = &self.settings;
         let (threads, splits) = (*threads, *splits);
         let mut queue = self.lock();
@@ -414,7 +414,7 @@ impl Shared {
     /// What each thread does.
     fn work(&self, number: usize) {
         self.settings.standing.take(number);
-        let (mut scratch, mut split_scratch) = (giving_way(), SplitScratch::new());
+        let (mut scratch, mut split_scratch) = (giving_way(), ParallelScratch::new());
         let mut left = Weak::new();
         while let Some(work) = self.next(&left) {
             left = match &work {
@@ -424,11 +424,11 @@ impl Shared {
             let run = AssertUnwindSafe(|| match work {
                 Work::Compute(batches) => self.compute(batches, &mut scratch),
                 Work::Lead(batch) => self.lead(batch, &mut scratch, &mut split_scratch),
-                Work::Help(split) => split.help(&mut split_scratch),
+                Work::Help(split) => split.assist(&mut split_scratch),
             });
             if catch_unwind(run).is_err() {
                 tracing::error!("a micro-batch panicked; its callers hear `internal`");
-                (scratch, split_scratch) = (giving_way(), SplitScratch::new());
+                (scratch, split_scratch) = (giving_way(), ParallelScratch::new());
             }
         }
     }
@@ -466,7 +466,7 @@ impl Shared {
     }
 
     /// Computes one micro-batch with the help of the threads that have no work.
-    fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut SplitScratch) {
+    fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut ParallelScratch) {
         let Some(split) = batch.split(self.settings.threads) else {
             return self.compute(vec![batch], scratch);
         };
@@ -478,16 +478,16 @@ impl Shared {
     /// Leads a pass that threads without work can see.
     fn lead_split(
         &self,
-        split: Arc<Split>,
+        split: Arc<ParallelPass>,
         batch: &mut MicroBatch,
         running: Running<'_>,
-        scratch: &mut SplitScratch,
+        scratch: &mut ParallelScratch,
     ) -> Embedded {
         self.lock().split = Some(split.clone());
         self.work_came.notify_all();
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
-        let out = split.lead(scratch);
+        let out = split.run(scratch);
         drop(running);
         let width = out.len() / batch.sequences.len().max(1);
         Embedded { embeddings: out.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(), waited }
@@ -497,7 +497,7 @@ impl Shared {
 /// Working memory of a thread that offers its core to others at every layer, so that who answers requests, or refuses them, need not wait
 /// until the system takes it away.
 fn giving_way() -> Scratch {
-    Scratch::new().pausing(std::thread::yield_now)
+    Scratch::new().before_each_layer(std::thread::yield_now)
 }
 
 /// Tokens that are being computed, until it is dropped.

@@ -1,20 +1,17 @@
-//! What the processor can do at most, by loops that touch registers alone, and what share of it the products reach.
-//! `cargo run --release -p weir-kernels --example peak`; with `-- --loops` the loops alone.
+//! Peak rates of the processor, by loops on registers, and the share of them that matrix products reach.
+//! `cargo run --release -p weir-kernels --example peak`; `-- --loops` skips the products.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-#![allow(
-    unsafe_code,
-    clippy::print_stdout,
-    reason = "a program for people at a terminal; its loops are intrinsics"
-)]
+#![allow(unsafe_code, clippy::print_stdout, reason = "a program for a terminal; its loops are assembly")]
 
 use std::time::Instant;
 
 use weir_kernels::{
-    AlignedVec, Codes, Epilogue, Group, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantisedWeight,
+    AlignedVec, Epilogue, Group, Int8Matrix, Isa, Kernels, Matmul, MatmulInt8, Panels, QuantizedRows,
+    QuantizedWeight,
 };
 
-/// Multiply-adds of one turn, and the turns.
+/// Multiply-adds of an iteration, and a function that runs that many iterations.
 type Loop = (f64, fn(u64));
 
 fn main() {
@@ -32,7 +29,7 @@ fn main() {
     #[cfg(target_arch = "x86_64")]
     if kernels.isa == Isa::Avx512Bf16 {
         let pairs = best(12.0 * 32.0, x86::dot_bf16_zmm);
-        println!("products of brain floats: {pairs:.1} G multiply-adds/s");
+        println!("bf16 products: {pairs:.1} G multiply-adds/s");
     }
     if std::env::args().any(|argument| argument == "--loops") {
         return;
@@ -54,19 +51,19 @@ fn main() {
     }
 }
 
-/// Billions of multiply-adds a second: the best of several runs of about `run`.
-fn best(per_turn: f64, mut run: impl FnMut(u64)) -> f64 {
-    let mut turns = 1;
-    let timed = |run: &mut dyn FnMut(u64), turns| {
+/// Billions of multiply-adds per second, in the fastest of nine runs.
+fn best(per_iteration: f64, mut run: impl FnMut(u64)) -> f64 {
+    let mut iterations = 1;
+    let timed = |run: &mut dyn FnMut(u64), iterations| {
         let started = Instant::now();
-        run(turns);
+        run(iterations);
         started.elapsed().as_secs_f64()
     };
-    while timed(&mut run, turns) < 0.004 {
-        turns *= 2;
+    while timed(&mut run, iterations) < 0.004 {
+        iterations *= 2;
     }
-    let least = (0..9).map(|_| timed(&mut run, turns)).fold(f64::INFINITY, f64::min);
-    per_turn * turns as f64 / least / 1e9
+    let least = (0..9).map(|_| timed(&mut run, iterations)).fold(f64::INFINITY, f64::min);
+    per_iteration * iterations as f64 / least / 1e9
 }
 
 fn numbers(len: usize) -> Vec<f32> {
@@ -74,7 +71,7 @@ fn numbers(len: usize) -> Vec<f32> {
 }
 
 fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) -> f64 {
-    let weight = QuantisedWeight::new(&numbers(columns * depth), depth);
+    let weight = QuantizedWeight::new(&numbers(columns * depth), depth);
     let packing = kernels.packing_int8;
     let data = packing.pack(&weight.codes, columns, depth);
     let b = Int8Matrix {
@@ -82,12 +79,12 @@ fn product_int8(kernels: &Kernels, rows: usize, depth: usize, columns: usize) ->
         scale: &weight.scale,
         sum: &weight.sum,
     };
-    let mut a = Codes::new();
-    a.fit(rows, depth, Group::Pair, kernels.code_bytes);
-    (kernels.quantise)(&numbers(rows * depth), depth, &mut a);
+    let mut a = QuantizedRows::new();
+    a.resize(rows, depth, Group::Pair, kernels.code_bytes);
+    (kernels.quantize)(&numbers(rows * depth), depth, &mut a);
     let mut out = AlignedVec::<f32>::zeroed(rows * columns);
-    best((rows * depth * columns) as f64, |turns| {
-        for _ in 0..turns {
+    best((rows * depth * columns) as f64, |iterations| {
+        for _ in 0..iterations {
             (kernels.matmul_int8)(MatmulInt8 {
                 a: &a,
                 b,
@@ -105,8 +102,8 @@ fn product_f32(kernels: &Kernels, rows: usize, depth: usize, columns: usize) -> 
     let data = packing.pack(&numbers(columns * depth), columns, depth);
     let (a, bias) = (numbers(rows * depth), numbers(columns));
     let mut out = AlignedVec::<f32>::zeroed(rows * columns);
-    best((rows * depth * columns) as f64, |turns| {
-        for _ in 0..turns {
+    best((rows * depth * columns) as f64, |iterations| {
+        for _ in 0..iterations {
             (kernels.matmul)(Matmul {
                 rows,
                 a: &a,
@@ -121,7 +118,7 @@ fn product_f32(kernels: &Kernels, rows: usize, depth: usize, columns: usize) -> 
     })
 }
 
-/// Peaks of floats and of int8.
+/// Peak rates of f32 and int8.
 fn peaks(isa: Isa) -> (f64, f64) {
     let (float, int8) = loops(isa);
     (best(float.0, float.1), best(int8.0, int8.1))
@@ -152,12 +149,11 @@ fn loops(isa: Isa) -> (Loop, Loop) {
 mod arm {
     use std::arch::asm;
 
-    /// A function with a loop over twelve independent instructions. The table was only handed out after the processor was
-    /// asked for the instruction set.
+    /// Defines a function with a loop of twelve independent instructions.
     macro_rules! register_loop {
         ($name:ident, $line:literal) => {
-            pub(super) fn $name(turns: u64) {
-                // SAFETY: registers alone are touched, all declared; `main` asked for the instruction set.
+            pub(super) fn $name(iterations: u64) {
+                // SAFETY: only registers are touched, all declared; a table is only handed out after its instruction set was detected.
                 unsafe {
                     asm!(
                         ".arch_extension dotprod",
@@ -165,9 +161,9 @@ mod arm {
                         ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19",
                         $line,
                         ".endr",
-                        "subs {turns}, {turns}, #1",
+                        "subs {iterations}, {iterations}, #1",
                         "b.ne 2b",
-                        turns = inout(reg) turns => _,
+                        iterations = inout(reg) iterations => _,
                         out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
                         out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _,
                         options(nomem, nostack)
@@ -186,19 +182,18 @@ mod arm {
 mod x86 {
     use std::arch::asm;
 
-    /// A function with a loop over twelve independent instructions or pairs of them. The table was only handed out after
-    /// the processor was asked for the instruction set.
+    /// Defines a function with a loop of independent instructions or sequences of them.
     macro_rules! register_loop {
         ($name:ident, $($line:literal),* $(,)?) => {
-            pub(super) fn $name(turns: u64) {
-                // SAFETY: registers alone are touched, all declared; `main` asked for the instruction set.
+            pub(super) fn $name(iterations: u64) {
+                // SAFETY: only registers are touched, all declared; a table is only handed out after its instruction set was detected.
                 unsafe {
                     asm!(
                         "2:",
                         $($line,)*
-                        "dec {turns}",
+                        "dec {iterations}",
                         "jnz 2b",
-                        turns = inout(reg) turns => _,
+                        iterations = inout(reg) iterations => _,
                         out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
                         out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                         out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,

@@ -1,16 +1,16 @@
-//! Speed of the int8 scan and the comparison of codes at several sizes, for each instruction set of this machine.
+//! Speed of the int8 scan and the PQ4 scan at several sizes, with each instruction set of this machine.
 //! `cargo run --release -p weir-kernels --example scan`
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-#![allow(clippy::print_stdout, reason = "a program for people at a terminal")]
+#![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::time::Instant;
 
-use weir_kernels::{CODE_ROWS, CODES, CodeQuery, Kernels, code_block_bytes};
+use weir_kernels::{Kernels, PQ4_BLOCK_ROWS, PQ4_CENTROIDS, Pq4Query, pq4_block_bytes};
 
-/// Values per row, as all-MiniLM-L6-v2 has them.
+/// Values per row, as in embeddings of all-MiniLM-L6-v2.
 const DIMENSION: usize = 384;
-/// Codes per row, as the index makes them of so many values.
+/// QuantizedRows per row, as the index makes them of so many values.
 const GROUPS: usize = 64;
 
 fn main() {
@@ -21,10 +21,10 @@ fn main() {
             (0..DIMENSION).map(|i| (i * 31 % 255) as u8 as i8).map(|x| x.max(-127)).collect();
         let mut out = vec![0; 256];
         let blocks: Vec<u8> =
-            (0..rows / CODE_ROWS * code_block_bytes(GROUPS)).map(|i| (i * 7919 % 251) as u8).collect();
-        let products: Vec<[f32; CODES]> =
+            (0..rows / PQ4_BLOCK_ROWS * pq4_block_bytes(GROUPS)).map(|i| (i * 7919 % 251) as u8).collect();
+        let products: Vec<[f32; PQ4_CENTROIDS]> =
             query[..GROUPS].iter().map(|&x| std::array::from_fn(|code| f32::from(x) * code as f32)).collect();
-        let mut scores = [0.0; CODE_ROWS];
+        let mut scores = [0.0; PQ4_BLOCK_ROWS];
         for kernels in Kernels::available() {
             let name = kernels.isa.name();
             report(&format!("{rows:7} rows, {name:7} int8 "), data.len(), || {
@@ -32,10 +32,10 @@ fn main() {
                     (kernels.dot_i8_rows)(&query, block, &mut out[..block.len() / DIMENSION]);
                 }
             });
-            report(&format!("{rows:7} rows, {name:7} codes"), blocks.len(), || {
-                let query = CodeQuery::new(&products);
-                for block in blocks.chunks(code_block_bytes(GROUPS)) {
-                    query.scan(kernels, block, &[1.0; CODE_ROWS], 1e9, &mut scores);
+            report(&format!("{rows:7} rows, {name:7} pq4  "), blocks.len(), || {
+                let query = Pq4Query::new(&products);
+                for block in blocks.chunks(pq4_block_bytes(GROUPS)) {
+                    query.scan(kernels, block, &[1.0; PQ4_BLOCK_ROWS], 1e9, &mut scores);
                 }
             });
         }

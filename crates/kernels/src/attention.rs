@@ -1,53 +1,56 @@
-//! Attention, once, over [`Lanes`]: a lane of a register is a query.
+//! Attention, once, over [`Lanes`]. Each lane of a register computes one query.
 //!
-//! For a panel of queries of one head the scores are a product of keys with queries, `[keys, queries]`. Down its columns the softmax is
-//! lane by lane, without a sum across a register, and its rows are the panel that the values are multiplied with: `[head_dim,
-//! queries]`. So keys and values are only copied side by side; queries are turned on the way in, and the context on the way out.
+//! For a panel of queries of one head, the scores are the product of keys with transposed queries: `[keys, queries]`. The softmax over keys
+//! then runs lane by lane, without a sum across a register, and its result is the right-hand panel of the product with the
+//! values: `[head_dim, queries]`. Keys and values need no transposition, they are only copied to be contiguous; queries are transposed
+//! before, and the context after.
 //!
-//! What a query gets is one chain of operations over the keys, in order, whatever queries stand beside it.
+//! The result of a query is one chain of operations over the keys, in order, independent of the other queries.
 
-use crate::generic::{Left, Side, column};
-use crate::lanes::{Factor, Lanes, Pair, PairLanes, exp};
+use crate::generic::{Lhs, Rhs, multiply_panel};
+use crate::lanes::{Bf16Lanes, Bf16Pair, Lanes, ProductFormat, exp};
 use crate::layout::{AttentionShape, Epilogue, PANEL_MAX};
 
 /// Floats of the widest register.
 const WIDTH_MAX: usize = 16;
 
-/// The number format that attention multiplies in. `UNIT` numbers take four bytes.
-pub(crate) trait Form<V: Lanes>: Factor<V, LeftNumber = <Self as Factor<V>>::Number> {
-    /// Writes floats as numbers that follow each other in the depth.
+/// A number format of attention: both sides of its products are in it. A unit takes four bytes, as a float does.
+pub(crate) trait AttentionFormat<V: Lanes>:
+    ProductFormat<V, LhsNumber = <Self as ProductFormat<V>>::Number>
+{
+    /// Writes floats in the format, one after the other.
     ///
     /// # Safety
     /// `to` points to `WIDTH` writable numbers.
     unsafe fn store(floats: V, to: *mut Self::Number);
-    /// Writes floats of `UNIT` rows of a panel as its places.
+    /// Interleaves `UNIT` rows of a panel into units and writes these.
     ///
     /// # Safety
     /// `to` points to `UNIT * WIDTH` writable numbers.
-    unsafe fn store_places(rows: [V; 2], to: *mut Self::Number);
+    unsafe fn store_units(rows: [V; 2], to: *mut Self::Number);
 }
 
-impl<V: Lanes> Form<V> for f32 {
+impl<V: Lanes> AttentionFormat<V> for f32 {
     #[inline(always)]
     unsafe fn store(floats: V, to: *mut f32) {
         // SAFETY: the caller vouches for the room.
         unsafe { floats.store(to) }
     }
     #[inline(always)]
-    unsafe fn store_places(rows: [V; 2], to: *mut f32) {
+    unsafe fn store_units(rows: [V; 2], to: *mut f32) {
         // SAFETY: as above.
         unsafe { rows[0].store(to) }
     }
 }
 
-impl<V: PairLanes> Form<V> for Pair {
+impl<V: Bf16Lanes> AttentionFormat<V> for Bf16Pair {
     #[inline(always)]
     unsafe fn store(floats: V, to: *mut u16) {
         // SAFETY: as above.
         unsafe { floats.store_bf16(to) }
     }
     #[inline(always)]
-    unsafe fn store_places(rows: [V; 2], to: *mut u16) {
+    unsafe fn store_units(rows: [V; 2], to: *mut u16) {
         // SAFETY: as above.
         unsafe { V::store_pairs(V::pairs(rows[0], rows[1]), to) }
     }
@@ -58,7 +61,7 @@ impl<V: PairLanes> Form<V> for Pair {
 /// # Safety
 /// The processor has the instruction set of `V`.
 #[inline(always)]
-pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
+pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
     shape: &AttentionShape,
     qkv: &[f32],
     scratch: &mut [f32],
@@ -69,8 +72,8 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
             C * V::WIDTH <= PANEL_MAX && V::WIDTH <= WIDTH_MAX,
             "scratch has room for a panel, a tail for a register"
         );
-        assert!(F::UNIT * size_of::<F::Number>() == size_of::<f32>(), "a place is as large as a float");
-        assert!(V::WIDTH.is_multiple_of(F::UNIT), "registers hold whole places");
+        assert!(F::UNIT * size_of::<F::Number>() == size_of::<f32>(), "a unit is as large as a float");
+        assert!(V::WIDTH.is_multiple_of(F::UNIT), "registers hold whole units");
     }
     shape.check(qkv, scratch, out);
     let AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride } = *shape;
@@ -85,7 +88,7 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
         unsafe {
             let qkv = qkv.as_ptr().add(head * head_dim);
             pack_keys::<V, F>(qkv.add(heads * head_dim), shape, keys.as_mut_ptr().cast());
-            pack_places::<V, F>(
+            pack_units::<V, F>(
                 qkv.add(2 * heads * head_dim),
                 qkv_stride,
                 (tokens, head_dim),
@@ -94,7 +97,7 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
             let mut first = 0;
             while first < tokens {
                 let rest = tokens - first;
-                // few queries don't fill a whole panel
+                // the last few queries take a panel of one register
                 let lanes = if rest <= V::WIDTH { V::WIDTH } else { C * V::WIDTH };
                 let queries = scratch.as_mut_ptr();
                 let context = queries.add(head_dim * lanes);
@@ -108,28 +111,32 @@ pub(crate) unsafe fn attention<V: Lanes, F: Form<V>, const C: usize>(
                     scores: context.add(head_dim * lanes),
                 };
                 let count = rest.min(lanes);
-                turn_in::<V>(qkv.add(first * qkv_stride), qkv_stride, count, head_dim, queries, lanes);
+                pack_queries::<V>(qkv.add(first * qkv_stride), qkv_stride, count, head_dim, queries, lanes);
                 if lanes == V::WIDTH {
                     attend::<V, F, 1>(&panel);
                 } else {
                     attend::<V, F, C>(&panel);
                 }
                 let to = out.as_mut_ptr().add(first * out_stride + head * head_dim);
-                turn_out::<V>(context, lanes, head_dim, to, out_stride, count);
+                unpack_context::<V>(context, lanes, head_dim, to, out_stride, count);
                 first += lanes;
             }
         }
     }
 }
 
-/// Keys of one head, `[tokens, head_dim]`, one behind the other, each filled up to whole places: where they come from they are so far apart
-/// that few of them fit the cache together.
+/// Copies the keys of one head to a contiguous matrix `[tokens, head_dim]`, rows padded to whole units: in `qkv` they are too far apart for
+/// the cache.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `from` points to `tokens` rows of `head_dim` readable floats, every `qkv_stride`, and `to`
-/// to as many writable rows of whole places.
+/// to as many writable rows of whole units.
 #[inline(always)]
-unsafe fn pack_keys<V: Lanes, F: Form<V>>(from: *const f32, shape: &AttentionShape, to: *mut F::Number) {
+unsafe fn pack_keys<V: Lanes, F: AttentionFormat<V>>(
+    from: *const f32,
+    shape: &AttentionShape,
+    to: *mut F::Number,
+) {
     let AttentionShape { tokens, head_dim, qkv_stride, .. } = *shape;
     let (whole, width) = (head_dim - head_dim % V::WIDTH, head_dim.next_multiple_of(F::UNIT));
     for token in 0..tokens {
@@ -149,30 +156,30 @@ unsafe fn pack_keys<V: Lanes, F: Form<V>>(from: *const f32, shape: &AttentionSha
     }
 }
 
-/// Rows `[depth, width]` as places, `[depth / UNIT, width]`, which may be in the same memory if the rows follow each other there. Rows that are
-/// missing to whole places are zero.
+/// Interleaves rows `[depth, width]` into units, `[depth / UNIT, width]`, in place if `to` is `from` and rows are contiguous. The last unit
+/// is padded with zeros.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `from` points to `depth` rows of `width` readable floats, every `stride`, and `to` to
-/// `depth / UNIT` rows, rounded up, of `width` writable places.
+/// `depth / UNIT` rows, rounded up, of `width` writable units.
 #[inline(always)]
-unsafe fn pack_places<V: Lanes, F: Form<V>>(
+unsafe fn pack_units<V: Lanes, F: AttentionFormat<V>>(
     from: *const f32,
     stride: usize,
     (depth, width): (usize, usize),
     to: *mut F::Number,
 ) {
     let whole = width - width % V::WIDTH;
-    for place in 0..depth.div_ceil(F::UNIT) {
+    for unit in 0..depth.div_ceil(F::UNIT) {
         // SAFETY: the caller vouches for all rows and for the room.
         unsafe {
-            let first = from.add(place * F::UNIT * stride);
-            let has_second = F::UNIT == 2 && 2 * place + 1 < depth;
-            let to = to.add(place * width * F::UNIT);
+            let first = from.add(unit * F::UNIT * stride);
+            let has_second = F::UNIT == 2 && 2 * unit + 1 < depth;
+            let to = to.add(unit * width * F::UNIT);
             for column in (0..whole).step_by(V::WIDTH) {
                 let at = first.add(column);
                 let second = if has_second { V::load(at.add(stride)) } else { V::splat(0.0) };
-                F::store_places([V::load(at), second], to.add(column * F::UNIT));
+                F::store_units([V::load(at), second], to.add(column * F::UNIT));
             }
             if whole < width {
                 let (mut tails, mut packed) = ([[0.0; WIDTH_MAX]; 2], [0.0f32; WIDTH_MAX]);
@@ -181,7 +188,7 @@ unsafe fn pack_places<V: Lanes, F: Form<V>>(
                         .copy_from_nonoverlapping(first.add(row * stride + whole), width - whole);
                 }
                 let rows = [V::load(tails[0].as_ptr()), V::load(tails[1].as_ptr())];
-                F::store_places(rows, packed.as_mut_ptr().cast());
+                F::store_units(rows, packed.as_mut_ptr().cast());
                 let numbers = (width - whole) * F::UNIT;
                 to.add(whole * F::UNIT).copy_from_nonoverlapping(packed.as_ptr().cast(), numbers);
             }
@@ -189,11 +196,11 @@ unsafe fn pack_places<V: Lanes, F: Form<V>>(
     }
 }
 
-/// A panel of queries of one head, and what they are asked about.
+/// A panel of queries of one head, its keys and values, and memory for its results.
 struct Panel<N> {
     /// `[tokens, head_dim]`, see [`pack_keys`].
     keys: *const N,
-    /// `[tokens, head_dim]`, see [`pack_places`].
+    /// `[tokens, head_dim]`, see [`pack_units`].
     values: *const N,
     tokens: usize,
     head_dim: usize,
@@ -205,28 +212,28 @@ struct Panel<N> {
     scores: *mut f32,
 }
 
-/// The context of a panel of `C` registers of queries.
+/// Computes the context of a panel of `C` registers of queries.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; keys and values are readable, queries, context and scores writable in the shapes that
 /// [`Panel`] gives, for `C * WIDTH` lanes and at least one token and one float of a head.
 #[inline(always)]
-unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>) {
+unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(panel: &Panel<F::Number>) {
     let Panel { keys, values, tokens, head_dim, queries, scores, context } = *panel;
     let lanes = C * V::WIDTH;
     let (dim_units, token_units) = (head_dim.div_ceil(F::UNIT), tokens.div_ceil(F::UNIT));
-    // SAFETY: the caller vouches for the panel; a place takes no more memory than a float.
+    // SAFETY: the caller vouches for the panel; a unit takes no more memory than a float.
     unsafe {
         if F::UNIT > 1 {
-            pack_places::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
+            pack_units::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
         }
-        let side = Side { panel: queries.cast_const().cast(), units: dim_units, bias: None };
-        let keys = Left { at: keys, row: dim_units * F::UNIT, step: F::UNIT };
-        column::<V, F, C>(tokens, keys, &side, Epilogue::Store, scores, lanes);
+        let rhs = Rhs { panel: queries.cast_const().cast(), units: dim_units, bias: None };
+        let keys = Lhs { data: keys, row_stride: dim_units * F::UNIT, unit_stride: F::UNIT };
+        multiply_panel::<V, F, C>(tokens, keys, &rhs, Epilogue::Store, scores, lanes);
         let sums = softmax::<V, F, C>(scores, tokens);
-        let side = Side { panel: scores.cast_const().cast(), units: token_units, bias: None };
-        let values = Left { at: values, row: F::UNIT, step: head_dim * F::UNIT };
-        column::<V, F, C>(head_dim, values, &side, Epilogue::Store, context, lanes);
+        let rhs = Rhs { panel: scores.cast_const().cast(), units: token_units, bias: None };
+        let values = Lhs { data: values, row_stride: F::UNIT, unit_stride: head_dim * F::UNIT };
+        multiply_panel::<V, F, C>(head_dim, values, &rhs, Epilogue::Store, context, lanes);
         let scales = sums.map(|sum| V::splat(1.0).div(sum));
         for row in 0..head_dim {
             for (c, scale) in scales.iter().enumerate() {
@@ -237,13 +244,13 @@ unsafe fn attend<V: Lanes, F: Form<V>, const C: usize>(panel: &Panel<F::Number>)
     }
 }
 
-/// Makes of the scores `[keys, C registers]` `e` to the score less the largest of its lane, as places; returns the sums of the lanes.
+/// Replaces scores `[keys, C registers]` by `exp(score - max)`, with the maximum of each lane, as units; returns the sums of the lanes.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `scores` points to `keys * C * WIDTH` writable floats.
 #[inline(always)]
-unsafe fn softmax<V: Lanes, F: Form<V>, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
-    // SAFETY: the caller vouches for the scores. A place lies no further on than what it is made of.
+unsafe fn softmax<V: Lanes, F: AttentionFormat<V>, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
+    // SAFETY: the caller vouches for the scores. A unit is written to memory of rows that were read before.
     unsafe {
         let mut max = [V::splat(f32::NEG_INFINITY); C];
         for key in 0..keys {
@@ -252,27 +259,27 @@ unsafe fn softmax<V: Lanes, F: Form<V>, const C: usize>(scores: *mut f32, keys: 
             }
         }
         let mut sums = [V::splat(0.0); C];
-        for place in 0..keys.div_ceil(F::UNIT) {
+        for unit in 0..keys.div_ceil(F::UNIT) {
             for (c, (sum, max)) in sums.iter_mut().zip(max).enumerate() {
                 let mut rows = [V::splat(0.0); 2];
-                for (row, key) in rows.iter_mut().zip(place * F::UNIT..keys).take(F::UNIT) {
+                for (row, key) in rows.iter_mut().zip(unit * F::UNIT..keys).take(F::UNIT) {
                     *row = exp(V::load(scores.add((key * C + c) * V::WIDTH)).sub(max));
                     *sum = sum.add(*row);
                 }
-                F::store_places(rows, scores.add((place * C + c) * V::WIDTH).cast());
+                F::store_units(rows, scores.add((unit * C + c) * V::WIDTH).cast());
             }
         }
         sums
     }
 }
 
-/// `count` rows of queries into a panel `[head_dim, lanes]`; lanes without a query hold the last one.
+/// Transposes `count` rows of queries into a panel `[head_dim, lanes]`; unused lanes repeat the last query.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `count` is at least 1 and at most `lanes`, whole registers; `rows` points to `count` rows
 /// of `head_dim` readable floats, every `stride`, and `to` to a writable panel.
 #[inline(always)]
-unsafe fn turn_in<V: Lanes>(
+unsafe fn pack_queries<V: Lanes>(
     rows: *const f32,
     stride: usize,
     count: usize,
@@ -281,7 +288,7 @@ unsafe fn turn_in<V: Lanes>(
     lanes: usize,
 ) {
     let whole = head_dim - head_dim % V::WIDTH;
-    // SAFETY: the caller vouches for both; squares lie inside the panel, and rows that aren't there are not read.
+    // SAFETY: the caller vouches for both; squares are inside the panel, and only existing rows are read.
     unsafe {
         for lane in (0..lanes).step_by(V::WIDTH) {
             let first = lane.min(count - 1);
@@ -303,12 +310,12 @@ unsafe fn turn_in<V: Lanes>(
     }
 }
 
-/// `count` lanes of a panel `[head_dim, lanes]` into rows.
+/// Transposes `count` lanes of a panel `[head_dim, lanes]` into rows.
 ///
 /// # Safety
-/// As [`turn_in`], with a readable panel and writable rows.
+/// As [`pack_queries`], with a readable panel and writable rows.
 #[inline(always)]
-unsafe fn turn_out<V: Lanes>(
+unsafe fn unpack_context<V: Lanes>(
     from: *const f32,
     lanes: usize,
     head_dim: usize,
@@ -317,7 +324,7 @@ unsafe fn turn_out<V: Lanes>(
     count: usize,
 ) {
     let whole = head_dim - head_dim % V::WIDTH;
-    // SAFETY: as in `turn_in`, the other way round.
+    // SAFETY: the caller vouches for both; squares are inside the panel, and only existing rows are written.
     unsafe {
         for lane in (0..count).step_by(V::WIDTH) {
             for d in (0..whole).step_by(V::WIDTH) {

@@ -1,4 +1,4 @@
-//! x86-64 with AVX2, FMA and F16C: eight floats a register, a tile of 6 rows by 16 columns (12 accumulators, two
+//! x86-64 with AVX2, FMA and F16C: eight floats per register, a tile of 6 rows by 16 columns (12 accumulators, two
 //! registers of weights, one broadcast: 15 of the 16 registers).
 
 #![allow(
@@ -9,13 +9,13 @@
 use std::arch::x86_64::*;
 
 use crate::Isa;
-use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
 crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
-/// Whether this processor runs the table.
+/// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
 }
@@ -66,7 +66,7 @@ impl Lanes for F32x8 {
             F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), power)))
         }
     }
-    /// Pairs, then pairs of pairs, then the halves of the registers.
+    /// Transposes 4 × 4 squares, then exchanges halves of registers.
     #[inline(always)]
     unsafe fn transpose(
         from: *const f32,
@@ -76,7 +76,7 @@ impl Lanes for F32x8 {
         to_stride: usize,
         to_rows: usize,
     ) {
-        /// Of four rows: in each half of register `c` the values of one column, `c` of that half.
+        /// Transposes the 4 × 4 squares in both halves of four rows: register `c` has column `c` of each half.
         ///
         /// # Safety
         /// The processor has AVX.
@@ -120,7 +120,7 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
-    fn smallest(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         unsafe {
             let half = _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_min_ps(half, _mm_movehl_ps(half, half));
@@ -128,7 +128,7 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
-    fn largest(self) -> f32 {
+    fn reduce_max(self) -> f32 {
         unsafe {
             let half = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
@@ -137,21 +137,21 @@ impl Lanes for F32x8 {
     }
 }
 
-// `vpmaddubsw` multiplies bytes and adds two products in 16 bits, where it would saturate if codes were not limited in groups
-// (see `int8.rs`); `vpmaddwd` by ones adds two of these sums in 32 bits. Quads are added up in 16 bits before.
+// `vpmaddubsw` multiplies bytes and adds two products in 16 bits; it does not saturate because sums of codes are limited (see `int8.rs`).
+// `vpmaddwd` by ones adds two of these sums in 32 bits. The two pairs of a quad are added in 16 bits before.
 //
 // SAFETY of every block: as above.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x8 {
     type Sums = __m256i;
     type Weights = __m256i;
-    type Codes = __m256i;
+    type CodeRegister = __m256i;
     const INT8_ROWS: usize = 5;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 
     #[inline(always)]
-    unsafe fn no_sum() -> __m256i {
+    unsafe fn zero_sums() -> __m256i {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
@@ -197,7 +197,7 @@ impl Int8Lanes for F32x8 {
     }
 }
 
-/// Four sums, so that an addition need not wait for the one before.
+/// Four independent sums hide the latency of additions.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot_f16: lengths differ");
@@ -206,7 +206,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     for i in (0..whole).step_by(32) {
         for (part, sum) in sums.iter_mut().enumerate() {
             let i = i + 8 * part;
-            // SAFETY: eight values from i on lie below `whole`, at most both lengths.
+            // SAFETY: eight values from i on are below `whole`, at most both lengths.
             let (x, y) = unsafe {
                 (
                     _mm256_loadu_ps(a.as_ptr().add(i)),
@@ -222,8 +222,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 }
 
 /// Four rows at a time share the loads of the query. `vpmaddubsw` multiplies unsigned by signed bytes, so the sign
-/// of the query moves over to the row: `|q| * (x * sign q)`; two products are at most 2 * 127 * 127 < 2^15, so that
-/// nothing saturates.
+/// of the query is applied to the row: `|q| * (x * sign q)`. Two products are at most 2 * 127 * 127 < 2^15 and do not saturate.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
@@ -249,7 +248,7 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let ones = _mm256_set1_epi16(1);
     let mut sums = [_mm256_setzero_si256(); R];
     for i in (0..whole).step_by(32) {
-        // SAFETY: 32 values from i on lie below `whole`, at most the row's length.
+        // SAFETY: 32 values from i on are below `whole`, at most the row's length.
         unsafe {
             let q = _mm256_loadu_si256(query.as_ptr().add(i).cast());
             let magnitude = _mm256_abs_epi8(q);
@@ -267,20 +266,19 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// A register holds two groups of all rows, looked up by a byte shuffle. Four entries, of six bits each, are added as bytes,
-/// and those sums two at a time: the 16-bit sums of what they are, `even + 256 * odd`, wrap, and give the even ones when the
-/// odd ones are known.
+/// A register has two groups of all rows, looked up by a byte shuffle. Four entries of six bits are added as bytes. These sums are then
+/// accumulated as 16-bit numbers, `even + 256 * odd`, which wrap around; the odd sums are accumulated separately, and `even` follows.
 #[target_feature(enable = "avx2")]
-fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+fn scan_pq4(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32 {
     block.check();
     let low_bits = _mm256_set1_epi8(15);
-    // both and odd bytes of the rows in the lower halves, then of those in the upper halves
+    // for the lower and then the upper half of each byte: sums of `even + 256 * odd`, sums of odd bytes
     let mut parts = [_mm256_setzero_si256(); 4];
     let registers = block.tables.as_chunks::<32>().0.as_chunks::<4>().0;
     for (tables, codes) in registers.iter().zip(block.codes.as_chunks::<32>().0.as_chunks::<4>().0) {
         let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
         for (table, codes) in tables.iter().zip(codes) {
-            // SAFETY: both have 32 bytes.
+            // SAFETY: both are 32 bytes long.
             let (table, x) = unsafe {
                 (_mm256_loadu_si256(table.as_ptr().cast()), _mm256_loadu_si256(codes.as_ptr().cast()))
             };
@@ -300,12 +298,12 @@ fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
     )
 }
 
-/// The end of a scan, from the 16-bit sums of both and of odd bytes of the rows in the lower halves, then of those in the upper halves.
+/// The end of a scan: scores from the 16-bit sums of even and odd bytes, see [`scan_pq4`].
 #[target_feature(enable = "avx2")]
 pub(crate) fn score_rows(
-    block: &CodeBlock<'_>,
+    block: &Pq4Block<'_>,
     [both, odd, both_high, odd_high]: [__m128i; 4],
-    scores: &mut [f32; CODE_ROWS],
+    scores: &mut [f32; PQ4_BLOCK_ROWS],
 ) -> u32 {
     let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
     let even_high = _mm_sub_epi16(both_high, _mm_slli_epi16::<8>(odd_high));
@@ -320,7 +318,7 @@ pub(crate) fn score_rows(
     let mut above = 0;
     for (eight, sums) in eights.into_iter().enumerate() {
         let sums = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(sums));
-        // SAFETY: there are 32 factors and scores, and `eight` is below 4.
+        // SAFETY: there are 32 factors and 32 scores, and `eight` is below 4.
         unsafe {
             let factor = _mm256_loadu_ps(block.factors.as_ptr().add(8 * eight));
             let score = _mm256_mul_ps(_mm256_add_ps(_mm256_mul_ps(sums, step), offset), factor);

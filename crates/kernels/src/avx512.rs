@@ -1,4 +1,4 @@
-//! x86-64 with AVX-512 F, BW, VL and VNNI: sixteen floats a register, a tile of 14 rows by 32 columns (28
+//! x86-64 with AVX-512 F, BW, VL and VNNI: sixteen floats per register, a tile of 14 rows by 32 columns (28
 //! accumulators, two registers of weights, one broadcast: 31 of the 32 registers).
 
 #![allow(
@@ -10,13 +10,13 @@ use std::arch::x86_64::*;
 
 use crate::Isa;
 use crate::avx2::score_rows;
-use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
 crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
 
-/// Whether this processor runs the table.
+/// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -61,7 +61,7 @@ impl Lanes for F32x16 {
     }
     #[inline(always)]
     fn round(self) -> Self {
-        // no scaling, to the nearest integer
+        // scale 2^0: to the nearest integer
         unsafe { F32x16(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(self.0)) }
     }
     #[inline(always)]
@@ -77,7 +77,7 @@ impl Lanes for F32x16 {
         to_stride: usize,
         to_rows: usize,
     ) {
-        /// Of four rows: in each quarter of register `c` the values of one column, `c` of that quarter.
+        /// Transposes the 4 × 4 squares in the quarters of four rows: register `c` has column `c` of each quarter.
         ///
         /// # Safety
         /// The processor has AVX-512 F.
@@ -109,13 +109,13 @@ impl Lanes for F32x16 {
                 let b = _mm512_shuffle_f32x4::<EVEN>(third[c], fourth[c]);
                 let x = _mm512_shuffle_f32x4::<ODD>(first[c], second[c]);
                 let y = _mm512_shuffle_f32x4::<ODD>(third[c], fourth[c]);
-                let turned = [
+                let transposed = [
                     _mm512_shuffle_f32x4::<EVEN>(a, b),
                     _mm512_shuffle_f32x4::<EVEN>(x, y),
                     _mm512_shuffle_f32x4::<ODD>(a, b),
                     _mm512_shuffle_f32x4::<ODD>(x, y),
                 ];
-                for (quarter, row) in turned.into_iter().enumerate() {
+                for (quarter, row) in transposed.into_iter().enumerate() {
                     let i = 4 * quarter + c;
                     if i < to_rows {
                         _mm512_storeu_ps(to.add(i * to_stride), row);
@@ -129,11 +129,11 @@ impl Lanes for F32x16 {
         unsafe { _mm512_reduce_add_ps(self.0) }
     }
     #[inline(always)]
-    fn smallest(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         unsafe { _mm512_reduce_min_ps(self.0) }
     }
     #[inline(always)]
-    fn largest(self) -> f32 {
+    fn reduce_max(self) -> f32 {
         unsafe { _mm512_reduce_max_ps(self.0) }
     }
 }
@@ -143,13 +143,13 @@ impl Lanes for F32x16 {
 impl Int8Lanes for F32x16 {
     type Sums = __m512i;
     type Weights = __m512i;
-    type Codes = __m512i;
+    type CodeRegister = __m512i;
     const INT8_ROWS: usize = 14;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
 
     #[inline(always)]
-    unsafe fn no_sum() -> __m512i {
+    unsafe fn zero_sums() -> __m512i {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
@@ -188,7 +188,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     let whole = a.len() - a.len() % 16;
     let mut sum = _mm512_setzero_ps();
     for i in (0..whole).step_by(16) {
-        // SAFETY: sixteen values from i on lie below `whole`, at most both lengths.
+        // SAFETY: sixteen values from i on are below `whole`, at most both lengths.
         let (x, y) = unsafe {
             (
                 _mm512_loadu_ps(a.as_ptr().add(i)),
@@ -202,7 +202,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
 }
 
 /// Four rows at a time share the loads of the query. `vpdpbusd` multiplies unsigned by signed bytes and adds four
-/// products to a 32-bit sum, so the sign of the query moves over to the row: `|q| * (x * sign q)`.
+/// products to a 32-bit sum, so the sign of the query is applied to the row: `|q| * (x * sign q)`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     let dim = query.len();
@@ -246,18 +246,18 @@ fn dot_i8_block<const R: usize>(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// As in `avx2.rs`, but a register holds four groups of all rows, and the last two registers may have two entries to add in place of four.
+/// As in `avx2.rs`, with four groups of all rows in a register. The last sum of bytes may have two entries instead of four.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+fn scan_pq4(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32 {
     block.check();
     let low_bits = _mm512_set1_epi8(15);
-    // both and odd bytes of the rows in the lower halves, then of those in the upper halves
+    // for the lower and then the upper half of each byte: sums of `even + 256 * odd`, sums of odd bytes
     let mut parts = [_mm512_setzero_si512(); 4];
     let (tables, codes) = (block.tables.as_chunks::<64>().0, block.codes.as_chunks::<64>().0);
     for (tables, codes) in tables.chunks(4).zip(codes.chunks(4)) {
         let (mut low, mut high) = (_mm512_setzero_si512(), _mm512_setzero_si512());
         for (table, codes) in tables.iter().zip(codes) {
-            // SAFETY: both have 64 bytes.
+            // SAFETY: both are 64 bytes long.
             let (table, x) = unsafe {
                 (_mm512_loadu_si512(table.as_ptr().cast()), _mm512_loadu_si512(codes.as_ptr().cast()))
             };

@@ -1,14 +1,14 @@
-//! x86-64 with AVX-512 as in `avx512.rs`, and BF16: an instruction that adds two products of brain floats to each of sixteen floats.
+//! x86-64 with AVX-512 as in `avx512.rs`, and BF16: an instruction that adds two products of bf16 values to each of sixteen floats.
 
 use std::arch::x86_64::*;
 
 use crate::avx512::{self, F32x16};
-use crate::lanes::PairLanes;
-use crate::{Isa, Kernels, Packing, PairKernels};
+use crate::lanes::Bf16Lanes;
+use crate::{Bf16Kernels, Isa, Kernels, Packing};
 
 pub(crate) static TABLE: Kernels = Kernels {
     isa: Isa::Avx512Bf16,
-    pairs: Some(PairKernels {
+    bf16: Some(Bf16Kernels {
         packing: Packing { unit: 2, ..avx512::TABLE.packing },
         round: table::round,
         matmul: table::matmul,
@@ -17,15 +17,15 @@ pub(crate) static TABLE: Kernels = Kernels {
     ..avx512::TABLE
 };
 
-/// Whether this processor runs the table.
+/// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
     avx512::is_available() && is_x86_feature_detected!("avx512bf16")
 }
 
-/// What the table points at. Each function enters its twin under the instruction set.
+/// The functions of the table. Each calls its counterpart under `#[target_feature]`.
 mod table {
     use super::F32x16;
-    use crate::lanes::Pair;
+    use crate::lanes::Bf16Pair;
     use crate::layout::{AttentionShape, Matmul};
 
     crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", round(
@@ -33,16 +33,16 @@ mod table {
     ) => crate::generic::round::<F32x16>);
     crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", matmul(
         args: Matmul<'_, u16, u16>
-    ) => crate::generic::matmul::<F32x16, Pair, 2>);
+    ) => crate::generic::matmul::<F32x16, Bf16Pair, 2>);
     crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", attention(
         shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-    ) => crate::attention::attention::<F32x16, Pair, 2>);
+    ) => crate::attention::attention::<F32x16, Bf16Pair, 2>);
 }
 
 // SAFETY of every block: the processor has avx512bf16, because the caller vouches for it or made a register or pairs before. Pointers are
-// valid by the contract of each method, see `PairLanes`.
+// valid by the contract of each method, see `Bf16Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
-impl PairLanes for F32x16 {
+impl Bf16Lanes for F32x16 {
     type Pairs = __m512bh;
 
     #[inline(always)]
@@ -60,7 +60,7 @@ impl PairLanes for F32x16 {
     #[inline(always)]
     fn pairs(first: Self, second: Self) -> __m512bh {
         unsafe {
-            // the first in the lower half, then lane by lane
+            // `first` is in the lower half; the permutation interleaves the halves
             let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(second.0, first.0));
             as_pairs(_mm512_permutexvar_epi16(_mm512_loadu_si512(INTERLEAVED.as_ptr().cast()), both))
         }
@@ -75,7 +75,7 @@ impl PairLanes for F32x16 {
     }
 }
 
-/// Words of two halves, by turns.
+/// Indices that interleave the two halves of 32 words.
 static INTERLEAVED: [u16; 32] = {
     let mut words = [0; 32];
     let mut i = 0;
@@ -86,9 +86,9 @@ static INTERLEAVED: [u16; 32] = {
     words
 };
 
-/// The same bits.
+/// Reinterprets the bits.
 #[inline(always)]
 fn as_pairs(bits: __m512i) -> __m512bh {
-    // SAFETY: both are 64 bytes of which all patterns are valid.
+    // SAFETY: both types have 64 bytes, of which all bit patterns are valid.
     unsafe { std::mem::transmute(bits) }
 }

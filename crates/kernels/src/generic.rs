@@ -1,20 +1,20 @@
 //! Each float algorithm once, over [`Lanes`]. `C` is the number of registers in a row of a panel.
 //!
-//! The product keeps a tile of `R` rows by one panel in registers and walks down the depth: two or more loads of
-//! the panel, a broadcast from each row, `R * C` multiply-adds, of whatever numbers a [`Factor`] is made of. Each
-//! element of the result is one chain of multiply-adds over the depth, in order, whatever rows stand beside it: that is why an embedding does not depend
-//! on its batch-mates, bit for bit.
+//! The product keeps a tile of `R` rows by one panel in registers. For each unit of the depth it loads `C` registers of the panel,
+//! broadcasts a unit of each row and does `R * C` multiply-adds, in the number format that [`ProductFormat`] defines. Each element of the
+//! result is one chain of multiply-adds over the depth, in order, independent of the other rows: an embedding does not
+//! depend on its batch, bit for bit.
 //!
 //! The kernels are `unsafe` for one reason: they must run under the instruction set of `V`. They check their arguments; the private
 //! functions below them take pointers, and rely on these checks.
 
-use crate::lanes::{Factor, Lanes, PairLanes, gelu};
-use crate::layout::{Epilogue, Matmul, Packing};
-use crate::prefetch::fetch_next;
+use crate::lanes::{Bf16Lanes, Lanes, ProductFormat, gelu};
+use crate::layout::{Epilogue, Matmul, PANEL_MAX, Packing};
+use crate::prefetch::prefetch_next_panel;
 use crate::scalar::f32_to_bf16;
 use crate::size::span;
 
-/// The tallest tile that [`by_height`] and [`for_rows`] are written out for.
+/// The tallest tile that [`tile_of_height`] and [`unrolled_rows`] are written out for.
 pub(crate) const TILE_ROWS_MAX: usize = 14;
 
 /// See [`crate::Kernels::matmul`].
@@ -22,36 +22,37 @@ pub(crate) const TILE_ROWS_MAX: usize = 14;
 /// # Safety
 /// The processor has the instruction set of `V`.
 #[inline(always)]
-pub(crate) unsafe fn matmul<V: Lanes, T: Factor<V>, const C: usize>(
-    args: Matmul<'_, T::Number, T::LeftNumber>,
+pub(crate) unsafe fn matmul<V: Lanes, T: ProductFormat<V>, const C: usize>(
+    args: Matmul<'_, T::Number, T::LhsNumber>,
 ) {
     let panel = V::WIDTH * C;
+    const { assert!(PANEL_MAX.is_multiple_of(V::WIDTH * C), "padding to it gives whole panels") };
     args.check(Packing { panel, unit: T::UNIT });
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
     if rows == 0 {
         return;
     }
     let units = b.depth.div_ceil(T::UNIT);
-    let left = Left { at: a.as_ptr(), row: a_stride, step: T::UNIT };
+    let lhs = Lhs { data: a.as_ptr(), row_stride: a_stride, unit_stride: T::UNIT };
     for p in 0..b.padded_columns() / panel {
-        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows and panels lie inside the slices.
+        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows and panels are inside the slices.
         unsafe {
-            let side = Side {
+            let rhs = Rhs {
                 panel: b.data.as_ptr().add(p * units * T::UNIT * panel),
                 units,
                 bias: Some(bias.as_ptr().add(p * panel)),
             };
-            column::<V, T, C>(rows, left, &side, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
+            multiply_panel::<V, T, C>(rows, lhs, &rhs, epilogue, out.as_mut_ptr().add(p * panel), out_stride);
         }
     }
 }
 
-/// See [`crate::PairKernels::round`].
+/// See [`crate::Bf16Kernels::round`].
 ///
 /// # Safety
 /// The processor has the instruction set of `V`.
 #[inline(always)]
-pub(crate) unsafe fn round<V: PairLanes>(
+pub(crate) unsafe fn round<V: Bf16Lanes>(
     rows: &[f32],
     stride: usize,
     width: usize,
@@ -74,68 +75,67 @@ pub(crate) unsafe fn round<V: PairLanes>(
     }
 }
 
-/// The left-hand side of a product.
+/// The left-hand side of a product: rows of units.
 #[derive(Clone, Copy)]
-pub(crate) struct Left<N> {
-    pub(crate) at: *const N,
+pub(crate) struct Lhs<N> {
+    pub(crate) data: *const N,
     /// Numbers from one row to the next.
-    pub(crate) row: usize,
-    /// Numbers from one place of the depth to the next.
-    pub(crate) step: usize,
+    pub(crate) row_stride: usize,
+    /// Numbers from one unit to the next.
+    pub(crate) unit_stride: usize,
 }
 
-/// The right-hand side of one column of tiles: one panel and its bias.
-pub(crate) struct Side<N> {
+/// The right-hand side of a product: one panel and its bias.
+pub(crate) struct Rhs<N> {
     pub(crate) panel: *const N,
-    /// Places of the depth.
+    /// Units of the depth.
     pub(crate) units: usize,
-    /// Weights have one: then another panel stands behind this one, and is needed next.
+    /// `None` in attention. With a bias the panel is a weight, and the panel after it is prefetched.
     pub(crate) bias: Option<*const f32>,
 }
 
-/// All rows of one panel, in blocks of at most `V::ROWS` rows of nearly equal height.
+/// Multiplies all rows with one panel, in tiles of at most `V::ROWS` rows of nearly equal height.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; for each of `rows` rows and `side.units` places, `a` points to readable numbers and
-/// `side` to a readable panel and bias; `out` points to `rows` rows of a panel's width, writable every `out_stride`, and initialised.
+/// The processor has the instruction set of `V`; `a` points to `rows` readable rows and `rhs` to a readable panel, both of `rhs.units`
+/// units, and to a bias; `out` points to `rows` rows of a panel's width, writable every `out_stride`, and initialised.
 #[inline(always)]
-pub(crate) unsafe fn column<V: Lanes, T: Factor<V>, const C: usize>(
+pub(crate) unsafe fn multiply_panel<V: Lanes, T: ProductFormat<V>, const C: usize>(
     rows: usize,
-    a: Left<T::LeftNumber>,
-    side: &Side<T::Number>,
+    a: Lhs<T::LhsNumber>,
+    rhs: &Rhs<T::Number>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
 ) {
     const { assert!(V::ROWS <= TILE_ROWS_MAX, "every height has a tile") };
     let mut start = 0;
-    for left in (1..=rows.div_ceil(V::ROWS)).rev() {
-        let end = start + (rows - start).div_ceil(left);
+    for tiles_left in (1..=rows.div_ceil(V::ROWS)).rev() {
+        let end = start + (rows - start).div_ceil(tiles_left);
         // SAFETY: rows start..end are among the caller's rows, and `end - start` is the height of the tile.
         unsafe {
-            let a = Left { at: a.at.add(start * a.row), ..a };
+            let a = Lhs { data: a.data.add(start * a.row_stride), ..a };
             let out = out.add(start * out_stride);
-            macro_rules! by_height {
+            macro_rules! tile_of_height {
                 ($($height:literal)*) => {
                     match end - start {
                         $($height if $height <= V::ROWS => {
-                            tile::<V, T, $height, C>(a, side, epilogue, out, out_stride)
+                            multiply_tile::<V, T, $height, C>(a, rhs, epilogue, out, out_stride)
                         })*
-                        height => unreachable!("a block of {height} rows"),
+                        height => unreachable!("a tile of {height} rows"),
                     }
                 };
             }
-            by_height!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            tile_of_height!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
         }
         start = end;
     }
 }
 
-/// A loop over the rows of a tile, written out: a loop that the compiler doesn't unroll reads the sums from memory, where it has to put all of
-/// them first.
-macro_rules! for_rows {
+/// An unrolled loop over the rows of a tile: in a loop that the compiler does not unroll, the sums are spilled to memory and read back.
+macro_rules! unrolled_rows {
     ($row:ident in 0..$rows:ident $body:block) => {
-        crate::generic::for_rows!($row in 0..$rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+        crate::generic::unrolled_rows!($row in 0..$rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
     };
     ($row:ident in 0..$rows:ident $body:block $($number:literal)*) => {
         {$(
@@ -150,43 +150,43 @@ macro_rules! for_rows {
 /// One tile of the product.
 ///
 /// # Safety
-/// As [`column`], for `R` rows.
+/// As [`multiply_panel`], for `R` rows.
 #[inline(always)]
-unsafe fn tile<V: Lanes, T: Factor<V>, const R: usize, const C: usize>(
-    a: Left<T::LeftNumber>,
-    side: &Side<T::Number>,
+unsafe fn multiply_tile<V: Lanes, T: ProductFormat<V>, const R: usize, const C: usize>(
+    a: Lhs<T::LhsNumber>,
+    rhs: &Rhs<T::Number>,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: the caller vouches for the instruction set, R rows of a and out, and `units` places of the panel.
+    // SAFETY: the caller vouches for the instruction set, R rows of a and out, and `units` units of the panel.
     unsafe {
         let mut sums = [[V::splat(0.0); C]; R];
-        let (mut left, mut right) = (a.at, side.panel);
-        for _ in 0..side.units {
-            if side.bias.is_some() {
-                fetch_next(right, side.units, C * V::WIDTH * T::UNIT);
+        let (mut left, mut right) = (a.data, rhs.panel);
+        for _ in 0..rhs.units {
+            if rhs.bias.is_some() {
+                prefetch_next_panel(right, rhs.units, C * V::WIDTH * T::UNIT);
             }
             let mut weights = [T::load(right); C];
             for (c, weight) in weights.iter_mut().enumerate().skip(1) {
                 *weight = T::load(right.add(c * V::WIDTH * T::UNIT));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let x = T::splat(left.add(r * a.row));
+                let x = T::splat(left.add(r * a.row_stride));
                 for (sum, weight) in sums.iter_mut().zip(weights) {
                     *sum = T::multiply_add(x, weight, *sum);
                 }
             }
-            left = left.add(a.step);
+            left = left.add(a.unit_stride);
             right = right.add(C * V::WIDTH * T::UNIT);
         }
-        let biased = |sum: V, c: usize| match side.bias {
+        let biased = |sum: V, c: usize| match rhs.bias {
             Some(bias) => sum.add(V::load(bias.add(c * V::WIDTH))),
             None => sum,
         };
         macro_rules! finish {
             ($value:expr) => {
-                for_rows!(r in 0..R {
+                unrolled_rows!(r in 0..R {
                     for (c, sum) in sums[r].into_iter().enumerate() {
                         let target = out.add(r * out_stride + c * V::WIDTH);
                         $value(biased(sum, c), target).store(target);
@@ -216,7 +216,7 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
 ) {
     let width = gamma.len();
     assert!(stride >= width && beta.len() == width, "layer_norm: shapes differ");
-    /// Rows at a time, so that the additions of one need not wait for each other alone.
+    /// Rows at a time: their chains of additions are independent, and overlap.
     const ROWS: usize = 4;
     let count = rows.len().checked_sub(width).filter(|_| width > 0).map_or(0, |rest| rest / stride + 1);
     let rows = rows.as_mut_ptr();
@@ -254,13 +254,13 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
         let tail = |r: usize| std::slice::from_raw_parts(row(r).add(whole), width - whole);
         let mut sums = [V::splat(0.0); R];
         for i in (0..whole).step_by(V::WIDTH) {
-            for_rows!(r in 0..R { sums[r] = sums[r].add(V::load(row(r).add(i))); });
+            unrolled_rows!(r in 0..R { sums[r] = sums[r].add(V::load(row(r).add(i))); });
         }
         let means: [f32; R] =
             std::array::from_fn(|r| (sums[r].sum() + tail(r).iter().sum::<f32>()) / width as f32);
         let mut squares = [V::splat(0.0); R];
         for i in (0..whole).step_by(V::WIDTH) {
-            for_rows!(r in 0..R {
+            unrolled_rows!(r in 0..R {
                 let x = V::load(row(r).add(i)).sub(V::splat(means[r]));
                 squares[r] = x.mul_add(x, squares[r]);
             });
@@ -271,7 +271,7 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
         });
         for i in (0..whole).step_by(V::WIDTH) {
             let (gamma, beta) = (V::load(gamma.as_ptr().add(i)), V::load(beta.as_ptr().add(i)));
-            for_rows!(r in 0..R {
+            unrolled_rows!(r in 0..R {
                 let x = V::load(row(r).add(i)).sub(V::splat(means[r])).mul(V::splat(scales[r]));
                 x.mul_add(gamma, beta).store(row(r).add(i));
             });
@@ -307,9 +307,9 @@ pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     sum + a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * y).sum::<f32>()
 }
 
-/// Makes the `TABLE` of an instruction set: wrappers that enter the generic functions under its features.
+/// Defines the `TABLE` of an instruction set: wrappers that call the generic functions under its features.
 ///
-/// `dot_f16`, `dot_i8_rows` and `scan_codes` are functions of the calling module, already marked with the features.
+/// `dot_f16`, `dot_i8_rows` and `scan_pq4` are functions of the calling module, already marked with the features.
 macro_rules! table {
     ($isa:expr, $features:literal, $lanes:ty, $registers:literal) => {
         pub(crate) static TABLE: crate::Kernels = crate::Kernels {
@@ -319,20 +319,20 @@ macro_rules! table {
             code_bytes: <$lanes as crate::lanes::Int8Lanes>::CODE_BYTES,
             matmul: table::matmul,
             matmul_bf16: table::matmul_bf16,
-            quantise: table::quantise,
+            quantize: table::quantize,
             matmul_int8: table::matmul_int8,
             attention: table::attention,
             layer_norm: table::layer_norm,
-            pairs: None,
+            bf16: None,
             dot: table::dot,
             dot_f16: table::dot_f16,
             dot_i8_rows: table::dot_i8_rows,
-            scan_codes: table::scan_codes,
+            scan_pq4: table::scan_pq4,
         };
 
-        /// What the table points at. Each function enters its twin under the instruction set.
+        /// The functions of the table. Each calls its counterpart under `#[target_feature]`.
         mod table {
-            use crate::int8::{Codes, MatmulInt8};
+            use crate::int8::{QuantizedRows, MatmulInt8};
             use crate::layout::{AttentionShape, Matmul};
 
             crate::generic::entry!($features, matmul(
@@ -341,9 +341,9 @@ macro_rules! table {
             crate::generic::entry!($features, matmul_bf16(
                 args: Matmul<'_, u16>
             ) => crate::generic::matmul::<$lanes, u16, $registers>);
-            crate::generic::entry!($features, quantise(
-                rows: &[f32], stride: usize, to: &mut Codes
-            ) => crate::generic_int8::quantise::<$lanes>);
+            crate::generic::entry!($features, quantize(
+                rows: &[f32], stride: usize, to: &mut QuantizedRows
+            ) => crate::generic_int8::quantize::<$lanes>);
             crate::generic::entry!($features, matmul_int8(
                 args: MatmulInt8<'_>
             ) => crate::generic_int8::matmul::<$lanes, $registers>);
@@ -356,9 +356,9 @@ macro_rules! table {
             crate::generic::entry!($features, dot(a: &[f32], b: &[f32]) -> f32 => crate::generic::dot::<$lanes>);
             crate::generic::entry!($features, dot_f16(a: &[f32], b: &[u16]) -> f32 => super::dot_f16);
             crate::generic::entry!($features, dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) => super::dot_i8_rows);
-            crate::generic::entry!($features, scan_codes(
-                block: &crate::CodeBlock<'_>, scores: &mut [f32; crate::CODE_ROWS]
-            ) -> u32 => super::scan_codes);
+            crate::generic::entry!($features, scan_pq4(
+                block: &crate::Pq4Block<'_>, scores: &mut [f32; crate::PQ4_BLOCK_ROWS]
+            ) -> u32 => super::scan_pq4);
         }
     };
 }
@@ -373,10 +373,10 @@ macro_rules! entry {
                 #[allow(unused_unsafe, reason = "some bodies are safe under the features")]
                 unsafe { $body($($arg),*) }
             }
-            // SAFETY: the table is only handed out after the processor was asked for these features.
+            // SAFETY: the table is only handed out after these features were detected.
             unsafe { under_features($($arg),*) }
         }
     };
 }
 
-pub(crate) use {entry, for_rows, table};
+pub(crate) use {entry, table, unrolled_rows};

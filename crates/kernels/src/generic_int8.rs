@@ -1,13 +1,13 @@
-//! The int8 algorithms, once, over [`Int8Lanes`]: the same tiles and the same order as the float product of `generic.rs`.
+//! Each int8 algorithm once, over [`Int8Lanes`], with the tiles and the order of the float product in `generic.rs`.
 
-use crate::generic::{TILE_ROWS_MAX, for_rows};
-use crate::int8::{Codes, Group, MatmulInt8, QUAD_WIDTH, RowFactor, RowRange};
+use crate::generic::{TILE_ROWS_MAX, unrolled_rows};
+use crate::int8::{Group, MatmulInt8, QUAD_WIDTH, QuantParams, QuantizedRows, RowRange};
 use crate::lanes::{Int8Lanes, Lanes, gelu_polynomial};
-use crate::layout::{Epilogue, LINE, Packing};
-use crate::prefetch::fetch_next;
+use crate::layout::{CACHE_LINE, Epilogue, Packing};
+use crate::prefetch::prefetch_next_panel;
 use crate::size::span;
 
-/// How a table with `C` registers of `V` in a row of a panel packs int8 matrices.
+/// The int8 packing of a table with `C` registers of `V` in a row of a panel.
 pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
     Packing { panel: V::WIDTH * C, unit: V::UNIT }
 }
@@ -15,13 +15,13 @@ pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
 /// Floats of the widest register.
 const WIDTH_MAX: usize = 16;
 
-/// What rows of codes promise to the kernels, by their width in whole lines and that of quads.
+/// Asserts what the kernels rely on: quantized rows are whole cache lines, and rows with quads multiples of [`QUAD_WIDTH`].
 const fn check_registers<V: Int8Lanes>() {
     assert!(
-        V::WIDTH <= WIDTH_MAX && LINE.is_multiple_of(V::WIDTH * V::CODE_BYTES),
+        V::WIDTH <= WIDTH_MAX && CACHE_LINE.is_multiple_of(V::WIDTH * V::CODE_BYTES),
         "a line is whole registers"
     );
-    assert!(LINE.is_multiple_of(V::UNIT * V::CODE_BYTES), "a line is whole units");
+    assert!(CACHE_LINE.is_multiple_of(V::UNIT * V::CODE_BYTES), "a line is whole units");
     assert!(
         QUAD_WIDTH.is_multiple_of(2 * V::WIDTH) && QUAD_WIDTH.is_multiple_of(2 * V::UNIT),
         "so are halves of quads"
@@ -29,12 +29,12 @@ const fn check_registers<V: Int8Lanes>() {
     assert!(V::INT8_ROWS <= TILE_ROWS_MAX && V::QUAD_ROWS <= V::INT8_ROWS, "every height has a tile");
 }
 
-/// See [`crate::Kernels::quantise`].
+/// See [`crate::Kernels::quantize`].
 ///
 /// # Safety
 /// The processor has the instruction set of `V`.
 #[inline(always)]
-pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mut Codes) {
+pub(crate) unsafe fn quantize<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mut QuantizedRows) {
     const { check_registers::<V>() };
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let count = to.rows();
@@ -42,8 +42,8 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     if width == 0 {
         return;
     }
-    let rows = &rows[..span(count, stride, width)]; // there may be more, and the last of these in part
-    /// Rows at a time, so that the range of one need not wait for the codes of another.
+    let rows = &rows[..span(count, stride, width)]; // the buffer may be longer, and end with a part of a row
+    /// Rows at a time: the range of one is computed while the codes of another are written.
     const BLOCK: usize = 8;
     let blocks = rows
         .chunks(BLOCK.saturating_mul(stride))
@@ -55,7 +55,7 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
             // SAFETY: the caller vouches for the instruction set; `values` are whole registers, and in quads both their halves.
             let range = unsafe {
                 match group {
-                    Group::Pair => range_of_pairs::<V>(values).and(RowRange::of(tail, group)),
+                    Group::Pair => range_of_pairs::<V>(values).union(RowRange::of(tail, group)),
                     Group::Quad => range_of_quads::<V>(values), // no tail, see `QUAD_WIDTH`
                 }
             };
@@ -81,27 +81,27 @@ pub(crate) unsafe fn quantise<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     }
 }
 
-/// The range of whole registers of values.
+/// The range of `values`, whole registers, with pairs as groups.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `values` are whole registers.
 #[inline(always)]
 unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
     // SAFETY: the caller vouches for the instruction set.
-    let mut range = unsafe { Range::<V>::new() };
+    let mut range = unsafe { LaneRange::<V>::new() };
     for i in (0..values.len()).step_by(2 * V::WIDTH) {
-        let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // the last again, if they are odd in number
-        // SAFETY: both registers lie among the values.
+        let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // the last register twice when their number is odd
+        // SAFETY: both registers are inside the values.
         unsafe {
             let (x, y) = (V::load(values.as_ptr().add(i)), V::load(values.as_ptr().add(j)));
-            range.take([x, y]);
-            range.take_groups(x.pair_sums(y));
+            range.include([x, y]);
+            range.include_groups(x.pair_sums(y));
         }
     }
-    range.get()
+    range.reduce()
 }
 
-/// The range of two halves, each whole registers of values.
+/// The range of `values`, two halves of whole registers, with quads as groups.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; each half of `values` is whole registers.
@@ -109,56 +109,56 @@ unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
 unsafe fn range_of_quads<V: Int8Lanes>(values: &[f32]) -> RowRange {
     let (first, second) = values.split_at(values.len() / 2);
     // SAFETY: the caller vouches for the instruction set.
-    let mut range = unsafe { Range::<V>::new() };
+    let mut range = unsafe { LaneRange::<V>::new() };
     for i in (0..first.len()).step_by(2 * V::WIDTH) {
         let j = (i + V::WIDTH).min(first.len() - V::WIDTH);
-        // SAFETY: both registers lie among the values of each half.
+        // SAFETY: both registers are inside each half.
         unsafe {
             let (x, y) = (V::load(first.as_ptr().add(i)), V::load(first.as_ptr().add(j)));
             let (z, w) = (V::load(second.as_ptr().add(i)), V::load(second.as_ptr().add(j)));
-            range.take([x, y]);
-            range.take([z, w]);
-            range.take_groups(x.pair_sums(y).add(z.pair_sums(w)));
+            range.include([x, y]);
+            range.include([z, w]);
+            range.include_groups(x.pair_sums(y).add(z.pair_sums(w)));
         }
     }
-    range.get()
+    range.reduce()
 }
 
-/// A [`RowRange`] lane by lane.
-struct Range<V> {
+/// A [`RowRange`] for each lane.
+struct LaneRange<V> {
     low: V,
     high: V,
     group_low: V,
     group_high: V,
 }
 
-impl<V: Lanes> Range<V> {
+impl<V: Lanes> LaneRange<V> {
     /// # Safety
     /// The processor has the instruction set of `V`.
     #[inline(always)]
-    unsafe fn new() -> Range<V> {
+    unsafe fn new() -> LaneRange<V> {
         // SAFETY: as the caller vouches.
         let (low, high) = unsafe { (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY)) };
-        Range { low, high, group_low: low, group_high: high }
+        LaneRange { low, high, group_low: low, group_high: high }
     }
 
     #[inline(always)]
-    fn take(&mut self, [x, y]: [V; 2]) {
+    fn include(&mut self, [x, y]: [V; 2]) {
         (self.low, self.high) = (self.low.min(x.min(y)), self.high.max(x.max(y)));
     }
 
     #[inline(always)]
-    fn take_groups(&mut self, sums: V) {
+    fn include_groups(&mut self, sums: V) {
         (self.group_low, self.group_high) = (self.group_low.min(sums), self.group_high.max(sums));
     }
 
     #[inline(always)]
-    fn get(self) -> RowRange {
+    fn reduce(self) -> RowRange {
         RowRange {
-            min: self.low.smallest(),
-            max: self.high.largest(),
-            group_min: self.group_low.smallest(),
-            group_max: self.group_high.largest(),
+            min: self.low.reduce_min(),
+            max: self.high.reduce_max(),
+            group_min: self.group_low.reduce_min(),
+            group_max: self.group_high.reduce_max(),
         }
     }
 }
@@ -179,22 +179,22 @@ pub(crate) unsafe fn matmul<V: Int8Lanes, const C: usize>(args: MatmulInt8<'_>) 
     let units = b.panels.depth.div_ceil(V::UNIT);
     for p in 0..b.panels.padded_columns() / packing.panel {
         let first = p * packing.panel;
-        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows, panels and factors lie inside the slices.
+        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows, panels and factors are inside the slices.
         unsafe {
-            let side = Side {
+            let rhs = Rhs {
                 panel: b.panels.data.as_ptr().add(first * units * V::UNIT),
                 units,
                 scale: b.scale.as_ptr().add(first),
                 sum: b.sum.as_ptr().add(first),
                 bias: bias.as_ptr().add(first),
             };
-            column::<V, C>(a, &side, epilogue, out.as_mut_ptr().add(first), out_stride);
+            multiply_panel::<V, C>(a, &rhs, epilogue, out.as_mut_ptr().add(first), out_stride);
         }
     }
 }
 
-/// The right-hand side of one column of tiles.
-struct Side {
+/// The right-hand side of a product: one panel, and the factors of its columns.
+struct Rhs {
     panel: *const i8,
     units: usize,
     scale: *const f32,
@@ -202,15 +202,15 @@ struct Side {
     bias: *const f32,
 }
 
-/// All rows of one panel, in blocks of as many rows as a tile has, of nearly equal height.
+/// Multiplies all rows with one panel, in tiles of nearly equal height.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `side` points to a readable panel as deep as the rows of `a`, and its factors; `out`
+/// The processor has the instruction set of `V`; `rhs` points to a readable panel as deep as the rows of `a`, and its factors; `out`
 /// points to a row of a panel's width for each row of `a`, writable every `out_stride`, and initialised.
 #[inline(always)]
-unsafe fn column<V: Int8Lanes, const C: usize>(
-    a: &Codes,
-    side: &Side,
+unsafe fn multiply_panel<V: Int8Lanes, const C: usize>(
+    a: &QuantizedRows,
+    rhs: &Rhs,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -218,31 +218,31 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
     let rows = a.rows();
     let adds_quads = V::ADDS_QUADS && a.group() == Group::Quad;
     let mut start = 0;
-    for left in (1..=rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS })).rev() {
-        let end = start + (rows - start).div_ceil(left);
+    for tiles_left in (1..=rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS })).rev() {
+        let end = start + (rows - start).div_ceil(tiles_left);
         // SAFETY: rows start..end are among the rows of a and out, and `end - start` is the height of the tile. Quads are whole units in
         // both halves, see `QUAD_WIDTH`.
         unsafe {
             let codes = a.bytes().as_ptr().add(start * a.row_bytes());
             let factors = a.factors().as_ptr().add(start);
             let out = out.add(start * out_stride);
-            macro_rules! by_height {
+            macro_rules! tile_of_height {
                 ($($height:literal)*) => {
                     match end - start {
                         $($height if $height <= V::INT8_ROWS => {
-                            let factors = &*factors.cast::<[RowFactor; $height]>();
+                            let factors = &*factors.cast::<[QuantParams; $height]>();
                             let sums = if adds_quads && $height <= V::QUAD_ROWS {
-                                quad_sums::<V, $height, C>(codes, a.row_bytes(), side)
+                                quad_sums::<V, $height, C>(codes, a.row_bytes(), rhs)
                             } else {
-                                sums::<V, $height, C>(codes, a.row_bytes(), side)
+                                sums::<V, $height, C>(codes, a.row_bytes(), rhs)
                             };
-                            finish::<V, $height, C>(sums, factors, side, epilogue, out, out_stride)
+                            finish::<V, $height, C>(sums, factors, rhs, epilogue, out, out_stride)
                         })*
-                        height => unreachable!("a block of {height} rows"),
+                        height => unreachable!("a tile of {height} rows"),
                     }
                 };
             }
-            by_height!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            tile_of_height!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
         }
         start = end;
     }
@@ -251,21 +251,21 @@ unsafe fn column<V: Int8Lanes, const C: usize>(
 /// The sums of a tile.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `codes` points to `R` readable rows, every `row_bytes`, and `side` to a readable panel,
-/// both of `side.units` units.
+/// The processor has the instruction set of `V`; `codes` points to `R` readable rows, every `row_bytes`, and `rhs` to a readable panel,
+/// both of `rhs.units` units.
 #[inline(always)]
 unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
     codes: *const u8,
     row_bytes: usize,
-    side: &Side,
+    rhs: &Rhs,
 ) -> [[V::Sums; C]; R] {
-    // SAFETY: as the caller vouches; every unit is below `side.units`.
+    // SAFETY: as the caller vouches; every unit is below `rhs.units`.
     unsafe {
-        let mut sums = [[V::no_sum(); C]; R];
-        let mut of_zeros = [V::no_sum(); C];
-        for unit in 0..side.units {
-            let at = side.panel.add(unit * C * V::WIDTH * V::UNIT);
-            fetch_next(at, side.units, C * V::WIDTH * V::UNIT);
+        let mut sums = [[V::zero_sums(); C]; R];
+        let mut of_zeros = [V::zero_sums(); C];
+        for unit in 0..rhs.units {
+            let at = rhs.panel.add(unit * C * V::WIDTH * V::UNIT);
+            prefetch_next_panel(at, rhs.units, C * V::WIDTH * V::UNIT);
             let mut weights = [V::load_weights(at); C];
             for (c, weight) in weights.iter_mut().enumerate().skip(1) {
                 *weight = V::load_weights(at.add(c * V::WIDTH * V::UNIT));
@@ -283,13 +283,13 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
             }
         }
         if V::SHIFTS_CODES {
-            sums = sums.map(|sums| std::array::from_fn(|c| V::less(sums[c], of_zeros[c])));
+            sums = sums.map(|sums| std::array::from_fn(|c| V::subtract(sums[c], of_zeros[c])));
         }
         sums
     }
 }
 
-/// The same for rows whose codes are limited in quads: two units at a time, one of each half.
+/// The same for rows with quads: two units at a time, one of each half.
 ///
 /// # Safety
 /// As [`sums`].
@@ -297,16 +297,16 @@ unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
 unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     codes: *const u8,
     row_bytes: usize,
-    side: &Side,
+    rhs: &Rhs,
 ) -> [[V::Sums; C]; R] {
-    let half = side.units / 2;
-    // SAFETY: as in `sums`; `unit + half` is below `side.units` too.
+    let half = rhs.units / 2;
+    // SAFETY: as in `sums`; `unit + half` is below `rhs.units` too.
     unsafe {
-        let mut sums = [[V::no_sum(); C]; R];
+        let mut sums = [[V::zero_sums(); C]; R];
         for unit in 0..half {
             for unit in [unit, unit + half] {
-                let place = C * V::WIDTH * V::UNIT;
-                fetch_next(side.panel.add(unit * place), side.units, place);
+                let unit_len = C * V::WIDTH * V::UNIT;
+                prefetch_next_panel(rhs.panel.add(unit * unit_len), rhs.units, unit_len);
             }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let codes_of =
@@ -314,7 +314,7 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
                 let x = [codes_of(unit), codes_of(unit + half)];
                 for (c, sum) in sums.iter_mut().enumerate() {
                     let weights_of =
-                        |unit| V::load_weights(side.panel.add((unit * C + c) * V::WIDTH * V::UNIT));
+                        |unit| V::load_weights(rhs.panel.add((unit * C + c) * V::WIDTH * V::UNIT));
                     *sum = V::multiply_add_quads(x, [weights_of(unit), weights_of(unit + half)], *sum);
                 }
             }
@@ -323,16 +323,16 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
     }
 }
 
-/// Turns the sums of a tile into floats and stores them.
+/// Scales the sums of a tile to floats, applies the epilogue and stores them.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `side` points to the readable factors of a panel, and `out` to `R` rows of its width,
+/// The processor has the instruction set of `V`; `rhs` points to the readable factors of a panel, and `out` to `R` rows of its width,
 /// writable every `out_stride`, and initialised.
 #[inline(always)]
 unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
     sums: [[V::Sums; C]; R],
-    factors: &[RowFactor; R],
-    side: &Side,
+    factors: &[QuantParams; R],
+    rhs: &Rhs,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
@@ -341,12 +341,12 @@ unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
     unsafe {
         macro_rules! finish {
             ($value:expr) => {
-                for_rows!(r in 0..R {
+                unrolled_rows!(r in 0..R {
                     let (row_scale, row_base) = (V::splat(factors[r].scale), V::splat(factors[r].base));
                     for (c, sum) in sums[r].into_iter().enumerate() {
                         let column = c * V::WIDTH;
-                        let scale = row_scale.mul(V::load(side.scale.add(column)));
-                        let offset = row_base.mul_add(V::load(side.sum.add(column)), V::load(side.bias.add(column)));
+                        let scale = row_scale.mul(V::load(rhs.scale.add(column)));
+                        let offset = row_base.mul_add(V::load(rhs.sum.add(column)), V::load(rhs.bias.add(column)));
                         let target = out.add(r * out_stride + column);
                         $value(V::to_floats(sum).mul_add(scale, offset), target).store(target);
                     }

@@ -6,41 +6,40 @@
 //!
 //! `Σ x·w ≈ scale_row · scale_column · Σ codes + base_row · (scale_column · Σ weight codes)`
 //!
-//! where the first sum is exact in 32-bit integers, on every instruction set the same, and the second is known beforehand.
+//! where the first sum is exact in 32-bit integers, the same with every instruction set, and the second is computed when weights are packed.
 //!
-//! AVX2 multiplies bytes by `vpmaddubsw`, which adds two products in 16 bits and saturates. **The codes of a [`Group`] are
-//! therefore never more than [`GROUP_MAX`] together**: with weights of at most 127 no sum of their products leaves 16 bits,
-//! and the product is exact. To hold that, a row counts from its minimum upwards or from its maximum downwards (then its
-//! scale is negative), whichever leaves smaller groups, and takes a coarser scale where they would still be too large: by a
-//! third in the mean for pairs, since both values of a pair are rarely far out. All instruction sets do so, to give the same
-//! embeddings.
+//! AVX2 multiplies bytes by `vpmaddubsw`, which adds two products in 16 bits and saturates. **The codes of a [`Group`] therefore never
+//! sum to more than [`GROUP_MAX`]**: with weights of at most 127 the sum of their products fits 16 bits, and the product is
+//! exact. To that end, codes count from the row's minimum upwards or from its maximum downwards (with a negative scale), whichever gives
+//! smaller sums, and the scale is coarser where sums would still be too large: by a third on average for pairs, since both values
+//! of a pair are rarely extreme. All instruction sets do the same, so that embeddings do not depend on them.
 
 use std::ops::Range;
 
-use crate::layout::{AlignedVec, Epilogue, LINE, Packing, Panels};
+use crate::layout::{AlignedVec, CACHE_LINE, Epilogue, Packing, Panels};
 use crate::size::{plus, round_up, span, times};
 
-/// What turns the codes of a row back into floats: `base + scale · code`.
+/// Converts the codes of a row to floats: `base + scale · code`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct RowFactor {
+pub(crate) struct QuantParams {
     pub(crate) scale: f32,
     pub(crate) base: f32,
 }
 
-/// Values of a row whose codes have a common limit.
+/// Values of a row whose codes have a limited sum, [`GROUP_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// `2k` and `2k + 1`.
+    /// Values `2k` and `2k + 1`.
     Pair,
-    /// A pair of the first half of the row and the one at the same place of the second half: faster on AVX2, and coarser,
-    /// but for rows where few values are far out. Rows that are no multiple of [`QUAD_WIDTH`] long have pairs instead.
+    /// A pair of the first half of the row and the pair at the same index of the second half: faster on AVX2, and coarser unless few
+    /// values of the row are extreme. Rows whose width is not a multiple of [`QUAD_WIDTH`] have pairs instead.
     Quad,
 }
 
-/// What the width of rows with quads is a multiple of: both halves are whole registers and units everywhere.
+/// The width of rows with quads is a multiple of this: both halves are then whole registers and units with every instruction set.
 pub const QUAD_WIDTH: usize = 32;
 
-/// The smallest and the largest value of a row, and of the sums of its groups.
+/// The smallest and largest value of a row, and of the sums of its groups.
 #[derive(Clone, Copy)]
 pub(crate) struct RowRange {
     pub(crate) min: f32,
@@ -52,16 +51,16 @@ pub(crate) struct RowRange {
 /// The largest code of a row.
 pub(crate) const CODE_MAX: f32 = 255.0;
 
-/// The largest sum of the codes of a group: `258 · 127` is the last that 16 bits hold.
+/// The largest sum of the codes of a group: `258 · 127` is the largest multiple of 127 that fits 16 bits with a sign.
 pub(crate) const GROUP_MAX: f32 = 258.0;
 
-/// Sums of `255 · 127` stay in 32 bits up to this depth.
+/// Sums of products of at most `255 · 127` fit 32 bits up to this depth.
 const DEPTH_MAX: usize = 1 << 16;
 
-/// Rows as codes, the left-hand side of a [`MatmulInt8`]. Memory that is used again.
-pub struct Codes {
+/// Rows of eight-bit codes, the left-hand side of a [`MatmulInt8`]. Reuses its memory.
+pub struct QuantizedRows {
     bytes: AlignedVec<u8>,
-    factors: Vec<RowFactor>,
+    factors: Vec<QuantParams>,
     width: usize,
     group: Group,
     code_bytes: usize,
@@ -70,7 +69,7 @@ pub struct Codes {
 }
 
 impl RowRange {
-    /// The range of these values, of which the first stands at an even place.
+    /// The range of `values`, which start at an even index of the row.
     pub(crate) fn of(values: &[f32], group: Group) -> RowRange {
         let mut range = RowRange {
             min: f32::INFINITY,
@@ -95,8 +94,8 @@ impl RowRange {
         range
     }
 
-    /// The range of both.
-    pub(crate) fn and(self, other: RowRange) -> RowRange {
+    /// The range of the values of both.
+    pub(crate) fn union(self, other: RowRange) -> RowRange {
         RowRange {
             min: self.min.min(other.min),
             max: self.max.max(other.max),
@@ -105,44 +104,44 @@ impl RowRange {
         }
     }
 
-    /// The finest factor that keeps codes and sums of groups within their limits.
+    /// The finest scale that keeps codes and sums of groups within their limits.
     ///
-    /// Rounding may add half a step to each value of a group. The codes are integers, so that those of a pair exceed their limit only from there on
-    /// (with `m + ½` and `n + ½`, where `m + n + 1` is the limit), and those of a quad from one less.
-    pub(crate) fn factor(self, group: Group) -> RowFactor {
+    /// Rounding adds at most half a step to each code. The rounded codes of a pair exceed the limit only if their exact sum reaches it
+    /// (`m + ½` and `n + ½` with `m + n + 1 = limit`), those of a quad only if it reaches one less.
+    pub(crate) fn factor(self, group: Group) -> QuantParams {
         let RowRange { min, max, group_min, group_max } = self;
         let (count, limit) = match group {
             Group::Pair => (2.0, GROUP_MAX),
             Group::Quad => (4.0, GROUP_MAX - 1.0),
         };
         if min == max {
-            return RowFactor { scale: 0.0, base: min };
+            return QuantParams { scale: 0.0, base: min };
         }
-        let limit = limit - 0.01; // what floats make of the codes before they are rounded
-        let inexact = count * f32::EPSILON * min.abs().max(max.abs()); // what they made of the sums
+        let limit = limit - 0.01; // rounding errors of codes before they become integers
+        let inexact = count * f32::EPSILON * min.abs().max(max.abs()); // rounding errors of the sums
         let (group_min, group_max) = (group_min - inexact, group_max + inexact);
         let single = (max - min) / CODE_MAX;
         let rising = (group_max - count * min) / limit;
         let falling = (count * max - group_min) / limit;
         if falling < rising {
-            RowFactor { scale: -single.max(falling), base: max }
+            QuantParams { scale: -single.max(falling), base: max }
         } else {
-            RowFactor { scale: single.max(rising), base: min }
+            QuantParams { scale: single.max(rising), base: min }
         }
     }
 }
 
-impl RowFactor {
-    /// What values less the base are multiplied by; zero for a row without spread.
+impl QuantParams {
+    /// `1 / scale`; zero for a row of equal values.
     pub(crate) fn inverse(self) -> f32 {
         if self.scale.abs() >= f32::MIN_POSITIVE { 1.0 / self.scale } else { 0.0 }
     }
 }
 
-impl Codes {
+impl QuantizedRows {
     /// No rows.
-    pub fn new() -> Codes {
-        Codes {
+    pub fn new() -> QuantizedRows {
+        QuantizedRows {
             bytes: AlignedVec::zeroed(0),
             factors: Vec::new(),
             width: 0,
@@ -152,32 +151,33 @@ impl Codes {
         }
     }
 
-    /// Makes room for exactly `rows` rows of `width` values for a table with these [`crate::Kernels::code_bytes`].
+    /// Sets the number of rows, their width and grouping, for a table with these [`crate::Kernels::code_bytes`]. Contents are unspecified
+    /// until a table's `quantize` has written them.
     ///
     /// # Panics
-    /// When so many bytes overflow `usize`; the rows are then those of before.
-    pub fn fit(&mut self, rows: usize, width: usize, group: Group, code_bytes: usize) {
-        let row_bytes = Codes::row_bytes_for(width, code_bytes);
-        // what may panic comes first: kernels rely on the bytes of all rows being there
+    /// When the size overflows `usize`; `self` is then unchanged.
+    pub fn resize(&mut self, rows: usize, width: usize, group: Group, code_bytes: usize) {
+        let row_bytes = QuantizedRows::row_bytes_for(width, code_bytes);
+        // a panic must leave the old shape: kernels rely on memory for all rows
         self.bytes.grow(times(rows, row_bytes));
-        self.factors.resize(rows, RowFactor::default());
+        self.factors.resize(rows, QuantParams::default());
         (self.width, self.code_bytes, self.row_bytes) = (width, code_bytes, row_bytes);
         self.group = if width.is_multiple_of(QUAD_WIDTH) { group } else { Group::Pair };
     }
 
-    /// Bytes that it takes.
+    /// Bytes of allocated memory.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.memory_bytes() + self.factors.capacity() * size_of::<RowFactor>()
+        self.bytes.memory_bytes() + self.factors.capacity() * size_of::<QuantParams>()
     }
 
-    /// Bytes that `rows` rows of `width` values take, at most.
+    /// The most bytes that `rows` rows of `width` values take.
     pub fn bytes_for(rows: usize, width: usize, code_bytes: usize) -> usize {
-        // the list of factors may have grown to twice what it needs
-        times(rows, plus(Codes::row_bytes_for(width, code_bytes), 2 * size_of::<RowFactor>()))
+        // a vector may have grown to twice its length
+        times(rows, plus(QuantizedRows::row_bytes_for(width, code_bytes), 2 * size_of::<QuantParams>()))
     }
 
     fn row_bytes_for(width: usize, code_bytes: usize) -> usize {
-        round_up(times(width, code_bytes), LINE)
+        round_up(times(width, code_bytes), CACHE_LINE)
     }
 
     /// Number of rows.
@@ -190,7 +190,7 @@ impl Codes {
         self.width
     }
 
-    /// Which codes have a common limit.
+    /// The groups whose sums are limited.
     pub(crate) fn group(&self) -> Group {
         self.group
     }
@@ -204,49 +204,49 @@ impl Codes {
         &self.bytes
     }
 
-    pub(crate) fn factors(&self) -> &[RowFactor] {
+    pub(crate) fn factors(&self) -> &[QuantParams] {
         &self.factors
     }
 
-    /// Panics unless the rows are as long as the room says; gives bytes and factors of every row.
+    /// Panics unless `rows` has as many rows as `self`; returns bytes and factors of every row.
     pub(crate) fn check(
         &mut self,
         rows: &[f32],
         stride: usize,
         code_bytes: usize,
-    ) -> (&mut [u8], &mut [RowFactor]) {
-        assert_eq!(self.code_bytes, code_bytes, "quantise: the room was made for another instruction set");
-        assert!(stride >= self.width, "quantise: rows overlap");
-        assert!(rows.len() >= span(self.rows(), stride, self.width), "quantise: rows are too short");
+    ) -> (&mut [u8], &mut [QuantParams]) {
+        assert_eq!(self.code_bytes, code_bytes, "quantize: `to` was resized for another instruction set");
+        assert!(stride >= self.width, "quantize: rows overlap");
+        assert!(rows.len() >= span(self.rows(), stride, self.width), "quantize: rows are too short");
         (&mut self.bytes, &mut self.factors)
     }
 }
 
-impl Default for Codes {
-    fn default() -> Codes {
-        Codes::new()
+impl Default for QuantizedRows {
+    fn default() -> QuantizedRows {
+        QuantizedRows::new()
     }
 }
 
-/// A weight as codes, not yet packed.
-pub struct QuantisedWeight {
+/// A quantized weight matrix, not yet packed.
+pub struct QuantizedWeight {
     /// `[columns, depth]`, values of -127..=127.
     pub codes: Vec<i8>,
-    /// For each column, what a code stands for.
+    /// The scale of each column.
     pub scale: Vec<f32>,
-    /// For each column, the sum of its weights as the codes say them.
+    /// The sum of each column's quantized weights.
     pub sum: Vec<f32>,
 }
 
-impl QuantisedWeight {
-    /// Quantises a weight as checkpoints store it, `[columns, depth]`; each column gets the scale with the smallest squared
-    /// error among those that cut off up to a quarter of its range.
+impl QuantizedWeight {
+    /// Quantizes a weight matrix in the layout of checkpoints, `[columns, depth]`. Each column gets the scale with the smallest squared
+    /// error among those that clip up to a quarter of its range.
     ///
     /// # Panics
-    /// When `weight` is no multiple of `depth` long.
-    pub fn new(weight: &[f32], depth: usize) -> QuantisedWeight {
-        assert!(weight.len().is_multiple_of(depth), "quantise: weight has the wrong length");
-        let mut all = QuantisedWeight { codes: Vec::with_capacity(weight.len()), scale: vec![], sum: vec![] };
+    /// When the length of `weight` is not a multiple of `depth`.
+    pub fn new(weight: &[f32], depth: usize) -> QuantizedWeight {
+        assert!(weight.len().is_multiple_of(depth), "quantize: weight has the wrong length");
+        let mut all = QuantizedWeight { codes: Vec::with_capacity(weight.len()), scale: vec![], sum: vec![] };
         for row in weight.chunks_exact(depth) {
             let scale = best_scale(row);
             let first = all.codes.len();
@@ -260,13 +260,13 @@ impl QuantisedWeight {
     }
 }
 
-/// The nearest integer, the even one of two, for small numbers: adding this number leaves no room for a fraction. Plain
-/// additions, unlike `round_ties_even`, become vector instructions on every processor.
-const NO_FRACTION: f32 = 12_582_912.0;
+/// Adding and subtracting this number rounds a small number to the nearest integer, ties to even, since the sum has no bits for a
+/// fraction. Unlike `round_ties_even`, additions become vector instructions with every instruction set.
+const ROUNDING_OFFSET: f32 = 12_582_912.0;
 
 /// The code of `x` as a float; `inverse` is one over the scale.
 fn code(x: f32, inverse: f32) -> f32 {
-    (x * inverse + NO_FRACTION - NO_FRACTION).clamp(-127.0, 127.0)
+    (x * inverse + ROUNDING_OFFSET - ROUNDING_OFFSET).clamp(-127.0, 127.0)
 }
 
 fn inverse_of(scale: f32) -> f32 {
@@ -300,9 +300,9 @@ fn squared_error(row: &[f32], scale: f32) -> f32 {
 pub struct Int8Matrix<'a> {
     /// The codes.
     pub panels: Panels<'a, i8>,
-    /// [`QuantisedWeight::scale`], [`Panels::padded_columns`] floats.
+    /// [`QuantizedWeight::scale`], [`Panels::padded_columns`] floats.
     pub scale: &'a [f32],
-    /// [`QuantisedWeight::sum`], [`Panels::padded_columns`] floats.
+    /// [`QuantizedWeight::sum`], [`Panels::padded_columns`] floats.
     pub sum: &'a [f32],
 }
 
@@ -314,39 +314,36 @@ impl<'a> Int8Matrix<'a> {
     }
 }
 
-/// Arguments of a product of codes with an int8 weight: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the
-/// epilogue, whose GELU is here a polynomial (error below 2e-4, far below a step of the codes).
+/// Arguments of a product of quantized rows with an int8 weight: `out[rows, columns] = a[rows, depth] · b[depth, columns]`, then the
+/// epilogue, whose GELU is a polynomial here (error below 2e-4, far below a step of the codes).
 pub struct MatmulInt8<'a> {
-    /// The left-hand side, all its rows.
-    pub a: &'a Codes,
+    /// The left-hand matrix.
+    pub a: &'a QuantizedRows,
     /// The right-hand matrix.
     pub b: Int8Matrix<'a>,
     /// Added to every row; [`Panels::padded_columns`] floats.
     pub bias: &'a [f32],
-    /// What happens before the result is stored.
+    /// Applied before the result is stored.
     pub epilogue: Epilogue,
-    /// The result, row after row. The filling columns of the last panel are written too.
+    /// The result, row after row. The padding columns of the last panel are written too.
     pub out: &'a mut [f32],
     /// Floats from one row of `out` to the next, at least [`Panels::padded_columns`].
     pub out_stride: usize,
 }
 
 impl MatmulInt8<'_> {
-    /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
+    /// Panics unless every slice is long enough for the shapes. Every kernel calls it before it touches memory.
     pub(crate) fn check(&self, packing: Packing, code_bytes: usize) {
         let padded = self.b.panels.padded_columns();
         self.b.panels.check(packing);
-        assert_eq!(self.a.code_bytes, code_bytes, "matmul: the codes are of another instruction set");
-        assert_eq!(
-            self.a.width, self.b.panels.depth,
-            "matmul: rows of a have another length than columns of b"
-        );
+        assert_eq!(self.a.code_bytes, code_bytes, "matmul: a was quantized for another instruction set");
+        assert_eq!(self.a.width, self.b.panels.depth, "matmul: rows of a are not as long as columns of b");
         assert!(self.a.width <= DEPTH_MAX, "matmul: sums over more than {DEPTH_MAX} products may overflow");
         assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
         let fits = |x: &[f32]| x.len() >= padded;
         assert!(
             fits(self.bias) && fits(self.b.scale) && fits(self.b.sum),
-            "matmul: a factor for each column"
+            "matmul: scale, sum or bias is shorter than the columns"
         );
         assert!(self.out.len() >= span(self.a.rows(), self.out_stride, padded), "matmul: out is too short");
     }

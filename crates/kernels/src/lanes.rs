@@ -1,8 +1,8 @@
-//! What the generic algorithms ask of an instruction set: a register of `WIDTH` floats.
+//! The traits that instruction sets implement for the generic algorithms: registers of `WIDTH` floats.
 
 use std::f32::consts::{LN_2, LOG2_E};
 
-use crate::layout::Plain;
+use crate::layout::Pod;
 
 /// A register of floats. Each method is one instruction or close to it.
 ///
@@ -12,7 +12,7 @@ use crate::layout::Plain;
 pub(crate) trait Lanes: Copy {
     /// Floats in the register.
     const WIDTH: usize;
-    /// Rows of the product's tile: as many as the register file holds accumulators for.
+    /// Rows of the product's tile, limited by the number of registers for accumulators.
     const ROWS: usize;
 
     /// The same float in every lane.
@@ -25,10 +25,10 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// The processor has the instruction set; `from` points to `WIDTH` readable floats.
     unsafe fn load(from: *const f32) -> Self;
-    /// `WIDTH` brain floats, the upper halves of floats.
+    /// `WIDTH` bf16 values (the upper halves of floats), as floats.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to `WIDTH` readable brain floats.
+    /// The processor has the instruction set; `from` points to `WIDTH` readable bf16 values.
     unsafe fn load_bf16(from: *const u16) -> Self;
     /// Writes `WIDTH` floats, which need not be aligned.
     ///
@@ -45,10 +45,10 @@ pub(crate) trait Lanes: Copy {
     fn mul_add(self, factor: Self, addend: Self) -> Self;
     /// The nearest integer.
     fn round(self) -> Self;
-    /// `self · 2^power` for powers that are integers of -126..=127 and a normal result; a smaller one may be anything below 2^-126.
+    /// `self · 2^power` for integer powers of -126..=127. Exact for a normal result; a subnormal one may be any number below 2^-126.
     fn times_pow2(self, power: Self) -> Self;
-    /// Transposes a square of `WIDTH` by `WIDTH` floats: lane `i` of row `j` comes to lane `j` of row `i`. Rows start every `stride`; of
-    /// `from` only `rows` are read, the last one again for each that is missing, and of `to` only `to_rows` are written.
+    /// Transposes a square of `WIDTH` by `WIDTH` floats: lane `i` of row `j` moves to lane `j` of row `i`. Rows start every `stride`. Reads
+    /// only `rows` rows, the last of which stands in for the missing ones, and writes only `to_rows`.
     ///
     /// # Safety
     /// The processor has the instruction set; `rows` is at least 1; `rows` rows of `WIDTH` floats are readable every `stride` at `from`, and
@@ -70,9 +70,9 @@ pub(crate) trait Lanes: Copy {
     /// The sum of all lanes.
     fn sum(self) -> f32;
     /// The smallest lane.
-    fn smallest(self) -> f32;
+    fn reduce_min(self) -> f32;
     /// The largest lane.
-    fn largest(self) -> f32;
+    fn reduce_max(self) -> f32;
 }
 
 /// Methods of [`Lanes`] that are one instruction on registers of their own type.
@@ -88,39 +88,39 @@ macro_rules! lanewise {
 
 pub(crate) use lanewise;
 
-/// What a float product multiplies: what stands at one place of the depth, on the left in a row, on the right in a panel.
-pub(crate) trait Factor<V: Lanes>: Copy {
-    /// The numbers that rows are made of.
-    type LeftNumber: Plain;
-    /// The numbers that panels are made of.
-    type Number: Plain;
-    /// How many numbers stand at one place.
+/// The number formats of a product in float registers. Both sides are read in units of `UNIT` numbers that follow each other in the depth.
+pub(crate) trait ProductFormat<V: Lanes>: Copy {
+    /// Numbers of the left-hand rows.
+    type LhsNumber: Pod;
+    /// Numbers of the right-hand panels.
+    type Number: Pod;
+    /// Numbers of a unit.
     const UNIT: usize;
-    /// One place of a row, for every column the same.
-    type Left: Copy;
-    /// One place of a panel, `WIDTH` columns.
-    type Right: Copy;
+    /// One unit of a row, broadcast to every column.
+    type LhsRegister: Copy;
+    /// One unit of `WIDTH` columns of a panel.
+    type RhsRegister: Copy;
 
     /// Reads `UNIT` numbers, which need not be aligned beyond their type.
     ///
     /// # Safety
     /// The processor has the instruction set of `V`; `from` points to `UNIT` readable numbers.
-    unsafe fn splat(from: *const Self::LeftNumber) -> Self::Left;
+    unsafe fn splat(from: *const Self::LhsNumber) -> Self::LhsRegister;
     /// Reads `UNIT * WIDTH` numbers.
     ///
     /// # Safety
     /// The processor has the instruction set of `V`; `from` points to so many readable numbers.
-    unsafe fn load(from: *const Self::Number) -> Self::Right;
+    unsafe fn load(from: *const Self::Number) -> Self::RhsRegister;
     /// `sum + left · right`, column by column.
-    fn multiply_add(left: Self::Left, right: Self::Right, sum: V) -> V;
+    fn multiply_add(left: Self::LhsRegister, right: Self::RhsRegister, sum: V) -> V;
 }
 
-impl<V: Lanes> Factor<V> for f32 {
-    type LeftNumber = f32;
+impl<V: Lanes> ProductFormat<V> for f32 {
+    type LhsNumber = f32;
     type Number = f32;
     const UNIT: usize = 1;
-    type Left = V;
-    type Right = V;
+    type LhsRegister = V;
+    type RhsRegister = V;
 
     #[inline(always)]
     unsafe fn splat(from: *const f32) -> V {
@@ -138,13 +138,13 @@ impl<V: Lanes> Factor<V> for f32 {
     }
 }
 
-/// Floats with brain floats, which are widened.
-impl<V: Lanes> Factor<V> for u16 {
-    type LeftNumber = f32;
+/// Floats with bf16 values, which are widened.
+impl<V: Lanes> ProductFormat<V> for u16 {
+    type LhsNumber = f32;
     type Number = u16;
     const UNIT: usize = 1;
-    type Left = V;
-    type Right = V;
+    type LhsRegister = V;
+    type RhsRegister = V;
 
     #[inline(always)]
     unsafe fn splat(from: *const f32) -> V {
@@ -153,7 +153,7 @@ impl<V: Lanes> Factor<V> for u16 {
     }
     #[inline(always)]
     unsafe fn load(from: *const u16) -> V {
-        // SAFETY: the caller vouches for the instruction set and `WIDTH` brain floats.
+        // SAFETY: the caller vouches for the instruction set and `WIDTH` bf16 values.
         unsafe { V::load_bf16(from) }
     }
     #[inline(always)]
@@ -162,56 +162,56 @@ impl<V: Lanes> Factor<V> for u16 {
     }
 }
 
-/// What products of brain floats ask beyond [`Lanes`]: an instruction that adds two products to each lane.
-pub(crate) trait PairLanes: Lanes {
-    /// Two brain floats in each lane.
+/// Registers of bf16 values, and an instruction that multiplies two pairs of them and adds both products to a lane.
+pub(crate) trait Bf16Lanes: Lanes {
+    /// Two bf16 values in each lane.
     type Pairs: Copy;
 
-    /// The same two brain floats in every lane.
+    /// The same two bf16 values in every lane.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to two readable brain floats.
+    /// The processor has the instruction set; `from` points to two readable bf16 values.
     unsafe fn splat_pair(from: *const u16) -> Self::Pairs;
-    /// `2 * WIDTH` brain floats.
+    /// Reads `2 * WIDTH` bf16 values.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to so many readable brain floats.
+    /// The processor has the instruction set; `from` points to so many readable bf16 values.
     unsafe fn load_pairs(from: *const u16) -> Self::Pairs;
-    /// Writes `2 * WIDTH` brain floats.
+    /// Writes `2 * WIDTH` bf16 values.
     ///
     /// # Safety
-    /// The processor has the instruction set; `to` points to so many writable brain floats.
+    /// The processor has the instruction set; `to` points to so many writable bf16 values.
     unsafe fn store_pairs(pairs: Self::Pairs, to: *mut u16);
-    /// Both, rounded to the nearest brain floats: the lanes of `first` come to the first of each two.
+    /// Rounds both registers to bf16 and interleaves them: lanes of `first` become the first value of each pair.
     fn pairs(first: Self, second: Self) -> Self::Pairs;
-    /// Writes `WIDTH` floats, rounded to the nearest brain floats.
+    /// Rounds `WIDTH` floats to bf16 and writes them.
     ///
     /// # Safety
-    /// `to` points to `WIDTH` writable brain floats.
+    /// `to` points to `WIDTH` writable bf16 values.
     unsafe fn store_bf16(self, to: *mut u16);
     /// `self + a[0] · b[0] + a[1] · b[1]`
     fn add_products(self, a: Self::Pairs, b: Self::Pairs) -> Self;
 }
 
-/// Two brain floats at each place, on both sides.
+/// Units of two bf16 values on both sides.
 #[derive(Clone, Copy)]
-pub(crate) struct Pair;
+pub(crate) struct Bf16Pair;
 
-impl<V: PairLanes> Factor<V> for Pair {
-    type LeftNumber = u16;
+impl<V: Bf16Lanes> ProductFormat<V> for Bf16Pair {
+    type LhsNumber = u16;
     type Number = u16;
     const UNIT: usize = 2;
-    type Left = V::Pairs;
-    type Right = V::Pairs;
+    type LhsRegister = V::Pairs;
+    type RhsRegister = V::Pairs;
 
     #[inline(always)]
     unsafe fn splat(from: *const u16) -> V::Pairs {
-        // SAFETY: the caller vouches for the instruction set and two brain floats.
+        // SAFETY: the caller vouches for the instruction set and two bf16 values.
         unsafe { V::splat_pair(from) }
     }
     #[inline(always)]
     unsafe fn load(from: *const u16) -> V::Pairs {
-        // SAFETY: the caller vouches for the instruction set and `2 * WIDTH` brain floats.
+        // SAFETY: the caller vouches for the instruction set and `2 * WIDTH` bf16 values.
         unsafe { V::load_pairs(from) }
     }
     #[inline(always)]
@@ -220,77 +220,78 @@ impl<V: PairLanes> Factor<V> for Pair {
     }
 }
 
-/// What the int8 algorithms ask beyond [`Lanes`]: a register of `WIDTH` 32-bit sums, one for each column.
+/// Registers for int8 products: `WIDTH` sums of 32 bits, one for each column.
 pub(crate) trait Int8Lanes: Lanes {
     /// A register of 32-bit sums.
     type Sums: Copy;
     /// `UNIT` weights for each of `WIDTH` columns.
     type Weights: Copy;
-    /// `UNIT` codes of one row, for every column the same.
-    type Codes: Copy;
+    /// `UNIT` codes of one row, broadcast to every column.
+    type CodeRegister: Copy;
     /// Rows of the int8 product's tile.
     const INT8_ROWS: usize;
-    /// Products that are added to a sum at a time.
+    /// Products that one instruction adds to a sum.
     const UNIT: usize;
     /// Bytes of a code in memory.
     const CODE_BYTES: usize;
 
-    /// Sums of zero.
+    /// Zeros.
     ///
     /// # Safety
     /// The processor has the instruction set.
-    unsafe fn no_sum() -> Self::Sums;
-    /// `WIDTH * UNIT` bytes.
+    unsafe fn zero_sums() -> Self::Sums;
+    /// Reads `WIDTH * UNIT` weights.
     ///
     /// # Safety
     /// The processor has the instruction set; `from` points to so many readable bytes.
     unsafe fn load_weights(from: *const i8) -> Self::Weights;
-    /// `UNIT * CODE_BYTES` bytes.
+    /// Reads `UNIT` codes, `UNIT * CODE_BYTES` bytes.
     ///
     /// # Safety
     /// The processor has the instruction set; `from` points to so many readable bytes.
-    unsafe fn load_codes(from: *const u8) -> Self::Codes;
-    /// `sums[column] + Σ codes · weights[column]`, exact when no pair of codes is more than
+    unsafe fn load_codes(from: *const u8) -> Self::CodeRegister;
+    /// `sums[column] + Σ codes · weights[column]`. Exact when no pair of codes sums to more than
     /// [`GROUP_MAX`](crate::int8::GROUP_MAX) and weights lie in -127..=127.
     ///
     /// # Safety
     /// The processor has the instruction set.
-    unsafe fn multiply_add(codes: Self::Codes, weights: Self::Weights, sums: Self::Sums) -> Self::Sums;
-    /// Whether codes that are limited in quads are multiplied faster, by [`Int8Lanes::multiply_add_quads`].
+    unsafe fn multiply_add(codes: Self::CodeRegister, weights: Self::Weights, sums: Self::Sums)
+    -> Self::Sums;
+    /// Whether [`Int8Lanes::multiply_add_quads`] is faster than two calls of `multiply_add`.
     const ADDS_QUADS: bool = false;
-    /// Rows of the tile then.
+    /// Rows of the tile with `multiply_add_quads`.
     const QUAD_ROWS: usize = Self::INT8_ROWS;
-    /// Two units at once, of which pairs at the same place make a quad.
+    /// Multiplies two units at once. A pair of the first and the pair at the same index of the second are one quad.
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
     unsafe fn multiply_add_quads(
-        codes: [Self::Codes; 2],
+        codes: [Self::CodeRegister; 2],
         weights: [Self::Weights; 2],
         sums: Self::Sums,
     ) -> Self::Sums {
         // SAFETY: the caller vouches for the instruction set.
         unsafe { Self::multiply_add(codes[1], weights[1], Self::multiply_add(codes[0], weights[0], sums)) }
     }
-    /// Whether `multiply_add` counts codes from another number than zero, because the instruction takes both sides signed:
-    /// then its sums for a row of [`Int8Lanes::zero_codes`] are taken off by [`Int8Lanes::less`].
+    /// Whether `load_codes` shifts codes by -128, because the instruction multiplies signed bytes. The sums of a row of
+    /// [`Int8Lanes::zero_codes`] are then subtracted from those of every row.
     const SHIFTS_CODES: bool = false;
-    /// What `load_codes` makes of codes that are all zero.
+    /// The register that `load_codes` returns for codes of zero.
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn zero_codes() -> Self::Codes {
-        unreachable!("only asked where codes are shifted")
+    unsafe fn zero_codes() -> Self::CodeRegister {
+        unreachable!("only called where codes are shifted")
     }
     /// `sums - others`.
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn less(_sums: Self::Sums, _others: Self::Sums) -> Self::Sums {
-        unreachable!("only asked where codes are shifted")
+    unsafe fn subtract(_sums: Self::Sums, _others: Self::Sums) -> Self::Sums {
+        unreachable!("only called where codes are shifted")
     }
     /// The sums as floats, rounded to the nearest.
     ///
@@ -299,7 +300,7 @@ pub(crate) trait Int8Lanes: Lanes {
     unsafe fn to_floats(sums: Self::Sums) -> Self;
     /// The sums of lanes `2k` and `2k + 1` of both, in any order.
     fn pair_sums(self, other: Self) -> Self;
-    /// Writes `WIDTH` codes: the nearest integers, the even one of two, which should lie in 0..=255.
+    /// Writes `WIDTH` codes: the lanes rounded to the nearest integer, ties to even. Lanes should lie in 0..=255.
     ///
     /// # Safety
     /// `to` points to `WIDTH * CODE_BYTES` writable bytes.
@@ -322,7 +323,7 @@ pub(crate) fn gelu_polynomial<V: Lanes>(x: V) -> V {
     }
 }
 
-/// Beyond this `Φ` is taken as 0 or 1.
+/// Beyond this bound `Φ` counts as 0 or 1.
 pub(crate) const GELU_BOUND: f32 = 4.0;
 
 /// The coefficients of `c^13, c^11, …, c` in `Φ(c) - 1/2`: a least-squares fit on -4..4.
@@ -337,7 +338,7 @@ pub(crate) const GELU_COEFFICIENTS: [f32; 7] = [
 ];
 
 /// `e^x` as `2^n · 2^r` with `|r| <= 1/2`: relative error below 2e-7 near zero, and 6e-8 more for every unit of `x`; arguments below -87 give
-/// about 1e-38. The polynomial for `2^r` is exact at zero, its largest relative error is the least by Lawson's algorithm.
+/// about 1e-38. The polynomial for `2^r` is exact at zero; Lawson's algorithm minimised its largest relative error.
 #[inline(always)]
 pub(crate) fn exp<V: Lanes>(x: V) -> V {
     const COEFFICIENTS: [f32; 5] = [9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, LN_2, 1.0];

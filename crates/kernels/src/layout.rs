@@ -1,4 +1,4 @@
-//! The shapes that kernels work on: aligned memory, matrices packed into panels, arguments of a product.
+//! Arguments of kernels: aligned memory, packed matrices, and the shapes of products and of attention.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -8,26 +8,28 @@ use crate::size::{plus, round_up, span, times};
 /// Numbers in memory aligned to 64 bytes, a cache line and the widest register.
 #[derive(Clone)]
 pub struct AlignedVec<T> {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     len: usize,
-    of: PhantomData<T>,
+    number: PhantomData<T>,
 }
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; LINE]);
+struct CacheLine([u8; CACHE_LINE]);
 
 /// Bytes of a cache line.
-pub(crate) const LINE: usize = 64;
-const _: () =
-    assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE, "numbers fill lines without padding");
+pub(crate) const CACHE_LINE: usize = 64;
+const _: () = assert!(
+    size_of::<CacheLine>() == CACHE_LINE && align_of::<CacheLine>() == CACHE_LINE,
+    "numbers fill lines without padding"
+);
 
 /// Numbers for which all bit patterns are valid and zero bytes mean zero.
-pub trait Plain: Copy + private::Sealed {}
-impl Plain for f32 {}
-impl Plain for u16 {}
-impl Plain for i8 {}
-impl Plain for u8 {}
+pub trait Pod: Copy + private::Sealed {}
+impl Pod for f32 {}
+impl Pod for u16 {}
+impl Pod for i8 {}
+impl Pod for u8 {}
 
 mod private {
     pub trait Sealed {}
@@ -37,42 +39,42 @@ mod private {
     impl Sealed for u8 {}
 }
 
-impl<T: Plain> Default for AlignedVec<T> {
+impl<T: Pod> Default for AlignedVec<T> {
     fn default() -> AlignedVec<T> {
         AlignedVec::zeroed(0)
     }
 }
 
-impl<T: Plain> AlignedVec<T> {
+impl<T: Pod> AlignedVec<T> {
     /// `len` zeros.
     ///
     /// # Panics
     /// When so many bytes overflow `usize`.
     pub fn zeroed(len: usize) -> AlignedVec<T> {
-        let lines = times(len, size_of::<T>()).div_ceil(LINE);
-        AlignedVec { lines: vec![Line([0; LINE]); lines], len, of: PhantomData }
+        let lines = times(len, size_of::<T>()).div_ceil(CACHE_LINE);
+        AlignedVec { lines: vec![CacheLine([0; CACHE_LINE]); lines], len, number: PhantomData }
     }
 
-    /// Grows to at least `len` numbers; what is there stays, what is new is zero. Never shrinks.
+    /// Grows to at least `len` numbers; existing ones are kept, new ones are zero. Never shrinks.
     ///
     /// # Panics
     /// As [`AlignedVec::zeroed`].
     pub fn grow(&mut self, len: usize) {
         if len > self.len {
-            let lines = times(len, size_of::<T>()).div_ceil(LINE);
+            let lines = times(len, size_of::<T>()).div_ceil(CACHE_LINE);
             self.lines.reserve_exact(lines - self.lines.len());
-            self.lines.resize(lines, Line([0; LINE]));
+            self.lines.resize(lines, CacheLine([0; CACHE_LINE]));
             self.len = len;
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of allocated memory.
     pub fn memory_bytes(&self) -> usize {
-        self.lines.capacity() * LINE
+        self.lines.capacity() * CACHE_LINE
     }
 }
 
-impl<T: Plain> std::ops::Deref for AlignedVec<T> {
+impl<T: Pod> std::ops::Deref for AlignedVec<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: the lines hold at least `len` numbers without padding, aligned to 64 bytes; all bit patterns are valid.
@@ -80,7 +82,7 @@ impl<T: Plain> std::ops::Deref for AlignedVec<T> {
     }
 }
 
-impl<T: Plain> std::ops::DerefMut for AlignedVec<T> {
+impl<T: Pod> std::ops::DerefMut for AlignedVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
@@ -89,14 +91,13 @@ impl<T: Plain> std::ops::DerefMut for AlignedVec<T> {
 
 /// The right-hand matrix of a product, `[depth, columns]`, cut into panels of [`Packing::panel`] columns.
 ///
-/// Of a panel, [`Packing::unit`] values of each column stand together, then those of the next column
-/// (`[depth / unit][panel][unit]`), so that the kernel reads it from front to back. What is missing to whole panels and
-/// units is zero.
+/// A panel is laid out as `[depth / unit][panel][unit]`: [`Packing::unit`] consecutive values of one column, then those of the next
+/// column, so that kernels read memory sequentially. Panels and units are padded with zeros.
 #[derive(Clone, Copy)]
 pub struct Panels<'a, T> {
     /// Rows of the matrix: the length of the dot products.
     pub depth: usize,
-    /// Columns of the matrix, without the filling.
+    /// Columns of the matrix, without padding.
     pub columns: usize,
     /// How the values are laid out.
     pub packing: Packing,
@@ -104,31 +105,31 @@ pub struct Panels<'a, T> {
     pub data: &'a [T],
 }
 
-/// The layout that a kernel wants its right-hand matrix in.
+/// The layout of a kernel's right-hand matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packing {
     /// Columns of one panel.
     pub panel: usize,
-    /// Consecutive values of one column that stand together.
+    /// Consecutive values of one column that are adjacent in memory.
     pub unit: usize,
 }
 
 impl Packing {
-    /// Columns rounded up to whole panels: what a row of the output needs.
+    /// Columns rounded up to whole panels: the length of a row of the output.
     pub fn padded_columns(&self, columns: usize) -> usize {
         round_up(columns, self.panel)
     }
 
-    /// Values of a packed matrix of that shape.
+    /// Number of values of a packed matrix of that shape.
     pub fn packed_len(&self, columns: usize, depth: usize) -> usize {
         times(self.padded_columns(columns), round_up(depth, self.unit))
     }
 
-    /// Packs a weight as checkpoints store it: `[columns, depth]`, a row for each output.
+    /// Packs a weight matrix in the layout of checkpoints: `[columns, depth]`, a row for each output.
     ///
     /// # Panics
     /// When `weight` has not `columns * depth` values.
-    pub fn pack<T: Plain>(&self, weight: &[T], columns: usize, depth: usize) -> AlignedVec<T> {
+    pub fn pack<T: Pod>(&self, weight: &[T], columns: usize, depth: usize) -> AlignedVec<T> {
         assert_eq!(weight.len(), times(columns, depth), "pack: weight has the wrong length");
         let Packing { panel, unit } = *self;
         let mut data = AlignedVec::zeroed(self.packed_len(columns, depth));
@@ -143,20 +144,20 @@ impl Packing {
 }
 
 impl<'a, T> Panels<'a, T> {
-    /// Some of the columns: whole panels, or up to the last column.
+    /// A range of columns.
     ///
     /// # Panics
-    /// When the range does not start and end at borders of panels.
+    /// When the range does not start and end at panel boundaries or at the last column.
     pub fn columns(self, columns: Range<usize>) -> Panels<'a, T> {
         let panel = self.packing.panel;
-        let is_border = |column: usize| column.is_multiple_of(panel) || column == self.columns;
-        assert!(is_border(columns.start) && is_border(columns.end), "columns: a panel would be cut");
+        let is_boundary = |column: usize| column.is_multiple_of(panel) || column == self.columns;
+        assert!(is_boundary(columns.start) && is_boundary(columns.end), "columns: a panel would be cut");
         let start = |column| self.packing.packed_len(column, self.depth);
         let data = &self.data[start(columns.start)..start(columns.end)];
         Panels { columns: columns.len(), data, ..self }
     }
 
-    /// Columns rounded up to whole panels: what a row of the output needs.
+    /// Columns rounded up to whole panels: the length of a row of the output.
     pub fn padded_columns(&self) -> usize {
         self.packing.padded_columns(self.columns)
     }
@@ -169,14 +170,14 @@ impl<'a, T> Panels<'a, T> {
     }
 }
 
-/// What happens to a product before it is stored.
+/// Operation on a product before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Epilogue {
     /// `out = a·b + bias`
     Store,
     /// `out = gelu(a·b + bias)`, the exact GELU by the error function.
     Gelu,
-    /// `out += a·b + bias`, for the residual connections.
+    /// `out += a·b + bias`, for residual connections.
     Add,
 }
 
@@ -184,24 +185,24 @@ pub enum Epilogue {
 pub struct Matmul<'a, T, L = f32> {
     /// Number of rows of `a` and `out`.
     pub rows: usize,
-    /// The left-hand matrix, row after row, each filled up with zeros to whole units of `b`'s packing.
+    /// The left-hand matrix, row after row, each padded with zeros to whole units of `b`'s packing.
     pub a: &'a [L],
-    /// Numbers from one row of `a` to the next, at least `b.depth` in whole units.
+    /// Numbers from one row of `a` to the next, at least `b.depth` rounded up to whole units.
     pub a_stride: usize,
     /// The right-hand matrix.
     pub b: Panels<'a, T>,
     /// Added to every row; [`Panels::padded_columns`] floats.
     pub bias: &'a [f32],
-    /// What happens before the result is stored.
+    /// Applied before the result is stored.
     pub epilogue: Epilogue,
-    /// The result, row after row. The filling columns of the last panel are written too.
+    /// The result, row after row. The padding columns of the last panel are written too.
     pub out: &'a mut [f32],
     /// Floats from one row of `out` to the next, at least [`Panels::padded_columns`].
     pub out_stride: usize,
 }
 
 impl<T, L> Matmul<'_, T, L> {
-    /// Panics unless every slice is as long as the shapes say. Every kernel calls it before it touches memory.
+    /// Panics unless every slice is long enough for the shapes. Every kernel calls it before it touches memory.
     pub(crate) fn check(&self, packing: Packing) {
         let (padded, width) = (self.b.padded_columns(), round_up(self.b.depth, packing.unit));
         self.b.check(packing);
@@ -228,18 +229,21 @@ pub struct AttentionShape {
     pub out_stride: usize,
 }
 
-/// The widest panel of any table; scratch lengths are computed with it, so that they fit every table.
-pub(crate) const PANEL_MAX: usize = 32;
+/// The widest panel of any table. Every panel divides it: rows and scratch memory padded to it fit every table.
+pub const PANEL_MAX: usize = 32;
 
 impl AttentionShape {
-    /// Floats of scratch memory that attention needs for this shape, whatever the instruction set.
+    /// Floats of scratch memory that attention needs for this shape with any instruction set.
+    ///
+    /// # Panics
+    /// When they overflow `usize`.
     pub fn scratch_len(&self) -> usize {
-        // keys and values of a head; a panel of queries, its context, its scores
+        // keys and values of a head; queries, context and scores of a panel
         let keys_and_values = times(times(2, self.tokens), self.head_dim);
         plus(keys_and_values, times(plus(times(2, self.head_dim), self.tokens), PANEL_MAX))
     }
 
-    /// Panics unless every slice is as long as the shape says.
+    /// Panics unless every slice is long enough for the shape.
     pub(crate) fn check(&self, qkv: &[f32], scratch: &[f32], out: &[f32]) {
         let width = times(self.heads, self.head_dim);
         let qkv_width = times(3, width);

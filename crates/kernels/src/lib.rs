@@ -1,23 +1,25 @@
 //! The hot loops of Weir: packed matrix products, attention, layer norm, dot products, the int8 scan.
 //!
-//! Every operation is a row in a table, [`Kernels`], and a table is only handed out after the processor was asked
-//! whether it runs that instruction set. [`scalar`](Isa::Scalar) is the specification: it reads like the formula,
-//! and one test holds every other table against it, over all shapes around the block sizes.
+//! Every operation is a function pointer in a table, [`Kernels`], and a table is only handed out after its instruction set was
+//! detected. [`scalar`](Isa::Scalar) is the specification: it reads like the formula, and one test compares every other
+//! table with it, over all shapes around the block sizes.
 //!
-//! How a table is made: `generic.rs` holds each algorithm once, written over the `Lanes` trait (a register of
-//! `WIDTH` floats); `avx2.rs`, `avx512.rs`, `avx512_bf16.rs`, `neon.rs` and `neon_dot.rs` implement `Lanes` with intrinsics and instantiate the
-//! algorithms under the matching `#[target_feature]`. What does not fit a float register (int8, half floats) is
-//! written in these files directly.
+//! `generic.rs`, `generic_int8.rs` and `attention.rs` hold each algorithm once, generic over the `Lanes` trait (a register of `WIDTH`
+//! floats); `avx2.rs`, `avx512.rs`, `avx512_bf16.rs`, `neon.rs` and `neon_dot.rs` implement `Lanes` with intrinsics and instantiate
+//! the algorithms under the matching `#[target_feature]`. Scans of int8, f16 and PQ4 rows are written in these files directly.
+//!
+//! Safe callers cannot cause undefined behaviour: every kernel compares its slices with its shapes before it touches memory, and sizes
+//! are computed with checked arithmetic.
 
 #![allow(unsafe_code, reason = "intrinsics need it; every block says why it is sound")]
 
 mod attention;
-mod codes;
 mod generic;
 mod generic_int8;
 mod int8;
 mod lanes;
 mod layout;
+mod pq4;
 mod prefetch;
 mod scalar;
 mod size;
@@ -40,31 +42,31 @@ mod agreement;
 
 use std::sync::OnceLock;
 
-pub use codes::{CODE_ROWS, CODES, CodeBlock, CodeQuery, code_block_bytes, write_codes};
-pub use int8::{Codes, Group, Int8Matrix, MatmulInt8, QUAD_WIDTH, QuantisedWeight};
-pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, Packing, Panels, Plain};
+pub use int8::{Group, Int8Matrix, MatmulInt8, QUAD_WIDTH, QuantizedRows, QuantizedWeight};
+pub use layout::{AlignedVec, AttentionShape, Epilogue, Matmul, PANEL_MAX, Packing, Panels, Pod};
+pub use pq4::{PQ4_BLOCK_ROWS, PQ4_CENTROIDS, Pq4Block, Pq4Query, pq4_block_bytes, pq4_write_row};
 pub use prefetch::prefetch;
 pub use scalar::{bf16_to_f32, f32_to_bf16, half_to_f32};
 
 /// An instruction set that a kernel table is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isa {
-    /// Plain Rust: the reference, and what runs where nothing better is there.
+    /// Plain Rust: the reference, and the fallback.
     Scalar,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
     /// x86-64 with AVX-512 F, BW, VL and VNNI.
     Avx512,
-    /// The same with products of brain floats, AVX-512 BF16.
+    /// The same with products of bf16 values, AVX-512 BF16.
     Avx512Bf16,
     /// 64-bit ARM with NEON.
     Neon,
-    /// 64-bit ARM with NEON and its dot products of bytes.
+    /// 64-bit ARM with NEON and dot products of bytes (`dotprod`).
     NeonDot,
 }
 
 impl Isa {
-    /// Every instruction set that Weir knows, the plainest first.
+    /// Every instruction set that Weir has kernels for, the slowest first.
     pub const ALL: [Isa; 6] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Neon, Isa::NeonDot];
 
     /// The name that `WEIR_ISA` and the start-up log use.
@@ -87,7 +89,7 @@ impl Isa {
 
 /// One table of kernels for one instruction set. Get one from [`Kernels::current`] or [`Kernels::available`].
 ///
-/// All functions panic when the slices they are handed are too short for the shapes; none allocates.
+/// All functions panic when a slice is too short for the shapes, or a size overflows `usize`; none allocates.
 pub struct Kernels {
     /// The instruction set that this table is for.
     pub isa: Isa,
@@ -95,18 +97,18 @@ pub struct Kernels {
     pub packing: Packing,
     /// How int8 matrices are packed for this table.
     pub packing_int8: Packing,
-    /// Bytes that one code of [`Codes`] takes: what an instruction set multiplies may be wider than the code.
+    /// Bytes of one code of [`QuantizedRows`]: 2 where the instruction set multiplies 16-bit integers, else 1.
     pub code_bytes: usize,
     /// Matrix product with bias and epilogue; see [`Matmul`].
     pub matmul: fn(Matmul<'_, f32>),
-    /// The same with brain floats as weights, given as bits.
+    /// The same with bf16 weights, given as bits.
     pub matmul_bf16: fn(Matmul<'_, u16>),
-    /// Writes rows as codes of 0..=255, each row with its own scale and base; see [`Codes`].
+    /// Quantizes rows to codes of 0..=255, each row with its own scale and base; see [`QuantizedRows`].
     ///
-    /// Takes as many rows of `width` floats, every `stride`, as `to` has room for by [`Codes::fit`]. A row's codes do
-    /// not depend on the other rows. Values must be finite.
-    pub quantise: fn(rows: &[f32], stride: usize, to: &mut Codes),
-    /// Matrix product of codes with int8 weights, exact in i32 before it is scaled; see [`MatmulInt8`].
+    /// Reads [`QuantizedRows::rows`] rows of [`QuantizedRows::width`] floats, which start every `stride` floats. A row's codes do not
+    /// depend on the other rows. Values must be finite.
+    pub quantize: fn(rows: &[f32], stride: usize, to: &mut QuantizedRows),
+    /// Matrix product of quantized rows with int8 weights, exact in i32 before it is scaled; see [`MatmulInt8`].
     pub matmul_int8: fn(MatmulInt8<'_>),
     /// Multi-head attention of one sequence; see [`AttentionShape`] for the layout of the slices.
     ///
@@ -114,36 +116,36 @@ pub struct Kernels {
     /// scaled by `1/sqrt(head_dim)` beforehand. `scratch` has [`AttentionShape::scratch_len`] floats. Writes
     /// the heads side by side into the rows of `out`.
     pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
-    /// What there is for brain floats on both sides of a product, where the processor adds two products at a time.
-    pub pairs: Option<PairKernels>,
+    /// Kernels with bf16 values on both sides of a product, where the instruction set multiplies these.
+    pub bf16: Option<Bf16Kernels>,
     /// Layer normalisation of each row in place: `(x - mean) / sqrt(variance + epsilon) * gamma + beta`.
     ///
     /// A row is `gamma.len()` floats; rows start every `stride` floats.
     pub layer_norm: fn(rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32),
     /// Dot product of two slices of equal length.
     pub dot: fn(a: &[f32], b: &[f32]) -> f32,
-    /// Dot product of floats with IEEE half floats given as bits, equal length.
+    /// Dot product of floats with IEEE half-precision floats given as bits, equal length.
     pub dot_f16: fn(a: &[f32], b: &[u16]) -> f32,
     /// Dot products of one int8 query with many int8 rows: `out[i] = sum_j query[j] * rows[i * query.len() + j]`.
     ///
     /// Exact in i32. All values must lie in -127..=127; `rows` has `out.len() * query.len()` values.
     pub dot_i8_rows: fn(query: &[i8], rows: &[i8], out: &mut [i32]),
-    /// Estimates the products of a query with a block of rows by their codes, and says which lie above a threshold: bit
-    /// `r` stands for row `r`. See [`CodeBlock`].
-    pub scan_codes: fn(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32,
+    /// Estimates the dot products of a query with a block of rows from their four-bit codes. Returns a bit mask: bit `r` is set when
+    /// the score of row `r` is above the threshold. See [`Pq4Block`].
+    pub scan_pq4: fn(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32,
 }
 
-/// Kernels that multiply brain floats, given as bits, with brain floats: twice as fast as with floats.
+/// Kernels that multiply bf16 values, given as bits, with bf16 values: twice as fast as with floats.
 #[derive(Clone, Copy)]
-pub struct PairKernels {
-    /// How matrices of brain floats are packed for them.
+pub struct Bf16Kernels {
+    /// How bf16 matrices are packed for them.
     pub packing: Packing,
-    /// Rounds rows of `width` floats, every `stride`, to brain floats, every `to_stride`, at least `width` in whole units of the packing:
-    /// what is missing to them becomes zero.
+    /// Rounds rows of `width` floats, which start every `stride`, to rows of bf16 values, which start every `to_stride`. `to_stride` is at
+    /// least `width`, rounded up to whole units of the packing; the padding becomes zero.
     pub round: fn(rows: &[f32], stride: usize, width: usize, to: &mut [u16], to_stride: usize),
     /// As [`Kernels::matmul`].
     pub matmul: fn(Matmul<'_, u16, u16>),
-    /// As [`Kernels::attention`], with queries, keys, values and weights rounded to brain floats.
+    /// As [`Kernels::attention`], with queries, keys, values and weights rounded to bf16.
     pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
 }
 
@@ -153,7 +155,7 @@ impl Kernels {
         &scalar::TABLE
     }
 
-    /// The table for `isa`, or `None` when this processor lacks it.
+    /// The table for `isa`; `None` when this processor does not support it.
     pub fn for_isa(isa: Isa) -> Option<&'static Kernels> {
         match isa {
             Isa::Scalar => Some(&scalar::TABLE),
@@ -172,7 +174,7 @@ impl Kernels {
         }
     }
 
-    /// Every table that this processor runs, the plainest first.
+    /// Every table that this processor supports, the slowest first.
     pub fn available() -> Vec<&'static Kernels> {
         Isa::ALL.into_iter().filter_map(Kernels::for_isa).collect()
     }
@@ -180,8 +182,8 @@ impl Kernels {
     /// The table that this process uses: the best available, or the one that `WEIR_ISA` names.
     ///
     /// # Panics
-    /// When `WEIR_ISA` names an instruction set that is unknown or that this processor lacks: going on with
-    /// another one would measure or test the wrong thing. The gateway checks the variable before the first call.
+    /// When `WEIR_ISA` names an instruction set that is unknown or not supported: another one would measure or test the
+    /// wrong thing. The gateway checks the variable before the first call.
     pub fn current() -> &'static Kernels {
         static CURRENT: OnceLock<&'static Kernels> = OnceLock::new();
         CURRENT.get_or_init(|| match Kernels::requested() {
@@ -190,21 +192,24 @@ impl Kernels {
         })
     }
 
-    /// What [`Kernels::current`] will be, or why it can't be: a message with the remedy.
+    /// The table that [`Kernels::current`] returns, or a message why it can't, with the remedy.
     ///
     /// # Errors
-    /// When `WEIR_ISA` names an instruction set that is unknown or not there.
+    /// When `WEIR_ISA` names an instruction set that is unknown or not supported.
     pub fn requested() -> Result<&'static Kernels, String> {
         #[allow(
             clippy::disallowed_methods,
-            reason = "test suites below the gateway are forced through this variable too"
+            reason = "tests of this crate choose the instruction set by this variable too"
         )]
         let forced = std::env::var("WEIR_ISA").ok().filter(|name| !name.is_empty());
         let best = || Kernels::available().pop().unwrap_or(&scalar::TABLE);
         let Some(name) = forced else { return Ok(best()) };
-        let here = || Kernels::available().iter().map(|k| k.isa.name()).collect::<Vec<_>>().join(", ");
+        let supported = || Kernels::available().iter().map(|k| k.isa.name()).collect::<Vec<_>>().join(", ");
         Isa::parse(&name).and_then(Kernels::for_isa).ok_or_else(|| {
-            format!("WEIR_ISA={name} can't be had on this processor; unset it or choose one of: {}", here())
+            format!(
+                "WEIR_ISA={name} is not supported by this processor; unset it or choose one of: {}",
+                supported()
+            )
         })
     }
 }

@@ -1,4 +1,4 @@
-//! 64-bit ARM with NEON: four floats a register, a tile of 6 rows by 16 columns (24 accumulators, four registers of
+//! 64-bit ARM with NEON: four floats per register, a tile of 6 rows by 16 columns (24 accumulators, four registers of
 //! weights, one broadcast: 29 of the 32 registers).
 
 #![allow(
@@ -9,18 +9,18 @@
 use std::arch::aarch64::*;
 
 use crate::Isa;
-use crate::codes::{CODE_ROWS, CodeBlock};
 use crate::lanes::{Int8Lanes, Lanes, lanewise};
+use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
 crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4<false>, 4);
 
-/// Whether this processor runs the table.
+/// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
     std::arch::is_aarch64_feature_detected!("neon")
 }
 
-/// `DOT` says whether bytes are multiplied by the dot products of [`neon_dot`](crate::neon_dot).
+/// With `DOT`, int8 products use the dot products of [`neon_dot`](crate::neon_dot).
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4<const DOT: bool>(pub(crate) float32x4_t);
 
@@ -75,29 +75,29 @@ impl<const DOT: bool> Lanes for F32x4<DOT> {
         unsafe { vaddvq_f32(self.0) }
     }
     #[inline(always)]
-    fn smallest(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         unsafe { vminvq_f32(self.0) }
     }
     #[inline(always)]
-    fn largest(self) -> f32 {
+    fn reduce_max(self) -> f32 {
         unsafe { vmaxvq_f32(self.0) }
     }
 }
 
-// Plain NEON multiplies words and adds to 32-bit sums.
+// NEON without dot products multiplies 16-bit integers and adds to 32-bit sums.
 //
 // SAFETY of every block: as above.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x4<false> {
     type Sums = int32x4_t;
     type Weights = int16x4_t;
-    type Codes = int16x4_t;
+    type CodeRegister = int16x4_t;
     const INT8_ROWS: usize = 6;
     const UNIT: usize = 1;
     const CODE_BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn no_sum() -> int32x4_t {
+    unsafe fn zero_sums() -> int32x4_t {
         unsafe { vdupq_n_s32(0) }
     }
     #[inline(always)]
@@ -132,7 +132,7 @@ pub(crate) fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
     let mut sum = vdupq_n_f32(0.0);
     for (x, y) in a.iter().zip(b) {
-        // SAFETY: both have four values.
+        // SAFETY: both are four values long.
         let (x, y) = unsafe { (vld1q_f32(x.as_ptr()), vld1_u16(y.as_ptr())) };
         sum = vfmaq_f32(sum, x, vcvt_f32_f16(vreinterpret_f16_u16(y)));
     }
@@ -149,7 +149,7 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     for (row, out) in rows.chunks_exact(dim).zip(out) {
         let mut sum = vdupq_n_s32(0);
         for i in (0..whole).step_by(16) {
-            // SAFETY: sixteen values from i on lie below `whole`, at most the row's length.
+            // SAFETY: sixteen values from i on are below `whole`, at most the row's length.
             let (q, x) = unsafe { (vld1q_s8(query.as_ptr().add(i)), vld1q_s8(row.as_ptr().add(i))) };
             sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(q), vget_low_s8(x)));
             sum = vpadalq_s16(sum, vmull_high_s8(q, x));
@@ -159,17 +159,16 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// A register holds one group of all rows; its table is another, and looked up by byte. Four entries, of six bits each, are
-/// added as bytes.
+/// A register has one group of all rows, looked up by byte in another register. Four entries of six bits are added as bytes.
 #[target_feature(enable = "neon")]
-pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+pub(crate) fn scan_pq4(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32 {
     block.check();
     let mut parts = [vdupq_n_u16(0); 4];
     let groups = block.tables.as_chunks::<16>().0.as_chunks::<4>().0;
     for (tables, codes) in groups.iter().zip(block.codes.as_chunks::<16>().0.as_chunks::<4>().0) {
         let (mut low, mut high) = (vdupq_n_u8(0), vdupq_n_u8(0));
         for (table, codes) in tables.iter().zip(codes) {
-            // SAFETY: both have 16 bytes.
+            // SAFETY: both are 16 bytes long.
             let (table, x) = unsafe { (vld1q_u8(table.as_ptr()), vld1q_u8(codes.as_ptr())) };
             low = vaddq_u8(low, vqtbl1q_u8(table, vandq_u8(x, vdupq_n_u8(15))));
             high = vaddq_u8(high, vqtbl1q_u8(table, vshrq_n_u8::<4>(x)));
@@ -179,9 +178,9 @@ pub(crate) fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -
         parts[2] = vaddw_u8(parts[2], vget_low_u8(high));
         parts[3] = vaddw_high_u8(parts[3], high);
     }
-    let mut sums = [0; CODE_ROWS];
+    let mut sums = [0; PQ4_BLOCK_ROWS];
     for (part, sums) in parts.into_iter().zip(sums.chunks_exact_mut(8)) {
-        // SAFETY: 8 sums have room for a register.
+        // SAFETY: eight sums of 16 bits are a register.
         unsafe { vst1q_u16(sums.as_mut_ptr(), part) };
     }
     block.score(&sums, scores)

@@ -1,9 +1,8 @@
 //! 64-bit ARM with NEON and dot products: `sdot` multiplies sixteen signed bytes and adds four products to each 32-bit sum.
 //!
-//! Floats are worked on as in `neon.rs`. Codes are unsigned, so 128 is taken off them as they are loaded, and every column
-//! gets its weights times 128 back: the sums of a row of zeros, computed beside the others. A tile is 4 rows by 16 columns and
-//! the row of zeros: 20 accumulators, four registers of weights, five of codes: 29 of the 32. With a row more, the compiler
-//! moves registers about and spills.
+//! Float kernels are those of `neon.rs`. Codes are unsigned, so 128 is subtracted when they are loaded. The tile computes a row of zeros
+//! too, whose sums (the weights times -128) are then subtracted from the other rows. A tile is 4 rows by 16 columns and the
+//! row of zeros: 20 accumulators, four registers of weights, five of codes: 29 of the 32. With one more row the compiler spills.
 //!
 //! The instruction is written in assembly, since its intrinsic is not in stable Rust.
 
@@ -17,12 +16,12 @@ use std::arch::asm;
 
 use crate::Isa;
 use crate::lanes::Int8Lanes;
-use crate::neon::{F32x4, dot_f16, scan_codes};
+use crate::neon::{F32x4, dot_f16, scan_pq4};
 use crate::size::times;
 
 crate::generic::table!(Isa::NeonDot, "neon,dotprod", crate::neon::F32x4<true>, 4);
 
-/// Whether this processor runs the table.
+/// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
     crate::neon::is_available() && std::arch::is_aarch64_feature_detected!("dotprod")
 }
@@ -31,7 +30,7 @@ pub(crate) fn is_available() -> bool {
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 fn add_products(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-    // SAFETY: the instruction is there, and touches the three registers alone.
+    // SAFETY: the processor has the instruction, which touches these three registers only.
     unsafe {
         asm!(
             "sdot {sums:v}.4s, {a:v}.16b, {b:v}.16b",
@@ -50,14 +49,14 @@ fn add_products(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
 impl Int8Lanes for F32x4<true> {
     type Sums = int32x4_t;
     type Weights = int8x16_t;
-    type Codes = int8x16_t;
+    type CodeRegister = int8x16_t;
     const INT8_ROWS: usize = 4;
     const UNIT: usize = 4;
     const CODE_BYTES: usize = 1;
     const SHIFTS_CODES: bool = true;
 
     #[inline(always)]
-    unsafe fn no_sum() -> int32x4_t {
+    unsafe fn zero_sums() -> int32x4_t {
         unsafe { vdupq_n_s32(0) }
     }
     #[inline(always)]
@@ -80,7 +79,7 @@ impl Int8Lanes for F32x4<true> {
         unsafe { vdupq_n_s8(-128) }
     }
     #[inline(always)]
-    unsafe fn less(sums: int32x4_t, others: int32x4_t) -> int32x4_t {
+    unsafe fn subtract(sums: int32x4_t, others: int32x4_t) -> int32x4_t {
         unsafe { vsubq_s32(sums, others) }
     }
     #[inline(always)]
@@ -110,7 +109,7 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
         let (row, row_tail) = row.as_chunks::<16>();
         let mut sums = vdupq_n_s32(0);
         for (q, x) in query.iter().zip(row) {
-            // SAFETY: both have sixteen bytes.
+            // SAFETY: both are sixteen bytes long.
             sums = unsafe { add_products(sums, vld1q_s8(q.as_ptr()), vld1q_s8(x.as_ptr())) };
         }
         let tail: i32 = query_tail.iter().zip(row_tail).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();

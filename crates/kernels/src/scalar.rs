@@ -1,9 +1,9 @@
-//! The reference: each kernel as its formula, in plain Rust. Slow and obvious; the other tables are tested against it.
+//! The reference: each kernel as its formula, in plain Rust. Slow and simple; the other tables are tested against it.
 
-use crate::codes::{CODE_ROWS, CODES, CodeBlock};
-use crate::int8::{Codes, MatmulInt8, RowRange};
+use crate::int8::{MatmulInt8, QuantizedRows, RowRange};
 use crate::lanes::{GELU_BOUND, GELU_COEFFICIENTS};
 use crate::layout::{AttentionShape, Epilogue, Matmul, Packing};
+use crate::pq4::{PQ4_BLOCK_ROWS, PQ4_CENTROIDS, Pq4Block};
 use crate::size::{span, times};
 use crate::{Isa, Kernels};
 
@@ -14,15 +14,15 @@ pub(crate) static TABLE: Kernels = Kernels {
     code_bytes: 1,
     matmul,
     matmul_bf16,
-    quantise,
+    quantize,
     matmul_int8,
     attention,
     layer_norm,
-    pairs: None,
+    bf16: None,
     dot,
     dot_f16,
     dot_i8_rows,
-    scan_codes,
+    scan_pq4,
 };
 
 const PANEL: usize = 16;
@@ -61,7 +61,7 @@ fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
     }
 }
 
-fn quantise(rows: &[f32], stride: usize, to: &mut Codes) {
+fn quantize(rows: &[f32], stride: usize, to: &mut QuantizedRows) {
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let (bytes, factors) = to.check(rows, stride, 1);
     for (i, factor) in factors.iter_mut().enumerate() {
@@ -174,7 +174,7 @@ fn dot_f16(a: &[f32], b: &[u16]) -> f32 {
     a.iter().zip(b).map(|(x, y)| x * half_to_f32(*y)).sum()
 }
 
-/// The value of an IEEE 754 half float given as bits. Exact.
+/// The value of an IEEE 754 half-precision float given as bits. Exact.
 pub fn half_to_f32(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(bits >> 10 & 0x1f);
@@ -187,12 +187,12 @@ pub fn half_to_f32(bits: u16) -> f32 {
     }
 }
 
-/// The value of a brain float given as bits. Exact.
+/// The value of a bf16 number given as bits. Exact.
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The bits of the nearest brain float, the even one of two.
+/// The bits of the nearest bf16 number, ties to even.
 pub fn f32_to_bf16(x: f32) -> u16 {
     if x.is_nan() {
         return 0x7fc0;
@@ -208,11 +208,11 @@ fn dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-fn scan_codes(block: &CodeBlock<'_>, scores: &mut [f32; CODE_ROWS]) -> u32 {
+fn scan_pq4(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32 {
     block.check();
-    let mut sums = [0; CODE_ROWS];
-    let (first, second) = sums.split_at_mut(CODE_ROWS / 2);
-    let groups = block.tables.chunks_exact(CODES).zip(block.codes.chunks_exact(CODE_ROWS / 2));
+    let mut sums = [0; PQ4_BLOCK_ROWS];
+    let (first, second) = sums.split_at_mut(PQ4_BLOCK_ROWS / 2);
+    let groups = block.tables.chunks_exact(PQ4_CENTROIDS).zip(block.codes.chunks_exact(PQ4_BLOCK_ROWS / 2));
     for (table, codes) in groups {
         for ((byte, low), high) in codes.iter().zip(&mut *first).zip(&mut *second) {
             *low += u16::from(table[usize::from(byte & 15)]);

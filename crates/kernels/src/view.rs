@@ -1,4 +1,4 @@
-//! Views of bytes as the numbers that they hold, for memory-mapped files. Little-endian machines only.
+//! Reinterprets the bytes of memory-mapped files as little-endian numbers, without a copy. Little-endian machines only.
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("index and model files are read in place and are little-endian");
@@ -9,10 +9,10 @@ pub fn as_i8(bytes: &[u8]) -> &[i8] {
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// The bytes as 16-bit words, for half floats.
+/// The bytes as 16-bit words, for half-precision floats.
 ///
 /// # Panics
-/// When the start is not aligned to two bytes (an empty one may be anywhere) or the length is odd.
+/// When the slice is not aligned to two bytes (unless it is empty) or its length is odd.
 pub fn as_u16(bytes: &[u8]) -> &[u16] {
     if bytes.is_empty() {
         return &[];
@@ -25,7 +25,7 @@ pub fn as_u16(bytes: &[u8]) -> &[u16] {
 /// The bytes as floats.
 ///
 /// # Panics
-/// When the start is not aligned to four bytes (an empty one may be anywhere) or the length is not a multiple of four.
+/// When the slice is not aligned to four bytes (unless it is empty) or its length is not a multiple of four.
 pub fn as_f32(bytes: &[u8]) -> &[f32] {
     if bytes.is_empty() {
         return &[];

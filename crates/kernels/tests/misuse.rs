@@ -1,4 +1,4 @@
-//! Arguments that do not fit each other, from a crate without unsafe code: every one is refused by a panic before memory is touched.
+//! Calls with arguments that do not fit each other, from a crate without unsafe code: each panics before it touches memory.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
@@ -6,9 +6,9 @@
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use weir_kernels::{AlignedVec, AttentionShape, CODE_ROWS, CodeBlock, CodeQuery, Codes};
-use weir_kernels::{Epilogue, Group, Int8Matrix, Kernels, Matmul, MatmulInt8, Packing, PairKernels};
-use weir_kernels::{Panels, QuantisedWeight, code_block_bytes, view, write_codes};
+use weir_kernels::{AlignedVec, AttentionShape, PQ4_BLOCK_ROWS, Pq4Block, Pq4Query, QuantizedRows};
+use weir_kernels::{Bf16Kernels, Epilogue, Group, Int8Matrix, Kernels, Matmul, MatmulInt8, Packing};
+use weir_kernels::{Panels, QuantizedWeight, pq4_block_bytes, pq4_write_row, view};
 
 /// Runs `call` and compares the start of the message that it panics with.
 #[track_caller]
@@ -21,10 +21,10 @@ fn refused<T>(what: &str, message: &str, call: impl FnOnce() -> T) {
     assert!(said.contains(message), "{what}: refused by `{said}`, not by `{message}`");
 }
 
-/// What sizes are refused with that `usize` can't hold.
+/// The message for sizes that `usize` can't hold.
 const OVERFLOW: &str = "size overflows usize";
 
-/// `2^bit + 1` rows: the span of so many, with a stride of `2^(64 - bit)`, wraps around to the width of one row.
+/// With a stride of `2^(64 - bit)`, the span of `2^bit + 1` rows wraps around to the width of one row.
 fn wrapping_rows(bit: u32) -> usize {
     (1 << bit) + 1
 }
@@ -38,14 +38,14 @@ fn sizes_that_overflow_are_refused() {
     refused("columns", OVERFLOW, || packing.padded_columns(usize::MAX));
     refused("both", OVERFLOW, || packing.packed_len(1 << 32, 1 << 32));
     refused("pack", OVERFLOW, || packing.pack::<f32>(&[], 1 << 32, 1 << 32));
-    refused("groups", OVERFLOW, || code_block_bytes(usize::MAX));
-    refused("groups", OVERFLOW, || code_block_bytes(1 << 60));
-    refused("rows of codes", OVERFLOW, || Codes::new().fit(1 << 58, 64, Group::Pair, 1));
-    refused("a row of codes", OVERFLOW, || Codes::new().fit(1, usize::MAX, Group::Pair, 1));
-    refused("bytes of codes", OVERFLOW, || Codes::bytes_for(1 << 58, 64, 1));
+    refused("groups", OVERFLOW, || pq4_block_bytes(usize::MAX));
+    refused("groups", OVERFLOW, || pq4_block_bytes(1 << 60));
+    refused("rows of codes", OVERFLOW, || QuantizedRows::new().resize(1 << 58, 64, Group::Pair, 1));
+    refused("a row of codes", OVERFLOW, || QuantizedRows::new().resize(1, usize::MAX, Group::Pair, 1));
+    refused("bytes of codes", OVERFLOW, || QuantizedRows::bytes_for(1 << 58, 64, 1));
 }
 
-/// A shape whose slices would all be empty or tiny if sizes wrapped around.
+/// Shapes whose slices would be tiny if sizes wrapped around, and the length of `qkv`.
 fn attention_shapes() -> [(AttentionShape, usize); 3] {
     let shape = AttentionShape { tokens: 1, heads: 1 << 63, head_dim: 2, qkv_stride: 0, out_stride: 0 };
     let tokens = wrapping_rows(63);
@@ -58,9 +58,9 @@ fn attention_shapes() -> [(AttentionShape, usize); 3] {
 
 type Attention = fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]);
 
-/// The attention of floats and, where there is one, that of brain floats.
+/// The attention of floats and, with instruction sets that have it, of bf16 values.
 fn attentions(kernels: &Kernels) -> Vec<Attention> {
-    [kernels.attention].into_iter().chain(kernels.pairs.map(|pairs| pairs.attention)).collect()
+    [kernels.attention].into_iter().chain(kernels.bf16.map(|pairs| pairs.attention)).collect()
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn products_refuse_slices_that_do_not_fit_their_shapes() {
     for kernels in Kernels::available() {
         check_product(kernels.matmul, kernels.packing);
         check_product(kernels.matmul_bf16, kernels.packing);
-        if let Some(PairKernels { packing, matmul, .. }) = kernels.pairs {
+        if let Some(Bf16Kernels { packing, matmul, .. }) = kernels.bf16 {
             check_product(matmul, packing);
         }
     }
@@ -180,7 +180,7 @@ fn products_refuse_slices_that_do_not_fit_their_shapes() {
 fn packing_refuses_weights_and_columns_that_do_not_fit() {
     let packing = Packing { panel: 16, unit: 2 };
     refused("pack", "weight has the wrong length", || packing.pack(&[0.0f32; 5], 2, 3));
-    refused("quantise", "weight has the wrong length", || QuantisedWeight::new(&[0.0; 5], 3));
+    refused("quantise", "weight has the wrong length", || QuantizedWeight::new(&[0.0; 5], 3));
     let data = packing.pack(&[0.0f32; 40], 20, 2);
     let panels = Panels { depth: 2, columns: 20, packing, data: &data };
     refused("the start", "a panel would be cut", || panels.columns(1..16).data);
@@ -194,8 +194,8 @@ fn int8_products_refuse_slices_that_do_not_fit_their_shapes() {
         let (packing, bytes) = (kernels.packing_int8, kernels.code_bytes);
         let panel = packing.panel;
         let run = |depth: usize, lens: [usize; 4], out_stride: usize, code_bytes: usize, b_depth: usize| {
-            let mut a = Codes::new();
-            a.fit(3, depth, Group::Pair, code_bytes);
+            let mut a = QuantizedRows::new();
+            a.resize(3, depth, Group::Pair, code_bytes);
             let [scale, sum, bias, out] = lens.map(|len| vec![0.0; len]);
             let mut out = out;
             let data = vec![0; packing.packed_len(panel, b_depth)];
@@ -214,14 +214,14 @@ fn int8_products_refuse_slices_that_do_not_fit_their_shapes() {
         };
         let lens = [panel, panel, panel, 3 * panel];
         run(7, lens, panel, bytes, 7);
-        refused("codes", "another instruction set", || run(7, lens, panel, 3 - bytes, 7));
-        refused("depth", "rows of a have another length", || run(7, lens, panel, bytes, 8));
+        refused("code_bytes", "another instruction set", || run(7, lens, panel, 3 - bytes, 7));
+        refused("depth", "not as long as columns of b", || run(7, lens, panel, bytes, 8));
         refused("depth", "may overflow", || run(65_537, lens, panel, bytes, 65_537));
         refused("out_stride", "no room for whole panels", || run(7, lens, panel - 1, bytes, 7));
         for short in 0..3 {
             let mut lens = lens;
             lens[short] -= 1;
-            refused("a factor", "a factor for each column", || run(7, lens, panel, bytes, 7));
+            refused("a factor", "is shorter than the columns", || run(7, lens, panel, bytes, 7));
         }
         let short = [panel, panel, panel, 3 * panel - 1];
         refused("out", "out is too short", || run(7, short, panel, bytes, 7));
@@ -230,15 +230,15 @@ fn int8_products_refuse_slices_that_do_not_fit_their_shapes() {
 }
 
 #[test]
-fn quantising_refuses_rows_that_do_not_fit() {
+fn quantizing_refuses_rows_that_do_not_fit() {
     for kernels in Kernels::available() {
         let run = |count: usize, len: usize, stride: usize, code_bytes: usize| {
-            let mut to = Codes::new();
-            to.fit(count, 8, Group::Pair, code_bytes);
-            (kernels.quantise)(&vec![1.0; len], stride, &mut to);
+            let mut to = QuantizedRows::new();
+            to.resize(count, 8, Group::Pair, code_bytes);
+            (kernels.quantize)(&vec![1.0; len], stride, &mut to);
         };
         run(3, 28, 10, kernels.code_bytes);
-        refused("codes", "another instruction set", || run(3, 28, 10, 3 - kernels.code_bytes));
+        refused("code_bytes", "another instruction set", || run(3, 28, 10, 3 - kernels.code_bytes));
         refused("stride", "rows overlap", || run(3, 28, 7, kernels.code_bytes));
         refused("rows", "rows are too short", || run(3, 27, 10, kernels.code_bytes));
         refused("a huge stride", OVERFLOW, || run(5, 8, 1 << 62, kernels.code_bytes));
@@ -247,13 +247,13 @@ fn quantising_refuses_rows_that_do_not_fit() {
 }
 
 #[test]
-fn rows_of_codes_stay_usable_after_a_size_that_was_refused() {
+fn quantized_rows_keep_their_shape_when_a_size_is_refused() {
     for kernels in Kernels::available() {
-        let mut a = Codes::new();
-        a.fit(3, 8, Group::Pair, kernels.code_bytes);
-        refused("rows", "", || a.fit(1 << 61, 1 << 16, Group::Pair, kernels.code_bytes));
+        let mut a = QuantizedRows::new();
+        a.resize(3, 8, Group::Pair, kernels.code_bytes);
+        refused("rows", "", || a.resize(1 << 61, 1 << 16, Group::Pair, kernels.code_bytes));
         assert_eq!((a.rows(), a.width()), (3, 8));
-        (kernels.quantise)(&[1.0; 24], 8, &mut a);
+        (kernels.quantize)(&[1.0; 24], 8, &mut a);
     }
 }
 
@@ -274,7 +274,7 @@ fn layer_norm_refuses_factors_that_do_not_fit_and_takes_any_stride() {
 
 #[test]
 fn rounding_refuses_rows_that_do_not_fit() {
-    for pairs in Kernels::available().into_iter().filter_map(|kernels| kernels.pairs) {
+    for pairs in Kernels::available().into_iter().filter_map(|kernels| kernels.bf16) {
         let run = |stride: usize, width: usize, to: usize, to_stride: usize| {
             (pairs.round)(&[1.0; 30], stride, width, &mut vec![0; to], to_stride);
         };
@@ -301,26 +301,26 @@ fn dot_products_refuse_lengths_that_differ() {
 }
 
 #[test]
-fn scans_of_codes_refuse_shapes_that_differ() {
+fn pq4_scans_refuse_shapes_that_differ() {
     for kernels in Kernels::available() {
         let run = |tables: usize, codes: usize| {
-            let block = CodeBlock {
+            let block = Pq4Block {
                 tables: &vec![0; tables],
                 codes: &vec![0; codes],
-                factors: &[1.0; CODE_ROWS],
+                factors: &[1.0; PQ4_BLOCK_ROWS],
                 step: 1.0,
                 offset: 0.0,
                 threshold: 0.0,
             };
-            (kernels.scan_codes)(&block, &mut [0.0; CODE_ROWS]);
+            (kernels.scan_pq4)(&block, &mut [0.0; PQ4_BLOCK_ROWS]);
         };
         run(256, 256);
-        refused("tables", "not of whole registers", || run(255, 255));
+        refused("tables", "not whole registers", || run(255, 255));
         refused("codes", "shapes differ", || run(256, 128));
     }
-    refused("a row", "shapes differ", || write_codes(&mut [0; 128], CODE_ROWS, &[0; 8]));
-    refused("a block", "shapes differ", || write_codes(&mut [0; 127], 0, &[0; 8]));
-    refused("groups", "do not fit 16 bits", || CodeQuery::new(&[[0.0; 16]; 1041]));
+    refused("a row", "shapes differ", || pq4_write_row(&mut [0; 128], PQ4_BLOCK_ROWS, &[0; 8]));
+    refused("a block", "shapes differ", || pq4_write_row(&mut [0; 127], 0, &[0; 8]));
+    refused("groups", "do not fit 16 bits", || Pq4Query::new(&[[0.0; 16]; 1041]));
 }
 
 #[test]

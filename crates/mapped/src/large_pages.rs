@@ -1,14 +1,14 @@
-//! Memory that is read from front to back, many megabytes at a time.
+//! Memory for data that is scanned sequentially, many megabytes at a time.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// Bytes of a large page of most systems; memory in multiples of it wastes none.
+/// Bytes of a large page on most systems; lengths that are a multiple of it waste no memory.
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Memory of its own, in large pages where the system has them, so that few entries of page tables stand for all of it.
+/// Anonymous memory, in large pages where the system supports them: few page table entries then cover it.
 #[derive(Debug)]
 pub struct LargePages {
     map: MmapMut,
@@ -19,12 +19,12 @@ impl LargePages {
     /// `len` zeros, aligned to 4,096 bytes.
     ///
     /// # Errors
-    /// What the system says when it has no memory, or allows no more mappings.
+    /// When `len` is too large, or the system has no memory or no mappings left.
     pub fn zeroed(len: usize) -> io::Result<LargePages> {
-        // the system aligns to large pages what consists of whole ones
+        // the system aligns a mapping to large pages when its length is a multiple of them
         let whole = len.checked_next_multiple_of(LARGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = MmapMut::map_anon(whole)?;
-        // a system without large pages refuses: the memory is then in small ones
+        // fails on a system without large pages, which then uses small ones
         #[cfg(target_os = "linux")]
         map.advise(memmap2::Advice::HugePage).ok();
         Ok(LargePages { map, len })

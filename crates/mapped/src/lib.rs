@@ -36,11 +36,11 @@ pub struct ImmutableFile(Mapped);
 #[derive(Debug)]
 pub struct Mapped {
     path: PathBuf,
-    /// `None` stands for an empty view: the operating system refuses to map nothing.
+    /// `None` for an empty view, since the operating system does not map 0 bytes.
     map: Option<Mmap>,
 }
 
-/// Why a file could not be mapped, or is not what it should be.
+/// A file could not be mapped, or its length or checksum is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum MappedError {
     /// The file could not be opened or mapped.
@@ -48,29 +48,29 @@ pub enum MappedError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The file has fewer bytes than asked for, or other than it should have.
+    /// The file is shorter than the requested prefix, or its length is not the recorded one.
     #[error(
         "file `{path}` has {actual} bytes instead of {expected}: it was cut or replaced, restore or rebuild it"
     )]
     Length {
         /// The file.
         path: PathBuf,
-        /// Bytes that were asked for.
+        /// Requested or recorded bytes.
         expected: u64,
-        /// Bytes that are there.
+        /// Bytes of the file.
         actual: u64,
     },
-    /// The bytes are not those that were written.
+    /// The checksum of the bytes is not the recorded one.
     #[error("file `{path}` is damaged (crc32 {actual:08x} instead of {expected:08x}): restore or rebuild it")]
     Checksum {
         /// The file.
         path: PathBuf,
-        /// The checksum that was recorded.
+        /// The recorded checksum.
         expected: u32,
-        /// The checksum of the bytes that are there.
+        /// The checksum of the bytes.
         actual: u32,
     },
 }
@@ -102,7 +102,7 @@ impl ImmutableFile {
         let (file, len) = open_file(path)?;
         // SAFETY: the file has `len` bytes, and never changes under its name: the rule of the type.
         let mapped = unsafe { Mapped::map(path, &file, len) }?;
-        // a system, or a file system, without large pages refuses: the view then has small ones
+        // fails on a system or file system without large pages, which then uses small ones
         #[cfg(target_os = "linux")]
         if let Some(map) = &mapped.map {
             map.advise(memmap2::Advice::HugePage).ok();
@@ -160,12 +160,12 @@ impl Mapped {
         &self.path
     }
 
-    /// Enters every page into the process's tables now, where the system can, so that no reader waits for that later. The pages
-    /// then count as memory of the process.
+    /// Enters every page into the process's page tables now, where the system supports it, so that readers do not wait for page
+    /// faults. The pages then count as memory of the process.
     pub fn prefault(&self) {
         #[cfg(target_os = "linux")]
         if let Some(map) = &self.map {
-            // an older system can't: pages are then entered as they are read
+            // fails on an older system, which then enters pages as they are read
             map.advise(memmap2::Advice::PopulateRead).ok();
         }
     }
@@ -178,7 +178,7 @@ impl Mapped {
     /// Checks that the view has `len` bytes with checksum `crc`. Reads all of them.
     ///
     /// # Errors
-    /// [`MappedError::Length`] or [`MappedError::Checksum`], naming what is there and what should be.
+    /// [`MappedError::Length`] or [`MappedError::Checksum`], with the actual and the expected value.
     pub fn verify(&self, len: u64, crc: u32) -> Result<(), MappedError> {
         let actual_len = self.len() as u64;
         if actual_len != len {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_leaves_the_view_of_the_old_one_as_it_was() {
+    fn replacing_a_file_does_not_change_views_of_the_old_one() {
         let (_folder, path) = file_with(b"old bytes");
         let old = ImmutableFile::open(&path).unwrap();
         let new = ImmutableFile::create(&path, &[b"new"]).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn large_pages_show_the_same_bytes_also_after_the_cache_was_dropped() {
+    fn large_pages_show_the_same_bytes_after_the_page_cache_was_dropped() {
         let bytes: Vec<u8> = (0..2 * LARGE_PAGE_BYTES + 5).map(|i| (i / 7) as u8).collect();
         let (_folder, path) = file_with(&bytes);
         let file = File::open(&path).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_mapped_of_any_file_that_exists() {
+    fn an_empty_view_needs_an_existing_file() {
         let (folder, path) = file_with(b"");
         assert_eq!(&ImmutableFile::open(&path).unwrap()[..], b"");
         assert_eq!(&AppendOnlyFile::open(&path, 0).unwrap()[..], b"");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_longer_than_the_file_is_refused_with_both_lengths() {
+    fn a_prefix_longer_than_the_file_is_rejected_with_both_lengths() {
         let (_folder, path) = file_with(b"123456789");
         for len in [1 << 62, u64::MAX - 4_095, u64::MAX] {
             assert!(matches!(AppendOnlyFile::open(&path, len), Err(MappedError::Length { actual: 9, .. })));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_outlives_the_name_of_its_file_and_ignores_what_is_appended() {
+    fn a_view_stays_valid_when_the_file_grows_or_is_removed() {
         let (_folder, path) = file_with(b"123456789");
         let mapped = AppendOnlyFile::open(&path, 9).unwrap();
         std::fs::OpenOptions::new()

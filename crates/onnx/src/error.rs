@@ -1,8 +1,8 @@
-//! Why an ONNX model can't be used, with the remedy.
+//! Errors of ONNX models, with the remedy.
 
 use std::path::PathBuf;
 
-/// A runtime, a file or a run that failed.
+/// The runtime, a file or a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OnnxError {
     /// No library is configured.
@@ -19,10 +19,10 @@ pub enum OnnxError {
     Library {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// The runtime's error.
         reason: String,
     },
-    /// The folder has no network.
+    /// The folder has no ONNX file.
     #[error(
         "{} holds neither model.onnx nor onnx/model.onnx; export the model, for instance with \
          `optimum-cli export onnx --model NAME {}`", folder.display(), folder.display()
@@ -31,15 +31,15 @@ pub enum OnnxError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The small files of the folder are not right.
+    /// A configuration file of the folder is missing or invalid.
     #[error(transparent)]
     Folder(#[from] weir_encoder::LoadError),
-    /// The network takes or gives something else than an encoder does.
-    #[error("{} is no encoder that Weir can run: {reason}", path.display())]
+    /// The inputs or outputs of the network are not those of an encoder.
+    #[error("{} is not an encoder that Weir can run: {reason}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The difference.
         reason: String,
     },
     /// The runtime failed.
@@ -47,7 +47,7 @@ pub enum OnnxError {
     Run {
         /// The file.
         path: PathBuf,
-        /// What the runtime says.
+        /// The runtime's error.
         reason: String,
     },
 }

@@ -1,10 +1,12 @@
-//! Embedders whose network is an ONNX file, run by the ONNX Runtime that is installed.
+//! Embedding models in ONNX files, run by an installed ONNX Runtime.
 //!
-//! [`Runtime::load`] opens the shared library, which nothing else does: a gateway without such a model never touches it.
-//! [`OnnxModel`] has the network alone; token ids before it and pooling behind it are [`weir_encoder::Outline`]'s.
+//! Only [`Runtime::load`] opens the shared library: a gateway without such a model never touches it. [`OnnxModel`] runs the network;
+//! tokenizer and pooling are those of [`weir_encoder::ExternalModel`].
 //!
-//! Texts run one at a time, so that **an embedding does not depend on its batch-mates** here either: padding would shift it a
-//! little, and a lot in a file that finds the scale of its numbers while it runs. The threads of one text are those of the runtime.
+//! Texts run one at a time, so that **an embedding does not depend on the rest of its batch**: padding would change it slightly, and
+//! much in models that quantize activations at run time. The threads of one text are those of the runtime.
+
+#![forbid(unsafe_code)]
 
 mod error;
 mod model;

@@ -1,4 +1,4 @@
-//! A network and the sessions that run it.
+//! An ONNX network and the sessions that run it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Mutex, PoisonError};
 use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::value::TensorRef;
-use weir_encoder::Outline;
+use weir_encoder::ExternalModel;
 
 use crate::{OnnxError, Runtime};
 
-/// Which of a model's sessions runs a text. Each has threads of its own, which stand in line for cores as the thread that runs the
-/// session's first text does.
+/// The session of a model that runs a text. Each session has its own threads, which inherit the priority of the thread that ran its
+/// first text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Somebody waits.
+    /// For a request that waits for the result.
     Interactive,
-    /// Nobody does.
+    /// For background work.
     Bulk,
 }
 
-/// An embedder whose network is an ONNX file. Shared by all threads.
+/// An embedding model whose network is an ONNX file. Shared by all threads.
 pub struct OnnxModel {
-    outline: Outline,
+    external_model: ExternalModel,
     runtime: Runtime,
     network: PathBuf,
     fingerprint: String,
@@ -31,16 +31,16 @@ pub struct OnnxModel {
     bulk: Mutex<Option<Session>>,
 }
 
-/// The inputs that a network may have. The first two must be there.
+/// The supported inputs. The first is required.
 const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
-/// Names of the last hidden rows, in exports of `optimum` and of sentence-transformers.
+/// Names of the output with the last hidden rows, in exports by `optimum` and by sentence-transformers.
 const OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 
 impl OnnxModel {
-    /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the small files of the Hugging Face layout beside it. A text
-    /// runs on `threads` threads.
+    /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the configuration files of the Hugging Face layout. A text runs
+    /// on `threads` threads.
     ///
-    /// The session of the interactive lane is made here, that of the bulk lane when it is first needed; each holds the weights.
+    /// Creates the session of the interactive lane; that of the bulk lane is created at its first use. Each holds the weights.
     ///
     /// # Errors
     /// [`OnnxError`].
@@ -50,14 +50,14 @@ impl OnnxModel {
             .into_iter()
             .find(|path| path.is_file())
             .ok_or_else(|| OnnxError::NoNetwork { folder: folder.to_owned() })?;
-        let outline = Outline::load(folder)?;
-        let beside = [network.with_extension("onnx_data"), network.with_extension("onnx.data")];
+        let external_model = ExternalModel::load(folder)?;
+        let data_files = [network.with_extension("onnx_data"), network.with_extension("onnx.data")];
         let files: Vec<&Path> = std::iter::once(network.as_path())
-            .chain(beside.iter().map(PathBuf::as_path).filter(|path| path.is_file()))
+            .chain(data_files.iter().map(PathBuf::as_path).filter(|path| path.is_file()))
             .collect();
-        let fingerprint = Outline::fingerprint(folder, &files, "onnx")?;
+        let fingerprint = ExternalModel::fingerprint(folder, &files, "onnx")?;
         let model = OnnxModel {
-            outline,
+            external_model,
             runtime,
             network,
             fingerprint,
@@ -71,40 +71,40 @@ impl OnnxModel {
         Ok(model)
     }
 
-    /// The same model with other lengths that its embeddings can be cut to than its files say.
+    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
     ///
     /// # Errors
-    /// A length that is 0 or longer than an embedding.
+    /// A dimension that is 0 or larger than that of the model.
     pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
-        self.outline = self.outline.with_dimensions(dimensions)?;
+        self.external_model = self.external_model.with_dimensions(dimensions)?;
         Ok(self)
     }
 
-    /// What the folder says.
-    pub fn outline(&self) -> &Outline {
-        &self.outline
+    /// Tokenizer, pooling and configuration.
+    pub fn external_model(&self) -> &ExternalModel {
+        &self.external_model
     }
 
-    /// Hash of everything that decides an embedding, the version of the runtime aside.
+    /// Hash of everything that affects embeddings, except the version of the runtime.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The embeddings of sequences of token ids, as the outline's tokenizer makes them: `dimension` floats each, one after the other.
+    /// Embeds sequences of token ids from the model's tokenizer: `dimension` floats each, one after the other.
     ///
     /// # Errors
     /// [`OnnxError::Run`] and [`OnnxError::Shape`].
     pub fn embed(&self, sequences: &[&[u32]], lane: Lane) -> Result<Vec<f32>, OnnxError> {
-        let slot = match lane {
+        let session = match lane {
             Lane::Interactive => &self.interactive,
             Lane::Bulk => &self.bulk,
         };
-        let dimension = self.outline.dimension();
+        let dimension = self.external_model.dimension();
         let mut out = vec![0.0; sequences.len() * dimension];
         for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(dimension)) {
-            // held for one text: others come in between
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            let session = match &mut *slot {
+            // locked for one text: texts of other calls run in between
+            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            let session = match &mut *session {
                 Some(session) => session,
                 none => none.insert(self.session()?),
             };
@@ -128,7 +128,7 @@ impl OnnxModel {
                 .map_err(|error| text(&error))?
                 .with_intra_threads(self.threads)
                 .map_err(|error| text(&error))?
-                // a thread without work must not keep a core from others
+                // idle threads must not occupy cores
                 .with_intra_op_spinning(false)
                 .map_err(|error| text(&error))?
                 .with_optimization_level(GraphOptimizationLevel::All)
@@ -142,7 +142,7 @@ impl OnnxModel {
         let inputs: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         if let Some(unknown) = inputs.iter().find(|name| !INPUTS.contains(name)) {
             return Err(self.shape(format!(
-                "it has an input `{unknown}`, and Weir gives `input_ids`, `attention_mask` and `token_type_ids`; \
+                "its input `{unknown}` is not one of `input_ids`, `attention_mask` and `token_type_ids`; \
                  export it for feature extraction"
             )));
         }
@@ -181,7 +181,7 @@ impl OnnxModel {
         let outputs = session.run(inputs).map_err(|error| self.failed(error))?;
         let (shape, rows) =
             outputs[name].try_extract_tensor::<f32>().map_err(|error| self.shape(error.to_string()))?;
-        let dimension = self.outline.dimension();
+        let dimension = self.external_model.dimension();
         if rows.len() != count * dimension {
             let reason = format!(
                 "`{name}` has the shape {:?} for {count} tokens, and `config.json` says {dimension} floats a token",
@@ -189,7 +189,7 @@ impl OnnxModel {
             );
             return Err(self.shape(reason));
         }
-        self.outline.pool(rows, out);
+        self.external_model.pool(rows, out);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The shared library.
+//! Loads the shared library of ONNX Runtime.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use ort::environment::Environment;
 
 use crate::OnnxError;
 
-/// ONNX Runtime, loaded. Cloning gives another handle to the same one.
+/// A handle to the loaded ONNX Runtime. Clones share it.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) environment: Environment,
 }
 
 impl Runtime {
-    /// Loads the shared library `library`; a process has one, and a second call must name the same.
+    /// Loads the shared library `library`. A process can load one only; later calls must name the same path.
     ///
     /// # Errors
     /// [`OnnxError::NoLibrary`] for an empty path, [`OnnxError::Library`] when it can't be loaded.
@@ -22,7 +22,7 @@ impl Runtime {
             return Err(OnnxError::NoLibrary);
         }
         let failed = |reason: String| OnnxError::Library { path: library.to_owned(), reason };
-        // a relative path starts where the process was started, as everywhere in Weir
+        // relative paths start at the working directory, as everywhere in Weir
         let absolute = std::path::absolute(library).map_err(|error| failed(error.to_string()))?;
         let builder = ort::init_from(&absolute).map_err(|error| failed(error.to_string()))?;
         let built = builder.with_name("weir").with_telemetry(false).build();

@@ -1,7 +1,7 @@
-//! What the configuration files of a model folder say.
+//! The configuration files of a model folder.
 
+mod external;
 mod network;
-mod outline;
 mod sentence;
 
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::LoadError;
 use crate::tokenizer::Tokenizer;
+pub(crate) use external::{ExternalModelConfig, fingerprint_of_files};
 pub(crate) use network::{Family, Network, SIZE_MAX};
-pub(crate) use outline::{OutlineConfig, fingerprint_of_files};
 pub use sentence::{Pooling, Prompts};
-use sentence::{Sentence, SentenceConfig};
+use sentence::{SentenceBertFile, SentenceTransformers};
 
-/// Everything that the small files of a model folder say.
+/// The configuration of a model, from all configuration files of its folder.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelConfig {
     pub(crate) network: Network,
@@ -23,34 +23,34 @@ pub(crate) struct ModelConfig {
     pub(crate) normalise: bool,
     pub(crate) max_tokens: usize,
     pub(crate) prompts: Prompts,
-    /// Lengths that embeddings may be cut to, ascending, the whole one last.
+    /// Dimensions that embeddings may be cut to, ascending, the full one last.
     pub(crate) dimensions: Vec<usize>,
-    /// Whether texts are to be lower-cased before they are cut into tokens.
+    /// Whether texts must be lower-cased before tokenization.
     pub(crate) do_lower_case: bool,
 }
 
-/// The files that decide an embedding, in the order in which the fingerprint takes them; weights come after these.
-pub(crate) const SMALL_FILES: [&str; 6] = [
+/// The configuration files that affect embeddings, in the order of the fingerprint; weights follow.
+pub(crate) const CONFIG_FILES: [&str; 6] = [
     "config.json",
     "tokenizer.json",
     "modules.json",
-    SENTENCE_FILE,
+    SENTENCE_BERT_FILE,
     "1_Pooling/config.json",
     "config_sentence_transformers.json",
 ];
 
-pub(crate) const SENTENCE_FILE: &str = "sentence_bert_config.json";
+pub(crate) const SENTENCE_BERT_FILE: &str = "sentence_bert_config.json";
 
-/// A text needs room for two special tokens and one of its own, a pair for four and one.
+/// The smallest sequence limit: a pair of texts has up to four special tokens, and needs one of its own.
 const TOKENS_MIN: usize = 5;
 
 impl ModelConfig {
-    /// Reads the small files of `folder`.
+    /// Reads the configuration files of `folder`.
     pub(crate) fn load(folder: &Path) -> Result<ModelConfig, LoadError> {
         let network = Network::load(&folder.join("config.json"))?;
-        let sentence = Sentence::load(folder, network.hidden_size)?;
-        let path = folder.join(SENTENCE_FILE);
-        let limits: SentenceConfig = optional(&path)?.unwrap_or_default();
+        let sentence = SentenceTransformers::load(folder, network.hidden_size)?;
+        let path = folder.join(SENTENCE_BERT_FILE);
+        let limits: SentenceBertFile = optional(&path)?.unwrap_or_default();
         let max_tokens = limits.max_seq_length.unwrap_or(usize::MAX).min(network.positions());
         if max_tokens < TOKENS_MIN {
             let reason = format!("`max_seq_length` leaves {max_tokens} tokens: no room for a text");
@@ -70,26 +70,26 @@ impl ModelConfig {
     }
 }
 
-/// Refuses lower-casing that the tokenizer does not do by itself.
+/// Rejects a model that needs lower-cased texts unless its tokenizer lower-cases them.
 pub(crate) fn check_case(folder: &Path, do_lower_case: bool, tokenizer: &Tokenizer) -> Result<(), LoadError> {
     if !do_lower_case || tokenizer.is_lowercase() {
         return Ok(());
     }
     Err(LoadError::Unsupported {
-        path: folder.join(SENTENCE_FILE),
+        path: folder.join(SENTENCE_BERT_FILE),
         what: "do_lower_case",
         value: "true".to_owned(),
         accepted: "`false`, or a tokenizer that lower-cases by itself",
     })
 }
 
-/// What a model that was trained for the lengths `declared` can be asked for: these and the whole, ascending.
-pub(crate) fn dimensions(declared: &[usize], whole: usize) -> Result<Vec<usize>, LoadError> {
-    if let Some(dimension) = declared.iter().copied().find(|dimension| !(1..=whole).contains(dimension)) {
-        return Err(LoadError::Dimension { dimension, whole });
+/// The dimensions that a model accepts, ascending: those `declared` and the full one.
+pub(crate) fn dimensions(declared: &[usize], full: usize) -> Result<Vec<usize>, LoadError> {
+    if let Some(dimension) = declared.iter().copied().find(|dimension| !(1..=full).contains(dimension)) {
+        return Err(LoadError::Dimension { dimension, full });
     }
     let mut all = declared.to_vec();
-    all.push(whole);
+    all.push(full);
     all.sort_unstable();
     all.dedup();
     Ok(all)
@@ -106,7 +106,7 @@ fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, LoadError> {
         .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// The bytes of a file, or `None` when it is not there.
+/// The bytes of a file; `None` when it does not exist.
 pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,4 +1,4 @@
-//! `config.json`: which network it is, and its shape.
+//! `config.json`: family and shape of the network.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::required;
 use crate::LoadError;
 
-/// Networks that differ in their tensors' names, their positions or their classification head.
+/// Networks with the same names of tensors, numbering of positions and classification head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Bert,
-    /// RoBERTa and XLM-RoBERTa, which differ in the tokenizer alone.
+    /// RoBERTa and XLM-RoBERTa, which only differ in the tokenizer.
     Roberta,
     DistilBert,
 }
@@ -30,17 +30,18 @@ pub(crate) struct Network {
     pub(crate) layer_norm_eps: f32,
     /// Rows of the checkpoint's position table.
     pub(crate) position_rows: usize,
-    /// RoBERTa: the id of padding. Its row in the position table stands for it alone; other tokens count from the next one.
+    /// RoBERTa: the id of the padding token. The row of the position table with this number is for padding; other tokens use the rows
+    /// after it.
     pub(crate) padding: Option<u32>,
-    /// Rows of the table of token types; 0 when there is none.
+    /// Rows of the table of token types; 0 without one.
     pub(crate) token_types: usize,
-    /// Names of what the classification head tells apart, in order; empty without a head.
+    /// Labels of the classification head, in order; empty without a head.
     pub(crate) labels: Vec<String>,
-    /// Lengths that embeddings were trained to be cut to.
+    /// Dimensions that embeddings were trained to be cut to.
     pub(crate) matryoshka_dimensions: Vec<usize>,
 }
 
-/// The file; names as they stand there, with those of DistilBERT as others for the same.
+/// The file, with the names of DistilBERT as aliases.
 #[derive(Deserialize)]
 struct File {
     model_type: String,
@@ -69,15 +70,15 @@ struct File {
     matryoshka_dimensions: Vec<usize>,
 }
 
-/// What transformers takes when the file doesn't say.
+/// Defaults of the transformers library.
 const LAYER_NORM_EPS: f32 = 1e-12;
 const ROBERTA_PADDING: u32 = 1;
 const TOKEN_TYPES: usize = 2;
 
-/// The end of the name of every class with a classification head.
+/// The suffix of every class with a classification head.
 const HEAD: &str = "ForSequenceClassification";
 
-/// Sizes up to here keep the arithmetic of sizes far from overflow.
+/// The largest size in a configuration file; products of two cannot overflow.
 pub(crate) const SIZE_MAX: usize = 1 << 24;
 
 impl Network {
@@ -115,7 +116,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Weights of the network at least: word embeddings and the matrices of the layers.
+    /// A lower bound of the number of weights: word embeddings and the matrices of the layers.
     pub(crate) fn weights_min(&self) -> u128 {
         let [words, layers, hidden, wide] =
             [self.vocab_size, self.num_hidden_layers, self.hidden_size, self.intermediate_size]
@@ -123,12 +124,12 @@ impl Network {
         words * hidden + layers * (4 * hidden * hidden + 2 * hidden * wide)
     }
 
-    /// The first row of the position table that is used.
+    /// The first used row of the position table.
     pub(crate) fn first_position_row(&self) -> usize {
         self.padding.map_or(0, |padding| padding as usize)
     }
 
-    /// Tokens that a sequence can have.
+    /// The most tokens of a sequence.
     pub(crate) fn positions(&self) -> usize {
         let unused = self.first_position_row() + usize::from(self.padding.is_some());
         self.position_rows.saturating_sub(unused)
@@ -148,7 +149,7 @@ impl File {
         }
     }
 
-    /// Refuses what would load and compute something else.
+    /// Rejects variants that would load but compute something else.
     fn check_kind(&self, path: &Path) -> Result<(), LoadError> {
         if self.hidden_act != "gelu" {
             return Err(unsupported(path, "hidden_act", &self.hidden_act, "`gelu`"));
@@ -175,13 +176,15 @@ impl File {
         if sizes.iter().any(|size| *size == 0 || *size > SIZE_MAX)
             || !self.hidden_size.is_multiple_of(self.num_attention_heads)
         {
-            let reason = "a size is zero, huge, or the hidden size is not a multiple of the heads".to_owned();
+            let reason =
+                "a size is 0 or too large, or `hidden_size` is not a multiple of `num_attention_heads`"
+                    .to_owned();
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(())
     }
 
-    /// The labels of the head that `architectures` names, if it names one.
+    /// The labels of the classification head in `architectures`; empty without one.
     fn labels(&self, path: &Path) -> Result<Vec<String>, LoadError> {
         let named = self.architectures.as_deref().unwrap_or_default();
         let Some(class) = named.iter().find(|class| class.ends_with(HEAD)) else { return Ok(Vec::new()) };
@@ -198,7 +201,7 @@ impl File {
             return Ok(vec!["LABEL_0".to_owned(), "LABEL_1".to_owned()]);
         };
         if labels.is_empty() || !labels.keys().copied().eq(0..labels.len()) {
-            let reason = "`id2label` does not count from 0".to_owned();
+            let reason = "the keys of `id2label` are not 0, 1, 2 …".to_owned();
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(labels.values().cloned().collect())

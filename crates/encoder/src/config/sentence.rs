@@ -1,4 +1,4 @@
-//! The files of the sentence-transformers layout: what happens to the vectors of the tokens.
+//! The files of the sentence-transformers layout: pooling, normalisation, prompts and dimensions.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::optional;
 use crate::LoadError;
 
-/// How the token vectors of a text become one vector.
+/// How the vectors of tokens are combined to one vector of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// The mean over all tokens.
     Mean,
     /// The vector of the first token.
     Cls,
-    /// The largest value over all tokens, for each float of its own.
+    /// The maximum over all tokens, for each component.
     Max,
     /// The sum over all tokens, divided by the square root of their number.
     MeanSqrtLen,
@@ -23,7 +23,7 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// Every pooling.
+    /// Every kind of pooling.
     pub const ALL: [Pooling; 5] =
         [Pooling::Mean, Pooling::Cls, Pooling::Max, Pooling::MeanSqrtLen, Pooling::LastToken];
 
@@ -39,28 +39,28 @@ impl Pooling {
     }
 }
 
-/// Texts to put before a text, by its role.
+/// Prefixes of texts by role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompts {
-    /// Before a query.
+    /// Prefix of queries.
     pub query: String,
-    /// Before a document.
+    /// Prefix of documents.
     pub document: String,
 }
 
-/// What these files say together.
-pub(super) struct Sentence {
+/// The contents of these files.
+pub(super) struct SentenceTransformers {
     pub(super) pooling: Pooling,
     pub(super) normalise: bool,
     pub(super) prompts: Prompts,
-    /// Lengths that embeddings were trained to be cut to.
+    /// Dimensions that embeddings were trained to be cut to.
     pub(super) dimensions: Vec<usize>,
 }
 
 /// `sentence_bert_config.json`
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct SentenceConfig {
+pub(super) struct SentenceBertFile {
     pub(super) max_seq_length: Option<usize>,
     pub(super) do_lower_case: bool,
 }
@@ -74,7 +74,7 @@ struct Module {
     path: String,
 }
 
-/// `1_Pooling/config.json`, in the form with a flag for each pooling and in the one with a name.
+/// `1_Pooling/config.json`: one format has a flag for each kind of pooling, another one its name.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PoolingFile {
@@ -109,30 +109,30 @@ struct PromptFile {
 
 const POOLING_FOLDER: &str = "1_Pooling";
 
-/// The prompts of each role, the first that is there counts.
+/// Names of the prompts of each role; the first existing one is used.
 const QUERY_PROMPTS: [&str; 1] = ["query"];
 const DOCUMENT_PROMPTS: [&str; 3] = ["document", "passage", "corpus"];
 
-impl Sentence {
+impl SentenceTransformers {
     /// Reads the files of `folder`, a model whose token vectors have `width` floats.
-    pub(super) fn load(folder: &Path, width: usize) -> Result<Sentence, LoadError> {
+    pub(super) fn load(folder: &Path, width: usize) -> Result<SentenceTransformers, LoadError> {
         let normalise = normalises(&folder.join("modules.json"))?;
         let path = folder.join(POOLING_FOLDER).join("config.json");
         let pooling = match optional::<PoolingFile>(&path)? {
             Some(file) => file.resolve(&path, width)?,
             None => Pooling::Mean,
         };
-        let said: PromptFile =
+        let file: PromptFile =
             optional(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
         let prompts =
-            Prompts { query: said.prompt(&QUERY_PROMPTS), document: said.prompt(&DOCUMENT_PROMPTS) };
-        let mut dimensions = said.matryoshka_dimensions;
-        dimensions.extend(said.truncate_dim);
-        Ok(Sentence { pooling, normalise, prompts, dimensions })
+            Prompts { query: file.prompt(&QUERY_PROMPTS), document: file.prompt(&DOCUMENT_PROMPTS) };
+        let mut dimensions = file.matryoshka_dimensions;
+        dimensions.extend(file.truncate_dim);
+        Ok(SentenceTransformers { pooling, normalise, prompts, dimensions })
     }
 }
 
-/// Whether the chain of modules ends with a normalisation. A chain with anything that Weir does not run is refused.
+/// Whether the last module is a normalisation. Rejects unsupported modules.
 fn normalises(path: &Path) -> Result<bool, LoadError> {
     let Some(modules) = optional::<Vec<Module>>(path)? else { return Ok(false) };
     let names: Vec<&str> =
@@ -175,7 +175,7 @@ impl PoolingFile {
         }
     }
 
-    /// The names of the poolings that are asked for; a name counts more than flags.
+    /// The names of the configured kinds of pooling; a name takes precedence over flags.
     fn modes(self) -> Vec<String> {
         match self.pooling_mode {
             Some(OneOrMany::One(name)) => return vec![name],
@@ -195,7 +195,7 @@ impl PoolingFile {
 }
 
 impl PromptFile {
-    /// The first of `names` that is there, else the default one.
+    /// The first existing prompt of `names`, else the default one.
     fn prompt(&self, names: &[&str]) -> String {
         let names = names.iter().copied().chain(self.default_prompt_name.as_deref());
         names.filter_map(|name| self.prompts.get(name)).flatten().next().cloned().unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Text to token ids.
+//! Converts texts to token ids.
 //!
-//! Two ways to the same ids: plain ASCII for a WordPiece vocabulary goes through [`wordpiece`], which is some fifty
-//! times faster; everything else, and every other kind of tokenizer, goes through the `tokenizers` crate, the reference of the field.
+//! Plain ASCII text with a WordPiece vocabulary takes the fast path [`wordpiece`], about fifty times faster. All other texts, and
+//! every other kind of tokenizer, go through the `tokenizers` crate, the reference implementation. Both give the same ids.
 
 mod pair;
 mod spans;
@@ -16,26 +16,26 @@ pub use pair::EncodedPair;
 use pair::Template;
 use wordpiece::WordPiece;
 
-/// A text as the model sees it.
+/// The tokens of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
-    /// Token ids, with the special tokens around them.
+    /// Token ids, including special tokens.
     pub ids: Vec<u32>,
-    /// Whether the text had more tokens than the model takes, and lost a part.
+    /// Whether the text exceeded the limit of tokens and was truncated.
     pub is_truncated: bool,
 }
 
 /// The tokenizer of a model.
 pub struct Tokenizer {
-    /// `tokenizer.json`, for the reference.
+    /// The bytes of `tokenizer.json`, for `reference`.
     json: Vec<u8>,
     reference: OnceLock<Reference>,
     fast: Option<WordPiece>,
     max_tokens: usize,
 }
 
-/// The `tokenizers` crate's view of the file. It takes tens of milliseconds to make, most of a start, so a tokenizer with a
-/// fast path makes it when a text first needs it.
+/// The tokenizer of the `tokenizers` crate. Loading takes tens of milliseconds, most of a start, so a tokenizer with a fast path loads it when
+/// the first text needs it.
 struct Reference {
     tokenizer: tokenizers::Tokenizer,
     pair: Template,
@@ -47,13 +47,13 @@ impl Reference {
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
         let pair = Template::of(&tokenizer)
-            .ok_or_else(|| "its post-processor does not put one text after the other".to_owned())?;
+            .ok_or_else(|| "its post-processor does not append the second text to the first".to_owned())?;
         Ok(Reference { tokenizer, pair })
     }
 }
 
 impl Tokenizer {
-    /// Loads `tokenizer.json`. `max_tokens` counts the special tokens; ids must lie below `vocabulary`.
+    /// Loads `tokenizer.json`. `max_tokens` includes special tokens; ids must be below `vocabulary`.
     pub(crate) fn load(path: &Path, max_tokens: usize, vocabulary: usize) -> Result<Tokenizer, LoadError> {
         let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
         let json = crate::config::read_optional(path)?
@@ -74,20 +74,20 @@ impl Tokenizer {
         Ok(Tokenizer { json, reference, fast, max_tokens })
     }
 
-    /// Makes everything that texts of any kind need, so that none of them has to wait for it.
+    /// Loads the reference tokenizer now, so that no text waits for it.
     ///
     /// # Errors
-    /// What is wrong with `tokenizer.json`.
+    /// The defect of `tokenizer.json`.
     pub fn warm_up(&self) -> Result<(), String> {
         if self.reference.get().is_none() {
-            // should another thread have been faster, its reference is the same
+            // if another thread was faster, its reference is the same
             drop(self.reference.set(Reference::read(&self.json)?));
         }
         Ok(())
     }
 
     /// # Panics
-    /// When the crate can't read the file, although it has the very form of the fast path.
+    /// When the `tokenizers` crate can't load a file that the fast path accepted.
     fn reference(&self) -> &Reference {
         self.reference.get_or_init(|| match Reference::read(&self.json) {
             Ok(reference) => reference,
@@ -95,17 +95,17 @@ impl Tokenizer {
         })
     }
 
-    /// Whether it makes no difference between upper and lower case.
+    /// Whether upper and lower case give the same ids.
     pub(crate) fn is_lowercase(&self) -> bool {
         self.encode(PANGRAM) == self.encode(&PANGRAM.to_uppercase())
     }
 
-    /// The ids of `text` with the special tokens, cut to the model's length.
+    /// The ids of `text` with special tokens, truncated to the model's limit.
     pub fn encode(&self, text: &str) -> Encoded {
         self.encode_to(text, self.max_tokens)
     }
 
-    /// The ids of `text` with the special tokens, cut to `limit` tokens (at least 2) by dropping the end.
+    /// The ids of `text` with special tokens, truncated at the end to `limit` tokens (at least 2).
     pub fn encode_to(&self, text: &str, limit: usize) -> Encoded {
         if let Some(encoded) = self.fast.as_ref().and_then(|fast| fast.encode(text, limit)) {
             return encoded;
@@ -113,7 +113,7 @@ impl Tokenizer {
         let mut ids = self.reference_ids(text);
         let is_truncated = ids.len() > limit;
         if is_truncated {
-            // one special token stands at the end: it stays there
+            // the last token is special, and is kept
             let last = ids.last().copied();
             ids.truncate(limit);
             if let (Some(end), Some(last)) = (ids.last_mut(), last) {
@@ -123,44 +123,44 @@ impl Tokenizer {
         Encoded { ids, is_truncated }
     }
 
-    /// The ids of `text` with the special tokens, cut to the model's length by dropping the start.
+    /// The ids of `text` with special tokens, truncated at the start to the model's limit.
     pub fn encode_end(&self, text: &str) -> Encoded {
         let mut ids = self.encode_to(text, usize::MAX).ids;
         let dropped = ids.len().saturating_sub(self.max_tokens);
         if dropped > 0 {
-            // one special token stands at the start: it stays there
+            // the first token is special, and is kept
             ids.drain(1..=dropped);
         }
         Encoded { ids, is_truncated: dropped > 0 }
     }
 
-    /// The ids of `text` in parts of the model's length at most, each with the special tokens around it; one part for a text that fits.
+    /// The ids of `text` in parts within the model's limit, each with special tokens; a text within the limit is one part.
     pub fn encode_parts(&self, text: &str) -> Vec<Vec<u32>> {
         let ids = self.encode_to(text, usize::MAX).ids;
         if ids.len() <= self.max_tokens {
             return vec![ids];
         }
-        // one special token stands at each end
+        // the first and the last token are special
         let [first, inner @ .., last] = ids.as_slice() else { return vec![ids] };
         let room = self.max_tokens.saturating_sub(2).max(1);
         let part = |part: &[u32]| [&[*first], part, &[*last]].concat();
         inner.chunks(room).map(part).collect()
     }
 
-    /// The ids of two texts as one sequence, cut to the model's length.
+    /// The ids of two texts as one sequence, truncated to the model's limit.
     pub fn encode_pair(&self, a: &str, b: &str) -> EncodedPair {
         self.encode_pair_to(a, b, self.max_tokens)
     }
 
-    /// The ids of two texts as one sequence of at most `limit` tokens (at least 5): the longer text loses its end first.
+    /// The ids of two texts as one sequence of at most `limit` tokens (at least 5). The longer text is truncated first.
     pub fn encode_pair_to(&self, a: &str, b: &str, limit: usize) -> EncodedPair {
         let pair = &self.reference().pair;
         let room = limit.saturating_sub(pair.special());
-        // how much of each stays depends on the whole lengths of both
+        // how much of each is kept depends on the lengths of both
         pair.join(&self.plain_ids(a), &self.plain_ids(b), room)
     }
 
-    /// The ids of `text`, without special tokens.
+    /// The ids of `text` without special tokens.
     fn plain_ids(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         match self.fast.as_ref().and_then(|fast| fast.push_ids(text, usize::MAX, &mut ids)) {
@@ -169,15 +169,15 @@ impl Tokenizer {
         }
     }
 
-    /// Number of tokens of `text`, without the special ones.
+    /// Number of tokens of `text`, without special tokens.
     pub fn count(&self, text: &str) -> usize {
         self.token_spans(text).len()
     }
 
-    /// The byte span in `text` of each of its tokens, without the special ones.
+    /// The byte span in `text` of each token, without special tokens.
     ///
-    /// Spans ascend, begin and end at characters, and leave out white space around a token. Several tokens of one character
-    /// may have the same span, and a token that stands for white space alone has an empty one.
+    /// Spans ascend, start and end at character boundaries, and exclude white space around a token. Several tokens of one character
+    /// have the same span; the span of a white-space token is empty.
     pub fn token_spans(&self, text: &str) -> Vec<Range<usize>> {
         if let Some(spans) = self.fast.as_ref().and_then(|fast| fast.spans(text)) {
             return spans;
@@ -188,10 +188,10 @@ impl Tokenizer {
         }
     }
 
-    /// The ids that the `tokenizers` crate gives, with special tokens, never cut.
+    /// The ids from the `tokenizers` crate, with special tokens and without truncation.
     ///
-    /// For WordPiece and the other models of the BERT family encoding cannot fail; should a vocabulary lack even
-    /// its unknown token, the text counts as empty.
+    /// Encoding cannot fail with the tokenizers of the BERT family, unless a vocabulary lacks its unknown token; the text then
+    /// counts as empty.
     pub fn reference_ids(&self, text: &str) -> Vec<u32> {
         self.ids(text, true)
     }

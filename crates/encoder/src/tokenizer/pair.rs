@@ -1,15 +1,15 @@
-//! Two texts as one sequence: where their tokens stand, and which of them stay.
+//! Encodes two texts as one sequence, and truncates them.
 
 use tokenizers::{Encoding, Token, Tokenizer};
 
-/// Two texts as a model with a classification head sees them.
+/// The tokens of a pair of texts, for a model with a classification head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedPair {
-    /// Token ids, with the special tokens before, between and after the texts.
+    /// Token ids, with special tokens before, between and after the texts.
     pub ids: Vec<u32>,
-    /// Where the tokens of type 1 begin; the number of tokens when all are of type 0.
+    /// Index of the first token of type 1; the number of tokens when all are of type 0.
     pub second: usize,
-    /// Whether the texts had more tokens than the model takes, and lost their ends.
+    /// Whether the texts exceeded the limit of tokens and were truncated.
     pub is_truncated: bool,
 }
 
@@ -18,16 +18,16 @@ pub(super) struct Template {
     before: Vec<u32>,
     between: Vec<u32>,
     after: Vec<u32>,
-    /// How many of the tokens between are of type 0; `None` when all of the sequence is.
-    first_between: Option<usize>,
+    /// How many tokens of `between` are of type 0; `None` when the whole sequence is.
+    between_type_0: Option<usize>,
 }
 
-/// Stand-ins for the texts, outside of every vocabulary.
+/// Placeholder ids for the texts, outside every vocabulary.
 const FIRST: u32 = u32::MAX - 1;
 const SECOND: u32 = u32::MAX;
 
 impl Template {
-    /// Asks the tokenizer's post-processor; `None` when it does not put one text after the other.
+    /// Derives the template from the tokenizer's post-processor; `None` when it does not append the second text to the first.
     pub(super) fn of(reference: &Tokenizer) -> Option<Template> {
         let text = |id, kind| Encoding::from_tokens(vec![Token::new(id, "a".to_owned(), (0, 1))], kind);
         let all = reference.post_process(text(FIRST, 0), Some(text(SECOND, 1)), true).ok()?;
@@ -39,31 +39,31 @@ impl Template {
             before: ids[..first].to_vec(),
             between: ids[first + 1..second].to_vec(),
             after: ids[second + 1..].to_vec(),
-            first_between: typed.map(|typed| typed.saturating_sub(first + 1)),
+            between_type_0: typed.map(|typed| typed.saturating_sub(first + 1)),
         })
     }
 
-    /// Tokens of a pair that belong to neither text.
+    /// Number of special tokens of a pair.
     pub(super) fn special(&self) -> usize {
         self.before.len() + self.between.len() + self.after.len()
     }
 
-    /// The sequence of two texts, which lose their ends where they have more than `room` tokens together.
+    /// The sequence of two texts, truncated to `room` tokens together.
     pub(super) fn join(&self, a: &[u32], b: &[u32], room: usize) -> EncodedPair {
         let (kept_a, kept_b) = longest_first(a.len(), b.len(), room);
         let parts = [&self.before, &a[..kept_a], &self.between, &b[..kept_b], &self.after];
         let ids = parts.concat();
         let until_first = self.before.len() + kept_a;
         EncodedPair {
-            second: self.first_between.map_or(ids.len(), |first| until_first + first),
+            second: self.between_type_0.map_or(ids.len(), |first| until_first + first),
             is_truncated: kept_a + kept_b < a.len() + b.len(),
             ids,
         }
     }
 }
 
-/// How many tokens of two texts stay when `room` is left for both: the longer one is cut first, and where both must be, the
-/// longer one keeps the odd token. As `longest_first` of the `tokenizers` crate.
+/// Numbers of tokens that two texts keep within `room` tokens together: the longer one is truncated first; if both are, the longer one
+/// keeps the odd token. As `longest_first` of the `tokenizers` crate.
 fn longest_first(a: usize, b: usize, room: usize) -> (usize, usize) {
     if a + b <= room {
         return (a, b);
@@ -78,7 +78,7 @@ mod tests {
     use super::longest_first;
 
     #[test]
-    fn the_longer_text_is_cut_first() {
+    fn the_longer_text_is_truncated_first() {
         let check =
             |(a, b, room), expected| assert_eq!(longest_first(a, b, room), expected, "{a} {b} {room}");
         check((3, 4, 7), (3, 4));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn it_cuts_as_the_reference_does() {
+    fn truncation_equals_the_reference() {
         use tokenizers::utils::truncation::{TruncationParams, TruncationStrategy, truncate_encodings};
         use tokenizers::{Encoding, Token};
         let text = |len: usize| {

@@ -1,11 +1,10 @@
-//! The spans that the reference tokenizer gives, put right.
+//! Corrects the spans of the reference tokenizer.
 //!
-//! Tokenizers that keep the blank before a word count it in, some give the end of a text a token of its own, and
-//! normalisation may give a token the place of what it was made of.
+//! Some tokenizers include the space before a word, some have a token for the end of the text, and normalisation may shift spans.
 
 use std::ops::Range;
 
-/// The spans `offsets` of `text`: ascending in start and end, at borders of characters, without white space around.
+/// Spans of `text` from `offsets`: ascending in start and end, at character boundaries, without surrounding white space.
 pub(super) fn of_text(text: &str, offsets: &[(usize, usize)]) -> Vec<Range<usize>> {
     let mut last = 0..0;
     let mut spans = Vec::with_capacity(offsets.len());
@@ -32,7 +31,7 @@ mod tests {
     use super::of_text;
 
     #[test]
-    fn spans_lie_on_characters_and_ascend() {
+    fn spans_are_at_character_boundaries_and_ascend() {
         let check = |text: &str, offsets: &[(usize, usize)], expected: &[std::ops::Range<usize>]| {
             assert_eq!(of_text(text, offsets), expected, "{text:?} {offsets:?}");
         };

@@ -1,11 +1,10 @@
 //! WordPiece for plain ASCII text.
 //!
-//! Lower-case, split at white space and around punctuation, then cut each word into the longest pieces that the
-//! vocabulary has, from the left. The vocabulary is an open-addressing table; the hashes of all prefixes of what is
-//! left of a word come out of one pass over its bytes, and the table is asked from the longest down, so that a common
-//! word costs a single probe.
+//! Lower-cases, splits at white space and around punctuation, and splits each word from the left into the longest pieces of the
+//! vocabulary. The vocabulary is an open-addressing hash table. One pass over the rest of a word computes the hashes of all its
+//! prefixes; these are looked up from the longest down, so that a common word takes one probe.
 //!
-//! Anything that is not printable ASCII, and any text that spells out a special token, is left to the reference.
+//! Texts with other characters than printable ASCII and white space, or with the spelling of a special token, are left to the reference.
 
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ use serde::Deserialize;
 use super::Encoded;
 use crate::config::SIZE_MAX;
 
-/// A word of more bytes than this is unknown, as in the original implementation (`max_input_chars_per_word`).
+/// A longer word becomes the unknown token, as in the original implementation (`max_input_chars_per_word`).
 const WORD_BYTES_MAX: usize = 100;
 
 /// The fast path of a BERT tokenizer.
@@ -25,12 +24,12 @@ pub(super) struct WordPiece {
     sep: u32,
     unknown: u32,
     largest: u32,
-    /// Spellings that the reference takes as one token wherever they stand.
+    /// Spellings of special tokens, which the reference matches anywhere in a text.
     special: Vec<String>,
 }
 
 impl WordPiece {
-    /// The fast path for a `tokenizer.json`, or `None` when it is not of the form that this module implements.
+    /// The fast path for a `tokenizer.json`; `None` when this module does not implement its kind of tokenizer.
     pub(super) fn from_json(json: &[u8]) -> Option<WordPiece> {
         let file: File = serde_json::from_slice(json).ok()?;
         let (normalizer, model) = (file.normalizer?, file.model);
@@ -49,7 +48,7 @@ impl WordPiece {
         let id = |token: &str| model.vocab.get(token).copied();
         let largest = model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?;
         if largest as usize >= SIZE_MAX {
-            return None; // the table would have a place for every id up to it
+            return None; // the table has an entry for every id up to the largest
         }
         Some(WordPiece {
             cls: id("[CLS]")?,
@@ -62,14 +61,14 @@ impl WordPiece {
         })
     }
 
-    /// The largest id that a text can have.
+    /// The largest token id.
     pub(super) fn largest_id(&self) -> u32 {
         self.largest
     }
 
-    /// The ids of `text` with the special tokens, cut to `limit`, or `None` when the text is not for this path.
+    /// The ids of `text` with special tokens, truncated to `limit`; `None` when the text needs the reference.
     pub(super) fn encode(&self, text: &str, limit: usize) -> Option<Encoded> {
-        // a token has at least a byte; most have four or more
+        // most tokens have four bytes or more
         let mut ids = Vec::with_capacity(limit.min(2 + text.len() / 3));
         ids.push(self.cls);
         let is_truncated = self.push_ids(text, limit.saturating_sub(2), &mut ids)?;
@@ -77,8 +76,8 @@ impl WordPiece {
         Some(Encoded { ids, is_truncated })
     }
 
-    /// Adds up to `room` ids of `text` without special tokens, and says whether there are more; `None` when the text is
-    /// not for this path.
+    /// Appends up to `room` ids of `text`, without special tokens. Returns whether there are more; `None` when the text needs the
+    /// reference.
     pub(super) fn push_ids(&self, text: &str, room: usize, ids: &mut Vec<u32>) -> Option<bool> {
         if !self.is_plain(text) {
             return None;
@@ -94,7 +93,7 @@ impl WordPiece {
         Some(count > room)
     }
 
-    /// The byte spans of the tokens of `text`, or `None` when the text is not for this path.
+    /// The byte spans of the tokens of `text`; `None` when the text needs the reference.
     pub(super) fn spans(&self, text: &str) -> Option<Vec<Range<usize>>> {
         if !self.is_plain(text) {
             return None;
@@ -148,7 +147,7 @@ impl WordPiece {
         }
     }
 
-    /// The pieces of one word that starts at byte `start` of the text.
+    /// Calls `on_token` with each piece of a word that starts at byte `start` of the text.
     fn pieces(
         &self,
         word: &[u8],
@@ -174,11 +173,11 @@ impl WordPiece {
     }
 }
 
-/// The vocabulary: pieces with their ids, word starts and continuations apart.
+/// The vocabulary: word starts and continuations with their ids.
 struct Table {
-    /// `id + 1` in the low half and the upper half of the hash in the high half; 0 is empty.
+    /// `id + 1` in the lower 32 bits, the upper half of the hash in the upper 32 bits; 0 is an empty slot.
     slots: Vec<u64>,
-    /// Start and length in `text` of the spelling of each id, with the sign of a continuation apart.
+    /// Start and length in `text` of the spelling of each id, without `##`, and whether it is a continuation.
     spellings: Vec<(u32, u8, bool)>,
     text: Vec<u8>,
     longest: usize,
@@ -190,7 +189,7 @@ impl Table {
         let mut table = Table { slots: vec![0; size], spellings: Vec::new(), text: Vec::new(), longest: 0 };
         for (token, id) in vocab {
             let is_continuation = token.len() > 2 && token.starts_with("##");
-            // a literal "##" at the start of a word never arises: punctuation stands alone
+            // no word starts with a literal "##", since every punctuation character is a word of its own
             let spelling = if is_continuation { &token[2..] } else { token.as_str() };
             if spelling.is_ascii() && !spelling.is_empty() && spelling.len() <= WORD_BYTES_MAX {
                 table.insert(spelling.as_bytes(), is_continuation, *id);
@@ -216,7 +215,7 @@ impl Table {
         self.slots[at] = hash >> 32 << 32 | u64::from(id + 1);
     }
 
-    /// Id and length of the longest prefix of `rest` that the vocabulary has.
+    /// Id and length of the longest prefix of `rest` in the vocabulary.
     fn longest(&self, rest: &[u8], is_continuation: bool) -> Option<(u32, usize)> {
         let mut hashes = [0u64; WORD_BYTES_MAX];
         let mut hash = seed(is_continuation);
@@ -255,7 +254,7 @@ fn seed(is_continuation: bool) -> u64 {
     if is_continuation { 0x9e37_79b9_7f4a_7c15 } else { 0xcbf2_9ce4_8422_2325 }
 }
 
-/// One step of a multiplicative hash whose upper and lower halves are both used.
+/// One step of a multiplicative hash that mixes upper and lower halves.
 fn mix(hash: u64, byte: u8) -> u64 {
     let product = (hash ^ u64::from(byte)).wrapping_mul(0x2545_f491_4f6c_dd1d);
     product ^ product >> 29

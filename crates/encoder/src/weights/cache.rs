@@ -1,9 +1,8 @@
-//! The cache file of packed weights: made once, memory-mapped after.
+//! The cache file of packed weights: written once, then memory-mapped.
 //!
-//! It is never trusted blindly. Its header names the files that it was made of (path, length, time of change), what it was
-//! made for (precision, instruction set, format version), and the checksum of the weights; where anything differs, the
-//! weights are packed anew from the checkpoint and the file is replaced. A cache that can't be written costs time and
-//! memory, and nothing else.
+//! Its header names the source files (path, length, modification time), precision, instruction set and format version, and has the
+//! checksum of the weights. If anything differs, the weights are packed again from the checkpoint and the file is replaced. Without a
+//! writable cache, every start packs the weights in memory.
 
 use std::fs::File;
 use std::io;
@@ -17,31 +16,31 @@ use weir_mapped::ImmutableFile;
 use super::layout::{ALIGNMENT, Layout};
 use super::pack::pack;
 use super::{Block, Weights};
-use crate::config::{Network, SMALL_FILES, read_optional};
+use crate::config::{CONFIG_FILES, Network, read_optional};
 use crate::{LoadError, Precision};
 
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
-/// Rises with every change to the layout of weights or to how they are quantised.
+/// Increased with every change of the layout of weights or their quantization.
 const VERSION: u32 = 3;
 
-/// Rises with every change to how weights or activations are quantised: embeddings are others then.
-const QUANTISATION: u32 = 2;
+/// Increased with every change of the quantization of weights or activations, which changes embeddings.
+const QUANTIZATION: u32 = 2;
 
-/// The weights start here; the header stands before them, filled up with spaces.
+/// Bytes of the header, padded with spaces; the weights follow.
 const HEADER: usize = 4096;
 const _: () = assert!(HEADER.is_multiple_of(ALIGNMENT), "weights in the file are aligned as those in memory");
 
 const WEIGHTS_FILE: &str = "model.safetensors";
 
-/// Bytes of the smallest number format of checkpoints.
+/// Bytes of a weight in the smallest number format of checkpoints.
 const WEIGHT_BYTES_MIN: u64 = 2;
 
-/// Weights, and the hash of all files that decide an embedding, together with the precision.
+/// Weights, and the hash of the precision and all files that affect embeddings.
 pub(crate) struct Loaded {
     pub(crate) weights: Weights,
     pub(crate) fingerprint: String,
-    /// Why the weights could not be kept in the cache, if they should have been.
+    /// The error of writing the cache file, if there was one.
     pub(crate) cache_error: Option<io::Error>,
 }
 
@@ -50,21 +49,21 @@ struct Header {
     version: u32,
     precision: String,
     isa: String,
-    sources: Vec<Stamp>,
+    sources: Vec<FileStamp>,
     fingerprint: String,
     len: usize,
     crc32: u32,
 }
 
-/// What a source file looked like when the cache was made.
+/// Metadata of a source file when the cache was written.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Stamp {
+struct FileStamp {
     path: PathBuf,
-    /// `None`: it was not there.
+    /// Length and modification time in nanoseconds; `None` when the file does not exist.
     file: Option<(u64, u128)>,
 }
 
-/// The weights of the model in `folder`, from the cache folder if it has them, else packed and kept there.
+/// Loads the weights of the model in `folder` from the cache folder, or packs them and writes them there.
 pub(crate) fn load(
     folder: &Path,
     config: &Network,
@@ -77,14 +76,14 @@ pub(crate) fn load(
         return Err(LoadError::Missing { path });
     }
     let unreadable = |source| LoadError::Unreadable { path: path.clone(), source };
-    let sources = stamps(folder).map_err(unreadable)?;
+    let sources = file_stamps(folder).map_err(unreadable)?;
     let checkpoint_bytes = path.metadata().map_err(unreadable)?.len();
     if config.weights_min() > u128::from(checkpoint_bytes / WEIGHT_BYTES_MIN) {
         let reason = format!("it has {checkpoint_bytes} bytes, too few for the sizes in config.json");
         return Err(LoadError::Damaged { path, reason });
     }
     let layout = Layout::new(config, precision, kernels);
-    let cached = cache.map(|cache| file_of(cache, folder, precision, kernels));
+    let cached = cache.map(|cache| cache_path(cache, folder, precision, kernels));
     if let Some((file, header)) = cached.as_deref().and_then(open)
         && header.sources == sources
         && (header.version, header.len) == (VERSION, layout.len)
@@ -104,8 +103,8 @@ pub(crate) fn load(
         len: layout.len,
         crc32,
     };
-    let kept = cached.map(|cached| keep(&cached, header, &block));
-    let (block, cache_error) = match kept {
+    let written = cached.map(|cached| write(&cached, header, &block));
+    let (block, cache_error) = match written {
         None => (Block::Owned(block), None),
         Some(Ok(file)) => (Block::Mapped { file, start: HEADER }, None),
         Some(Err(error)) => (Block::Owned(block), Some(error)),
@@ -113,15 +112,15 @@ pub(crate) fn load(
     Ok(Loaded { weights: Weights { layout, block }, fingerprint, cache_error })
 }
 
-/// One file for each folder, precision and instruction set.
-fn file_of(cache: &Path, folder: &Path, precision: Precision, kernels: &Kernels) -> PathBuf {
+/// The path of the cache file: one for each folder, precision and instruction set.
+fn cache_path(cache: &Path, folder: &Path, precision: Precision, kernels: &Kernels) -> PathBuf {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = full.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let place = blake3::hash(full.as_os_str().as_encoded_bytes()).to_hex();
-    cache.join(format!("{name}-{}-{}-{}.packed", &place[..8], precision.name(), kernels.isa.name()))
+    let hash = blake3::hash(full.as_os_str().as_encoded_bytes()).to_hex();
+    cache.join(format!("{name}-{}-{}-{}.packed", &hash[..8], precision.name(), kernels.isa.name()))
 }
 
-fn stamps(folder: &Path) -> io::Result<Vec<Stamp>> {
+fn file_stamps(folder: &Path) -> io::Result<Vec<FileStamp>> {
     let stamp = |name: &str| {
         let path = folder.join(name);
         let path = path.canonicalize().unwrap_or(path);
@@ -133,23 +132,23 @@ fn stamps(folder: &Path) -> io::Result<Vec<Stamp>> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(Stamp { path, file })
+        Ok(FileStamp { path, file })
     };
-    SMALL_FILES.iter().chain([&WEIGHTS_FILE]).map(|name| stamp(name)).collect()
+    CONFIG_FILES.iter().chain([&WEIGHTS_FILE]).map(|name| stamp(name)).collect()
 }
 
-/// The mapped file and its header, if it is whole.
+/// Maps the file; `None` when it is missing or damaged.
 fn open(path: &Path) -> Option<(ImmutableFile, Header)> {
     let file = ImmutableFile::open(path).ok()?;
     let head = file.get(..HEADER)?.strip_prefix(MAGIC)?;
     let header: Header = serde_json::from_slice(head).ok()?;
     let weights = &file[HEADER..];
-    let is_whole = weights.len() == header.len && crc32fast::hash(weights) == header.crc32;
-    is_whole.then_some((file, header))
+    let is_intact = weights.len() == header.len && crc32fast::hash(weights) == header.crc32;
+    is_intact.then_some((file, header))
 }
 
 /// Writes the file, and maps it.
-fn keep(
+fn write(
     path: &Path,
     header: impl FnOnce(u32) -> Header,
     block: &AlignedVec<u8>,
@@ -157,13 +156,13 @@ fn keep(
     let mut head = MAGIC.to_vec();
     head.extend(serde_json::to_vec(&header(crc32fast::hash(block)))?);
     if head.len() > HEADER {
-        return Err(io::Error::other("the names of the model's files are too long"));
+        return Err(io::Error::other("the paths of the model's files are too long for the header"));
     }
     head.resize(HEADER, b' ');
     ImmutableFile::create(path, &[&head, block])
 }
 
-/// Hash over all files that decide an embedding, framed by name and length, the precision, and how it quantises.
+/// Hash of all files that affect embeddings, each framed by name and length, and of the precision and its quantization.
 fn fingerprint(folder: &Path, precision: Precision, checkpoint: &Path) -> Result<String, LoadError> {
     let mut hasher = blake3::Hasher::new();
     fn frame<'a>(hasher: &'a mut blake3::Hasher, name: &str, len: u64) -> &'a mut blake3::Hasher {
@@ -172,7 +171,7 @@ fn fingerprint(folder: &Path, precision: Precision, checkpoint: &Path) -> Result
     let add = |hasher: &mut _, name: &str, bytes: &[u8]| {
         frame(hasher, name, bytes.len() as u64).update(bytes);
     };
-    for name in SMALL_FILES {
+    for name in CONFIG_FILES {
         if let Some(bytes) = read_optional(&folder.join(name))? {
             add(&mut hasher, name, &bytes);
         }
@@ -183,7 +182,7 @@ fn fingerprint(folder: &Path, precision: Precision, checkpoint: &Path) -> Result
     frame(&mut hasher, WEIGHTS_FILE, len).update_reader(file).map_err(unreadable)?;
     add(&mut hasher, "precision", precision.name().as_bytes());
     if precision == Precision::Int8 {
-        add(&mut hasher, "quantisation", &QUANTISATION.to_le_bytes());
+        add(&mut hasher, "quantisation", &QUANTIZATION.to_le_bytes());
     }
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }

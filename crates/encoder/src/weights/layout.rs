@@ -1,5 +1,5 @@
-//! Where each weight stands in the block: decided by the network's shape, the precision and the kernels' packing alone, so
-//! that a cache file needs no table of contents.
+//! The position of each weight in the block. It follows from the network's shape, the precision and the kernels' packing, so that a
+//! cache file needs no table of contents.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use weir_kernels::{Group, Kernels, Packing};
 use crate::Precision;
 use crate::config::Network;
 
-/// Every weight starts at a cache line.
+/// Every weight starts at a multiple of this, a cache line.
 pub(super) const ALIGNMENT: usize = 64;
 
-/// The places of all weights.
+/// The byte ranges of all weights.
 pub(crate) struct Layout {
     pub(crate) precision: Precision,
     pub(crate) packing: Packing,
     /// `[vocabulary, hidden]` in the number format of the precision.
     pub(crate) words: Range<usize>,
-    /// int8: a factor for each word.
+    /// int8: the scale of each word.
     pub(crate) word_scales: Range<usize>,
-    /// `[positions, hidden]` floats, with the embedding of token type 0 added. RoBERTa: the first row is that of padding.
+    /// `[positions, hidden]` floats, with the embedding of token type 0 added. RoBERTa: the first row is for padding.
     pub(crate) positions: Range<usize>,
-    /// What token type 1 adds to that, if there is one.
+    /// The difference of token type 1 to type 0; empty with a single type.
     pub(crate) second_type: Range<usize>,
     pub(crate) embedding_norm: Norm,
     pub(crate) layers: Vec<Layer>,
     pub(crate) head: Option<Head>,
-    /// Bytes of all.
+    /// Bytes of the block.
     pub(crate) len: usize,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct Layer {
     pub(crate) ffn_norm: Norm,
 }
 
-/// The classification head, in floats whatever the precision.
+/// The classification head, in f32 with every precision.
 pub(crate) struct Head {
     pub(crate) dense: Dense,
     pub(crate) out: Dense,
 }
 
-/// A small matrix as checkpoints store it, `[columns, depth]`, and its bias.
+/// A small matrix in the layout of checkpoints, `[columns, depth]`, and its bias.
 pub(crate) struct Dense {
     pub(crate) columns: usize,
     pub(crate) depth: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Dense {
     pub(crate) bias: Range<usize>,
 }
 
-/// A packed matrix and what belongs to its columns, filled up to whole panels.
+/// A packed matrix, and vectors with a number per column, padded to whole panels.
 pub(crate) struct Linear {
     pub(crate) columns: usize,
     pub(crate) depth: usize,
@@ -65,11 +65,11 @@ pub(crate) struct Linear {
     /// int8: see [`weir_kernels::Int8Matrix`].
     pub(crate) sum: Range<usize>,
     pub(crate) bias: Range<usize>,
-    /// int8: which codes of its left-hand side have a common limit.
+    /// int8: the groups of its left-hand side.
     pub(crate) group: Group,
 }
 
-/// Factors and offsets of a layer normalisation.
+/// Parameters of a layer normalisation.
 pub(crate) struct Norm {
     pub(crate) gamma: Range<usize>,
     pub(crate) beta: Range<usize>,
@@ -79,30 +79,30 @@ impl Layout {
     pub(crate) fn new(config: &Network, precision: Precision, kernels: &Kernels) -> Layout {
         let packing = match precision {
             Precision::F32 => kernels.packing,
-            Precision::Bf16 => kernels.pairs.map_or(kernels.packing, |pairs| pairs.packing),
+            Precision::Bf16 => kernels.bf16.map_or(kernels.packing, |pairs| pairs.packing),
             Precision::Int8 => kernels.packing_int8,
         };
-        let mut plan = Plan { precision, packing, end: 0 };
+        let mut builder = LayoutBuilder { precision, packing, end: 0 };
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
-        let words = plan.take(config.vocab_size * hidden * precision.bytes());
-        let word_scales = plan.int8_floats(config.vocab_size);
+        let words = builder.reserve(config.vocab_size * hidden * precision.bytes());
+        let word_scales = builder.int8_floats(config.vocab_size);
         let rows = config.position_rows - config.first_position_row();
-        let positions = plan.floats(rows * hidden);
-        let second_type = plan.floats(if config.token_types > 1 { hidden } else { 0 });
-        let embedding_norm = plan.norm(hidden);
+        let positions = builder.floats(rows * hidden);
+        let second_type = builder.floats(if config.token_types > 1 { hidden } else { 0 });
+        let embedding_norm = builder.norm(hidden);
         let layers = (0..config.num_hidden_layers)
             .map(|_| Layer {
-                qkv: plan.linear(3 * hidden, hidden, Group::Pair),
-                attention_out: plan.linear(hidden, hidden, Group::Quad),
-                attention_norm: plan.norm(hidden),
-                up: plan.linear(wide, hidden, Group::Pair),
-                down: plan.linear(hidden, wide, Group::Quad),
-                ffn_norm: plan.norm(hidden),
+                qkv: builder.linear(3 * hidden, hidden, Group::Pair),
+                attention_out: builder.linear(hidden, hidden, Group::Quad),
+                attention_norm: builder.norm(hidden),
+                up: builder.linear(wide, hidden, Group::Pair),
+                down: builder.linear(hidden, wide, Group::Quad),
+                ffn_norm: builder.norm(hidden),
             })
             .collect();
         let labels = config.labels.len();
-        let head =
-            (labels > 0).then(|| Head { dense: plan.dense(hidden, hidden), out: plan.dense(labels, hidden) });
+        let head = (labels > 0)
+            .then(|| Head { dense: builder.dense(hidden, hidden), out: builder.dense(labels, hidden) });
         Layout {
             precision,
             packing,
@@ -113,30 +113,30 @@ impl Layout {
             embedding_norm,
             layers,
             head,
-            len: plan.end,
+            len: builder.end,
         }
     }
 }
 
-/// Hands out one place after the other.
-struct Plan {
+/// Assigns byte ranges one after the other.
+struct LayoutBuilder {
     precision: Precision,
     packing: Packing,
     end: usize,
 }
 
-impl Plan {
-    fn take(&mut self, bytes: usize) -> Range<usize> {
+impl LayoutBuilder {
+    fn reserve(&mut self, bytes: usize) -> Range<usize> {
         let start = self.end;
         self.end = (start + bytes).next_multiple_of(ALIGNMENT);
         start..start + bytes
     }
 
     fn floats(&mut self, len: usize) -> Range<usize> {
-        self.take(len * size_of::<f32>())
+        self.reserve(len * size_of::<f32>())
     }
 
-    /// Floats that only int8 weights have.
+    /// A vector that only int8 weights have.
     fn int8_floats(&mut self, len: usize) -> Range<usize> {
         self.floats(if self.precision == Precision::Int8 { len } else { 0 })
     }
@@ -154,7 +154,7 @@ impl Plan {
         Linear {
             columns,
             depth,
-            matrix: self.take(self.packing.packed_len(columns, depth) * self.precision.bytes()),
+            matrix: self.reserve(self.packing.packed_len(columns, depth) * self.precision.bytes()),
             scale: self.int8_floats(padded),
             sum: self.int8_floats(padded),
             bias: self.floats(padded),

@@ -1,4 +1,4 @@
-//! The weights of a network: one block of memory, packed for one kernel table, mapped from a cache file or made anew.
+//! The weights of a network: one block of memory, packed for one kernel table, mapped from a cache file or packed from a checkpoint.
 
 mod cache;
 mod layout;
@@ -15,7 +15,7 @@ use crate::Precision;
 pub(crate) use cache::load;
 pub(crate) use layout::{Dense, Layer, Layout, Linear, Norm};
 
-/// Packed weights. Where each of them stands in the block is said by the [`Layout`].
+/// Packed weights. The [`Layout`] has the position of each in the block.
 pub(crate) struct Weights {
     pub(crate) layout: Layout,
     block: Block,
@@ -46,7 +46,7 @@ impl Weights {
         }
     }
 
-    /// The floats that stand there.
+    /// The floats at a byte range of the block.
     pub(crate) fn floats(&self, at: &Range<usize>) -> &[f32] {
         view::as_f32(self.bytes(at))
     }
@@ -65,7 +65,7 @@ impl Weights {
     }
 
     /// Adds the word embedding of `id` to `row`.
-    pub(crate) fn add_word(&self, id: u32, row: &mut [f32]) {
+    pub(crate) fn add_word_embedding(&self, id: u32, row: &mut [f32]) {
         let (width, id) = (row.len(), id as usize);
         let words = self.bytes(&self.layout.words);
         match self.layout.precision {

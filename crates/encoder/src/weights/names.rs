@@ -1,10 +1,10 @@
-//! What the tensors of a checkpoint are called.
+//! Names of the tensors in checkpoints.
 
 use crate::config::Family;
 
 /// The names of one family. Those of a layer follow `{layers}.{number}.`; each has a `weight` and a `bias`.
 pub(super) struct Names {
-    /// What stands before every name but the head's when the model was saved with a head.
+    /// Prefix of every name except the head's, in models saved with a head.
     pub(super) prefix: &'static str,
     pub(super) layers: &'static str,
     pub(super) query_key_value: [&'static str; 3],

@@ -1,9 +1,9 @@
-//! Fills the block from the tensors of a checkpoint.
+//! Packs the tensors of a checkpoint into the block.
 
 use std::ops::Range;
 use std::path::Path;
 
-use weir_kernels::{AlignedVec, QuantisedWeight, f32_to_bf16};
+use weir_kernels::{AlignedVec, QuantizedWeight, f32_to_bf16};
 
 use super::layout::{Dense, Layout, Linear, Norm};
 use super::names::Names;
@@ -11,7 +11,7 @@ use super::source::{LinearTensors, Source};
 use crate::config::Network;
 use crate::{LoadError, Precision};
 
-/// All weights of the checkpoint `path`, packed as `layout` says.
+/// Packs all weights of the checkpoint `path` according to `layout`.
 pub(super) fn pack(path: &Path, config: &Network, layout: &Layout) -> Result<AlignedVec<u8>, LoadError> {
     let names = Names::of(config.family);
     let source = Source::open(path, names.prefix)?;
@@ -45,10 +45,10 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Writes numbers to the start of their place; what is left of it stays zero.
+    /// Writes numbers to the start of a byte range; the rest stays zero.
     fn write<const N: usize>(&mut self, at: &Range<usize>, numbers: impl Iterator<Item = [u8; N]>) {
-        let (places, _) = self.block[at.clone()].as_chunks_mut::<N>();
-        places.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
+        let (slots, _) = self.block[at.clone()].as_chunks_mut::<N>();
+        slots.iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
     }
 
     fn floats(&mut self, at: &Range<usize>, floats: &[f32]) {
@@ -61,14 +61,14 @@ impl Packer<'_> {
             Precision::F32 => self.floats(at, words),
             Precision::Bf16 => self.write(at, words.iter().map(|x| f32_to_bf16(*x).to_le_bytes())),
             Precision::Int8 => {
-                let words = QuantisedWeight::new(words, width);
+                let words = QuantizedWeight::new(words, width);
                 self.write(at, words.codes.iter().map(|code| code.to_le_bytes()));
                 self.floats(&self.layout.word_scales, &words.scale);
             }
         }
     }
 
-    /// Position embeddings with token type 0 added, and what token type 1 adds to that.
+    /// Writes position embeddings with token type 0 added, and the difference of token type 1 to type 0.
     fn positions_and_types(&mut self, source: &Source, config: &Network) -> Result<(), LoadError> {
         let hidden = config.hidden_size;
         let table = "embeddings.position_embeddings.weight";
@@ -105,11 +105,11 @@ impl Packer<'_> {
                 self.write(&linear.matrix, packed.iter().map(|x| x.to_le_bytes()));
             }
             Precision::Int8 => {
-                let quantised = QuantisedWeight::new(weight, depth);
-                let packed = packing.pack(&quantised.codes, columns, depth);
+                let quantized = QuantizedWeight::new(weight, depth);
+                let packed = packing.pack(&quantized.codes, columns, depth);
                 self.write(&linear.matrix, packed.iter().map(|x| x.to_le_bytes()));
-                self.floats(&linear.scale, &quantised.scale);
-                self.floats(&linear.sum, &quantised.sum);
+                self.floats(&linear.scale, &quantized.scale);
+                self.floats(&linear.sum, &quantized.sum);
             }
         }
         self.floats(&linear.bias, &tensors.bias);

@@ -8,7 +8,7 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use crate::LoadError;
 
-/// A safetensors file, whose tensors are read one at a time: mapping it would be unsound, since it is not ours and may be overwritten.
+/// A safetensors file. Tensors are read one at a time: mapping the file would be unsound, since other programs may overwrite it.
 /// Checks names and shapes, converts to f32.
 pub(super) struct Source {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Source {
     /// Where the data of the tensors starts in the file.
     start: u64,
     tensors: Metadata,
-    /// A prefix that names may have; see [`super::names::Names`].
+    /// Optional prefix of names; see [`super::names::Names`].
     prefix: &'static str,
 }
 
@@ -35,7 +35,7 @@ impl Source {
             serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
         let start = (header_len.len() + header.len()) as u64;
         if start.checked_add(tensors.data_len() as u64) != Some(len) {
-            return Err(damaged(format!("it has {len} bytes, other than its header says")));
+            return Err(damaged(format!("its length of {len} bytes does not match its header")));
         }
         Ok(Source { path, file, start, tensors, prefix })
     }
@@ -44,7 +44,7 @@ impl Source {
         LoadError::Damaged { path: self.path.clone(), reason }
     }
 
-    /// The tensor of that name, with or without the prefix that models with a head have. Norms have old names too.
+    /// The tensor of that name, with or without the prefix, or with the old names of norms.
     fn info(&self, name: &str) -> Result<&TensorInfo, LoadError> {
         let old =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
@@ -88,7 +88,7 @@ impl Source {
         }
     }
 
-    /// Queries, keys and values, of those names, as one weight and one bias; queries carry the factor `1/sqrt(head_dim)`.
+    /// Queries, keys and values, from the tensors `names`, as one weight and one bias; queries include the factor `1/sqrt(head_dim)`.
     pub(super) fn qkv(
         &self,
         names: &[String; 3],
@@ -118,7 +118,7 @@ impl Source {
     }
 }
 
-/// A weight as checkpoints store it, `[outputs, inputs]`, and its bias.
+/// A weight in the layout of checkpoints, `[outputs, inputs]`, and its bias.
 pub(super) struct LinearTensors {
     pub(super) weight: Vec<f32>,
     pub(super) bias: Vec<f32>,

@@ -6,7 +6,7 @@
 //! rounded to the nearest of sixteen centroids (Jégou, Douze, Schmid, 2011).
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use weir_kernels::{CODES, CodeQuery, Kernels};
+use weir_kernels::{Kernels, PQ4_CENTROIDS, Pq4Query};
 
 /// Shorter embeddings keep one direction per value.
 const REDUCED_DIMENSION_MIN: usize = 256;
@@ -30,7 +30,7 @@ pub(crate) struct Codebook {
     /// One after the other, those of a group adjacent; int8 with one scale for all.
     directions: Vec<i8>,
     /// Per group and direction, the value of each centroid; for rows scaled to length one along all directions.
-    centroids: Vec<[[f32; CODES]; GROUP]>,
+    centroids: Vec<[[f32; PQ4_CENTROIDS]; GROUP]>,
 }
 
 /// The codes of a row.
@@ -88,14 +88,14 @@ impl Codebook {
     }
 
     /// Prepares an int8 query for comparison with codes. It estimates products up to a factor that is equal for all rows.
-    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> CodeQuery {
+    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Pq4Query {
         let mut encoder = self.encoder();
         encoder.project(kernels, query);
         let groups = self.centroids.iter().zip(encoder.values.as_chunks::<GROUP>().0);
-        let products = |(centroids, values): (&[[f32; CODES]; GROUP], &[f32; GROUP])| {
+        let products = |(centroids, values): (&[[f32; PQ4_CENTROIDS]; GROUP], &[f32; GROUP])| {
             std::array::from_fn(|code| (0..GROUP).map(|i| centroids[i][code] * values[i]).sum())
         };
-        CodeQuery::new(&groups.map(products).collect::<Vec<_>>())
+        Pq4Query::new(&groups.map(products).collect::<Vec<_>>())
     }
 }
 
@@ -126,15 +126,15 @@ impl RowEncoder<'_> {
 
 /// The index of the centroid nearest to `values`.
 #[inline]
-fn nearest(centroids: &[[f32; CODES]; GROUP], values: &[f32; GROUP]) -> usize {
-    let mut distances = [0.0f32; CODES];
+fn nearest(centroids: &[[f32; PQ4_CENTROIDS]; GROUP], values: &[f32; GROUP]) -> usize {
+    let mut distances = [0.0f32; PQ4_CENTROIDS];
     for (centroids, value) in centroids.iter().zip(values) {
         for (distance, centroid) in distances.iter_mut().zip(centroids) {
             *distance += (centroid - value) * (centroid - value);
         }
     }
     let mut nearest = 0;
-    for code in 1..CODES {
+    for code in 1..PQ4_CENTROIDS {
         if distances[code] < distances[nearest] {
             nearest = code;
         }
@@ -143,26 +143,26 @@ fn nearest(centroids: &[[f32; CODES]; GROUP], values: &[f32; GROUP]) -> usize {
 }
 
 /// The centroids of the group that starts at direction `first`.
-fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; CODES]; GROUP] {
+fn centroids(rows: &[Vec<f32>], first: usize) -> [[f32; PQ4_CENTROIDS]; GROUP] {
     let values = |row: &Vec<f32>| std::array::from_fn(|i| row.get(first + i).copied().unwrap_or(0.0));
     let rows: Vec<[f32; GROUP]> = rows.iter().map(values).collect();
-    let mut centroids = [[0.0; CODES]; GROUP];
+    let mut centroids = [[0.0; PQ4_CENTROIDS]; GROUP];
     if rows.is_empty() {
         return centroids;
     }
-    for code in 0..CODES {
-        let row = rows[code * rows.len() / CODES];
+    for code in 0..PQ4_CENTROIDS {
+        let row = rows[code * rows.len() / PQ4_CENTROIDS];
         centroids.iter_mut().zip(row).for_each(|(centroids, value)| centroids[code] = value);
     }
     for _ in 0..CENTROID_ITERATIONS {
-        let (mut sums, mut counts) = ([[0.0f32; CODES]; GROUP], [0.0f32; CODES]);
+        let (mut sums, mut counts) = ([[0.0f32; PQ4_CENTROIDS]; GROUP], [0.0f32; PQ4_CENTROIDS]);
         for row in &rows {
             let nearest = nearest(&centroids, row);
             counts[nearest] += 1.0;
             sums.iter_mut().zip(row).for_each(|(sums, value)| sums[nearest] += value);
         }
         for (centroids, sums) in centroids.iter_mut().zip(sums) {
-            for code in (0..CODES).filter(|&code| counts[code] > 0.0) {
+            for code in (0..PQ4_CENTROIDS).filter(|&code| counts[code] > 0.0) {
                 centroids[code] = sums[code] / counts[code];
             }
         }
@@ -358,11 +358,11 @@ mod tests {
         let estimate = |row: &[i8], scale: f32| {
             let mut encoder = codebook.encoder();
             let coded = encoder.encode(kernels, row, scale);
-            let mut block = vec![0; weir_kernels::code_block_bytes(codebook.groups())];
+            let mut block = vec![0; weir_kernels::pq4_block_bytes(codebook.groups())];
             weir_kernels::write_codes(&mut block, 0, coded.codes);
-            let mut factors = [f32::NAN; weir_kernels::CODE_ROWS];
+            let mut factors = [f32::NAN; weir_kernels::PQ4_BLOCK_ROWS];
             factors[0] = coded.factor;
-            let mut scores = [0.0; weir_kernels::CODE_ROWS];
+            let mut scores = [0.0; weir_kernels::PQ4_BLOCK_ROWS];
             products.scan(kernels, &block, &factors, f32::NEG_INFINITY, &mut scores);
             scores[0]
         };

@@ -230,7 +230,7 @@ pub(super) fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernels::CODE_ROWS;
+    use weir_kernels::PQ4_BLOCK_ROWS;
 
     use super::*;
     use crate::embedded::pq4::tests::{codes_of, made_up};
@@ -258,7 +258,7 @@ mod tests {
         let (rows, count) = (40 * SAMPLE_ROWS, 300);
         let query = [90, -80, 70, -60, 50, -40, 30, -20];
         let one_of = rows / SAMPLE_ROWS;
-        let is_sampled = |row: usize| (row / CODE_ROWS).is_multiple_of(one_of);
+        let is_sampled = |row: usize| (row / PQ4_BLOCK_ROWS).is_multiple_of(one_of);
         let mut misleading = made_up(rows);
         for (row, values) in misleading.chunks_exact_mut(query.len()).enumerate() {
             if is_sampled(row) && row % 2 == 0 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSlice;
 use weir_kernels::{
-    AlignedVec, CODE_ROWS, CodeQuery, Kernels, code_block_bytes, prefetch, view, write_codes,
+    AlignedVec, Kernels, PQ4_BLOCK_ROWS, Pq4Query, pq4_block_bytes, pq4_write_row, prefetch, view,
 };
 use weir_mapped::{LARGE_PAGE_BYTES, LargePages};
 
@@ -42,7 +42,7 @@ pub(crate) struct Pq4Codes {
     codebook: Option<(Arc<Codebook>, usize)>,
 }
 
-/// Rows in blocks of [`CODE_ROWS`]: their codes, then their [`EncodedRow::factor`]s, NaN for missing rows.
+/// Rows in blocks of [`PQ4_BLOCK_ROWS`]: their codes, then their [`EncodedRow::factor`]s, NaN for missing rows.
 #[derive(Clone)]
 struct Segment {
     rows: usize,
@@ -60,7 +60,7 @@ pub(crate) enum ScanPart {
 
 /// Bytes of a block of a segment.
 fn block_bytes(codebook: &Codebook) -> usize {
-    code_block_bytes(codebook.groups()) + CODE_ROWS * size_of::<f32>()
+    pq4_block_bytes(codebook.groups()) + PQ4_BLOCK_ROWS * size_of::<f32>()
 }
 
 /// The int8 rows of `vectors`.
@@ -123,7 +123,7 @@ impl Pq4Codes {
         });
         self.segments.extend(segments.collect::<Vec<_>>());
         self.rows = count;
-        let segment_bytes = SEGMENT_ROWS / CODE_ROWS * block_bytes(&codebook);
+        let segment_bytes = SEGMENT_ROWS / PQ4_BLOCK_ROWS * block_bytes(&codebook);
         self.pack_slabs(segment_bytes, (SLAB_BYTES / segment_bytes).max(1));
     }
 
@@ -152,7 +152,7 @@ impl Pq4Codes {
     }
 
     /// Prepares an int8 query for [`scan`](Self::scan); `None` if there are no codes.
-    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Option<CodeQuery> {
+    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Option<Pq4Query> {
         self.codebook.as_ref().map(|(codebook, _)| codebook.query(kernels, query))
     }
 
@@ -161,19 +161,19 @@ impl Pq4Codes {
     pub(crate) fn scan(
         &self,
         kernels: &Kernels,
-        query: &CodeQuery,
+        query: &Pq4Query,
         part: ScanPart,
         threshold: f32,
         mut found: impl FnMut(u32, f32),
     ) {
         let Some((codebook, _)) = &self.codebook else { return };
-        let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
-        let count = self.rows.div_ceil(CODE_ROWS);
+        let (block_bytes, code_bytes) = (block_bytes(codebook), pq4_block_bytes(codebook.groups()));
+        let count = self.rows.div_ceil(PQ4_BLOCK_ROWS);
         let (blocks_wanted, step) = match part {
             ScanPart::Run(part, parts) => (part * count / parts..(part + 1) * count / parts, 1),
             ScanPart::Sample(step) => (0..count, step),
         };
-        let mut scores = [0.0; CODE_ROWS];
+        let mut scores = [0.0; PQ4_BLOCK_ROWS];
         for (first, blocks) in self.runs(blocks_wanted, block_bytes) {
             let numbered = (first..).zip(blocks.chunks_exact(block_bytes));
             for (number, block) in numbered.step_by(step) {
@@ -187,7 +187,7 @@ impl Pq4Codes {
                 while above != 0 {
                     let row = above.trailing_zeros();
                     above &= above - 1;
-                    found((number * CODE_ROWS) as u32 + row, scores[row as usize]);
+                    found((number * PQ4_BLOCK_ROWS) as u32 + row, scores[row as usize]);
                 }
             }
         }
@@ -211,9 +211,9 @@ impl Segment {
     /// Encodes the rows of a range, which follow those in the segment.
     fn extend(&mut self, codebook: &Codebook, rows: Rows<'_>, range: Range<usize>) {
         let kernels = Kernels::current();
-        let (block_bytes, code_bytes) = (block_bytes(codebook), code_block_bytes(codebook.groups()));
+        let (block_bytes, code_bytes) = (block_bytes(codebook), pq4_block_bytes(codebook.groups()));
         let present = self.blocks.len();
-        self.blocks.grow((self.rows + range.len()).div_ceil(CODE_ROWS) * block_bytes);
+        self.blocks.grow((self.rows + range.len()).div_ceil(PQ4_BLOCK_ROWS) * block_bytes);
         for block in self.blocks[present..].chunks_exact_mut(block_bytes) {
             block[code_bytes..].as_chunks_mut().0.fill(f32::NAN.to_le_bytes());
         }
@@ -221,10 +221,10 @@ impl Segment {
         for row in range {
             let (values, scale) = rows.get(row);
             let EncodedRow { codes, factor } = encoder.encode(kernels, values, scale);
-            let block = &mut self.blocks[self.rows / CODE_ROWS * block_bytes..][..block_bytes];
+            let block = &mut self.blocks[self.rows / PQ4_BLOCK_ROWS * block_bytes..][..block_bytes];
             let (block_codes, block_factors) = block.split_at_mut(code_bytes);
-            write_codes(block_codes, self.rows % CODE_ROWS, codes);
-            block_factors.as_chunks_mut().0[self.rows % CODE_ROWS] = factor.to_le_bytes();
+            write_codes(block_codes, self.rows % PQ4_BLOCK_ROWS, codes);
+            block_factors.as_chunks_mut().0[self.rows % PQ4_BLOCK_ROWS] = factor.to_le_bytes();
             self.rows += 1;
         }
     }
@@ -281,7 +281,7 @@ pub(super) mod tests {
         assert_eq!(scanned(&codes, ScanPart::Run(0, 1)), before);
         let parts = [0, 1, 2].map(|part| scanned(&codes, ScanPart::Run(part, 3)));
         assert_eq!(parts.concat(), before, "of any part");
-        assert!(parts.iter().all(|part| part.len().abs_diff(rows / 3) < 2 * CODE_ROWS));
+        assert!(parts.iter().all(|part| part.len().abs_diff(rows / 3) < 2 * PQ4_BLOCK_ROWS));
     }
 
     #[test]
@@ -290,7 +290,7 @@ pub(super) mod tests {
         let mut codes = codes_of(&made_up(rows), &[rows]);
         codes.pack_slabs(codes.segments[0].blocks.len(), 1);
         let sample = scanned(&codes, ScanPart::Sample(10));
-        assert!(sample.len().abs_diff(rows / 10) <= 3 * CODE_ROWS, "{}", sample.len());
+        assert!(sample.len().abs_diff(rows / 10) <= 3 * PQ4_BLOCK_ROWS, "{}", sample.len());
         let all = scanned(&codes, ScanPart::Run(0, 1));
         assert!(sample.iter().all(|found| all[found.0 as usize] == *found));
         assert!(sample.iter().any(|found| found.0 as usize >= 2 * SEGMENT_ROWS));

@@ -34,7 +34,7 @@ fn batch(model: &Arc<Model>, tokens: usize, token_time: Duration) -> MicroBatch 
 #[test]
 fn a_helper_that_gave_up_is_not_handed_the_same_pass_again() {
     let (model, shared) = (model(), shared());
-    let split = |first: u32| Arc::new(Split::new(model.clone(), vec![vec![first, 2001]], 4).unwrap());
+    let split = |first: u32| Arc::new(ParallelPass::new(model.clone(), vec![vec![first, 2001]], 4).unwrap());
     let (left, other) = (split(2000), split(3000));
     shared.lock().split = Some(left.clone());
     assert!(matches!(shared.next(&Weak::new()), Some(Work::Help(helped)) if Arc::ptr_eq(&helped, &left)));

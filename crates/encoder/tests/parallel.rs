@@ -1,4 +1,4 @@
-//! A pass that threads work on together gives the embeddings of a pass by one, bit for bit, whoever comes and goes.
+//! A parallel pass gives the embeddings of a pass on one thread, bit for bit, whichever threads assist and when.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_encoder::{Kernels, Model, Precision, Scratch, Split, SplitScratch};
+use weir_encoder::{Kernels, Model, ParallelPass, ParallelScratch, Precision, Scratch};
 
 fn model(precision: Precision) -> Arc<Model> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/all-MiniLM-L6-v2");
@@ -29,19 +29,19 @@ fn bits(floats: &[f32]) -> Vec<u32> {
 }
 
 #[test]
-fn threads_together_give_what_one_gives() {
+fn several_threads_give_the_result_of_one() {
     for precision in Precision::ALL {
         let model = model(precision);
         for lengths in [&[1][..], &[8], &[16], &[31], &[3, 20, 9]] {
             let texts = texts(lengths);
             let want = bits(&alone(&model, &texts));
             for (helpers, threads) in [(0, 1), (1, 0), (3, 4), (3, 5), (7, 100)] {
-                let split = Split::new(model.clone(), texts.clone(), threads).unwrap();
+                let pass = ParallelPass::new(model.clone(), texts.clone(), threads).unwrap();
                 let got = std::thread::scope(|scope| {
                     for _ in 0..helpers {
-                        scope.spawn(|| split.help(&mut SplitScratch::new()));
+                        scope.spawn(|| pass.assist(&mut ParallelScratch::new()));
                     }
-                    split.lead(&mut SplitScratch::new())
+                    pass.run(&mut ParallelScratch::new())
                 });
                 assert_eq!(
                     bits(&got),
@@ -55,36 +55,36 @@ fn threads_together_give_what_one_gives() {
 }
 
 #[test]
-fn helpers_that_come_late_leave_early_and_come_again_change_nothing() {
+fn helpers_that_join_late_or_repeatedly_change_nothing() {
     let model = model(Precision::Int8);
     let texts = texts(&[24]);
     let want = bits(&alone(&model, &texts));
     for round in 0..40 {
-        let split = Split::new(model.clone(), texts.clone(), 4).unwrap();
+        let pass = ParallelPass::new(model.clone(), texts.clone(), 4).unwrap();
         let got = std::thread::scope(|scope| {
             for helper in 0..6u64 {
-                let split = &split;
+                let pass = &pass;
                 scope.spawn(move || {
-                    let mut scratch = SplitScratch::new();
-                    for visit in 0..4 {
+                    let mut scratch = ParallelScratch::new();
+                    for call in 0..4 {
                         std::thread::sleep(Duration::from_micros(
-                            (round * 37 + helper * 101 + visit * 53) % 400,
+                            (round * 37 + helper * 101 + call * 53) % 400,
                         ));
-                        split.help(&mut scratch);
+                        pass.assist(&mut scratch);
                     }
                 });
             }
-            split.lead(&mut SplitScratch::new())
+            pass.run(&mut ParallelScratch::new())
         });
         assert_eq!(bits(&got), want, "round {round}");
     }
 }
 
 #[test]
-fn a_pass_that_is_over_takes_no_help() {
+fn a_complete_pass_ignores_helpers() {
     let model = model(Precision::Int8);
-    let split = Split::new(model, texts(&[5]), 2).unwrap();
-    let first = split.lead(&mut SplitScratch::new());
-    split.help(&mut SplitScratch::new());
-    assert_eq!(bits(&split.lead(&mut SplitScratch::new())), bits(&first));
+    let pass = ParallelPass::new(model, texts(&[5]), 2).unwrap();
+    let first = pass.run(&mut ParallelScratch::new());
+    pass.assist(&mut ParallelScratch::new());
+    assert_eq!(bits(&pass.run(&mut ParallelScratch::new())), bits(&first));
 }

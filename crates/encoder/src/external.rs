@@ -1,36 +1,36 @@
-//! A model folder without its weights: what an engine needs that brings a network of its own, such as one in ONNX.
+//! A model folder without weights, for a network that another engine runs, such as an ONNX file.
 
 use std::path::Path;
 
-use crate::config::{self, OutlineConfig};
+use crate::config::{self, ExternalModelConfig};
 use crate::output::{self, LENGTH_MIN};
 use crate::tokenizer::Tokenizer;
 use crate::{LoadError, Pooling, Prompts};
 
-/// Everything that the small files of a folder say, whichever network it is: token ids before it, pooling behind it.
-pub struct Outline {
-    config: OutlineConfig,
+/// Tokenizer and pooling of a model whose network another engine runs.
+pub struct ExternalModel {
+    config: ExternalModelConfig,
     tokenizer: Tokenizer,
 }
 
-impl Outline {
-    /// Reads the small files of `folder`. Any `model_type` will do, for the network is not ours.
+impl ExternalModel {
+    /// Reads the configuration files and the tokenizer of `folder`. Accepts any `model_type`.
     ///
     /// # Errors
-    /// A missing, unreadable or damaged file, and a pooling or modules that Weir does not run.
-    pub fn load(folder: &Path) -> Result<Outline, LoadError> {
-        let config = OutlineConfig::load(folder)?;
+    /// A missing, unreadable or damaged file, or a pooling or modules that Weir does not support.
+    pub fn load(folder: &Path) -> Result<ExternalModel, LoadError> {
+        let config = ExternalModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.vocab_size)?;
         config::check_case(folder, config.do_lower_case, &tokenizer)?;
-        Ok(Outline { config, tokenizer })
+        Ok(ExternalModel { config, tokenizer })
     }
 
-    /// The same with other lengths that its embeddings can be cut to than its files say; the whole one is added.
+    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
     ///
     /// # Errors
-    /// A length that is 0 or longer than an embedding.
-    pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<Outline, LoadError> {
+    /// A dimension that is 0 or larger than that of the model.
+    pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<ExternalModel, LoadError> {
         self.config.dimensions = config::dimensions(dimensions, self.config.dimension)?;
         Ok(self)
     }
@@ -45,17 +45,17 @@ impl Outline {
         self.config.dimension
     }
 
-    /// Lengths that an embedding can be cut to, ascending, the whole one last.
+    /// Dimensions that an embedding can be cut to, ascending, the full one last.
     pub fn dimensions(&self) -> &[usize] {
         &self.config.dimensions
     }
 
-    /// Tokens of a text that count, the special ones included.
+    /// The most tokens of a text, special tokens included.
     pub fn max_tokens(&self) -> usize {
         self.config.max_tokens
     }
 
-    /// How token vectors become one.
+    /// How the vectors of tokens are combined to one.
     pub fn pooling(&self) -> Pooling {
         self.config.pooling
     }
@@ -65,12 +65,12 @@ impl Outline {
         self.config.normalise
     }
 
-    /// What the model wants before queries and documents.
+    /// Prefixes of queries and documents.
     pub fn prompts(&self) -> &Prompts {
         &self.config.prompts
     }
 
-    /// Whether `architectures` names a classification head: such a model is no embedder.
+    /// Whether `architectures` names a classification head: such a model does not embed.
     pub fn is_classifier(&self) -> bool {
         self.config.is_classifier
     }
@@ -80,14 +80,17 @@ impl Outline {
         &self.tokenizer
     }
 
-    /// Makes one embedding of the last hidden rows of one text, `dimension` floats a token, all tokens with the special ones.
+    /// Pools the last hidden rows of one text, `dimension` floats for each token including special ones, into one embedding.
     ///
     /// # Panics
-    /// When `rows` is empty or no whole number of rows, or `out` has another length than `dimension`.
+    /// When `rows` is empty or not a multiple of `dimension` long, or `out` is not `dimension` long.
     pub fn pool(&self, rows: &[f32], out: &mut [f32]) {
         let width = self.config.dimension;
         assert_eq!(out.len(), width, "pool: out has the wrong length");
-        assert!(!rows.is_empty() && rows.len().is_multiple_of(width), "pool: rows are no whole rows");
+        assert!(
+            !rows.is_empty() && rows.len().is_multiple_of(width),
+            "pool: rows is empty or not whole rows"
+        );
         output::pool(self.config.pooling, rows.chunks_exact(width), rows.len() / width, out);
         if self.config.normalise {
             let length = out.iter().map(|x| x * x).sum::<f32>().sqrt().max(LENGTH_MIN);
@@ -95,8 +98,8 @@ impl Outline {
         }
     }
 
-    /// Hash of everything that decides an embedding, as 32 hex digits: the small files in `folder`, the files of the network, and the
-    /// engine that runs it.
+    /// Hash of everything that affects embeddings, as 32 hex digits: the configuration files in `folder`, the files of the network, and the
+    /// name of the engine.
     ///
     /// # Errors
     /// A file that can't be read.

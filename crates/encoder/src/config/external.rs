@@ -1,18 +1,18 @@
-//! The small files of a folder whose network another engine runs: only what stands before and behind the network counts.
+//! The configuration files of a model whose network another engine runs: only tokenizer and pooling matter.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::sentence::{Pooling, Prompts, Sentence, SentenceConfig};
+use super::sentence::{Pooling, Prompts, SentenceBertFile, SentenceTransformers};
 use super::{
-    SENTENCE_FILE, SIZE_MAX, SMALL_FILES, TOKENS_MIN, dimensions, optional, read_optional, required,
+    CONFIG_FILES, SENTENCE_BERT_FILE, SIZE_MAX, TOKENS_MIN, dimensions, optional, read_optional, required,
 };
 use crate::LoadError;
 
-/// See [`crate::Outline`].
+/// See [`crate::ExternalModel`].
 #[derive(Debug)]
-pub(crate) struct OutlineConfig {
+pub(crate) struct ExternalModelConfig {
     pub(crate) architecture: String,
     pub(crate) dimension: usize,
     pub(crate) dimensions: Vec<usize>,
@@ -25,7 +25,7 @@ pub(crate) struct OutlineConfig {
     pub(crate) is_classifier: bool,
 }
 
-/// `config.json`, with the names that network families have for the same.
+/// `config.json`, with the names of different network families as aliases.
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -42,11 +42,11 @@ struct File {
     matryoshka_dimensions: Vec<usize>,
 }
 
-/// Tokens of a text where neither file names a limit.
+/// The limit of tokens when no file has one.
 const TOKENS_MAX: usize = 512;
 
 impl File {
-    /// Tokens for which the network has positions; those of RoBERTa begin after padding.
+    /// The most tokens that the network has positions for; in RoBERTa these start after the row for padding.
     fn positions(&self) -> usize {
         let unused = match self.model_type.as_str() {
             "roberta" | "xlm-roberta" | "camembert" => self.pad_token_id.unwrap_or(1).saturating_add(1),
@@ -56,25 +56,25 @@ impl File {
     }
 }
 
-impl OutlineConfig {
-    /// Reads the small files of `folder`.
-    pub(crate) fn load(folder: &Path) -> Result<OutlineConfig, LoadError> {
+impl ExternalModelConfig {
+    /// Reads the configuration files of `folder`.
+    pub(crate) fn load(folder: &Path) -> Result<ExternalModelConfig, LoadError> {
         let path = folder.join("config.json");
         let file: File = required(&path)?;
         if !(1..=SIZE_MAX).contains(&file.hidden_size) {
-            return Err(LoadError::Damaged { path, reason: "`hidden_size` is 0 or huge".to_owned() });
+            return Err(LoadError::Damaged { path, reason: "`hidden_size` is 0 or too large".to_owned() });
         }
-        let sentence = Sentence::load(folder, file.hidden_size)?;
-        let path = folder.join(SENTENCE_FILE);
-        let limits: SentenceConfig = optional(&path)?.unwrap_or_default();
+        let sentence = SentenceTransformers::load(folder, file.hidden_size)?;
+        let path = folder.join(SENTENCE_BERT_FILE);
+        let limits: SentenceBertFile = optional(&path)?.unwrap_or_default();
         let max_tokens = limits.max_seq_length.unwrap_or(usize::MAX).min(file.positions());
         if max_tokens < TOKENS_MIN {
-            let reason = format!("the model reads {max_tokens} tokens: no room for a text");
+            let reason = format!("the limit of {max_tokens} tokens leaves no room for a text");
             return Err(LoadError::Damaged { path, reason });
         }
         let declared = [file.matryoshka_dimensions.as_slice(), &sentence.dimensions].concat();
         let classes = file.architectures.unwrap_or_default();
-        Ok(OutlineConfig {
+        Ok(ExternalModelConfig {
             architecture: file.model_type,
             dimensions: dimensions(&declared, file.hidden_size)?,
             dimension: file.hidden_size,
@@ -89,7 +89,7 @@ impl OutlineConfig {
     }
 }
 
-/// See [`crate::Outline::fingerprint`].
+/// See [`crate::ExternalModel::fingerprint`].
 pub(crate) fn fingerprint_of_files(
     folder: &Path,
     network: &[&Path],
@@ -97,7 +97,7 @@ pub(crate) fn fingerprint_of_files(
 ) -> Result<String, LoadError> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(engine.as_bytes());
-    for name in SMALL_FILES {
+    for name in CONFIG_FILES {
         if let Some(bytes) = read_optional(&folder.join(name))? {
             hasher.update(name.as_bytes()).update(&[0]).update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(&bytes);
