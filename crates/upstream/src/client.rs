@@ -230,8 +230,8 @@ impl UpstreamClient {
     }
 
     /// The error of a reply that was read and does not fit the request. It is counted and logged.
-    pub fn invalid_reply(&self, reason: impl Into<String>) -> UpstreamError {
-        self.endpoint.failed(self.endpoint.reply(reason.into()))
+    pub fn invalid_reply(&self, reason: &str) -> UpstreamError {
+        self.endpoint.failed(self.endpoint.reply(reason))
     }
 }
 

@@ -61,7 +61,7 @@ impl Endpoint {
     /// Counts and logs a failed attempt.
     pub(crate) fn failed(&self, error: UpstreamError) -> UpstreamError {
         self.metrics.upstream_failed(&self.id, &error.label());
-        tracing::warn!(model = self.id, %error, "a request to an upstream failed");
+        tracing::warn!(upstream = self.id, %error, "a request to an upstream failed");
         error
     }
 
@@ -69,8 +69,8 @@ impl Endpoint {
         UpstreamError::Timeout { upstream: self.name.clone(), waited }
     }
 
-    pub(crate) fn reply(&self, reason: String) -> UpstreamError {
-        UpstreamError::Reply { upstream: self.name.clone(), reason }
+    pub(crate) fn reply(&self, reason: &str) -> UpstreamError {
+        UpstreamError::Reply { upstream: self.name.clone(), reason: self.without_key(reason) }
     }
 
     /// The error of a connection that could not be made or broke: all causes but the outermost, which names the HTTP library.

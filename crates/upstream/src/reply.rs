@@ -51,7 +51,7 @@ impl ReplyBody {
     /// Ends the body by the error that it is too large.
     pub(crate) fn too_large(&mut self, bytes_max: usize) -> UpstreamError {
         self.rest = None;
-        self.endpoint.failed(self.endpoint.reply(format!("more than {bytes_max} bytes")))
+        self.endpoint.failed(self.endpoint.reply(&format!("more than {bytes_max} bytes")))
     }
 }
 

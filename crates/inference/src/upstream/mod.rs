@@ -86,7 +86,7 @@ impl Upstream {
                      `dimension` and `model` say what is expected",
                     embedding.len()
                 );
-                return Err(self.model.invalid_reply(reason));
+                return Err(self.model.invalid_reply(&reason));
             }
         }
         Ok(())

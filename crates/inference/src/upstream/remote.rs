@@ -102,7 +102,7 @@ impl RemoteModel {
     }
 
     /// The error of a reply that was read and does not fit the request.
-    pub(super) fn invalid_reply(&self, reason: String) -> InferenceError {
+    pub(super) fn invalid_reply(&self, reason: &str) -> InferenceError {
         self.client.invalid_reply(reason).into()
     }
 
@@ -195,7 +195,7 @@ impl RemoteModel {
             true => tokio::task::spawn_blocking(parse).await.map_err(|_| InferenceError::Failed)?,
             false => parse(),
         };
-        rows.map_err(|reason| self.invalid_reply(reason))
+        rows.map_err(|reason| self.invalid_reply(&reason))
     }
 }
 

@@ -68,15 +68,20 @@ async fn close_delay(phase: Phase) -> Duration {
         Phase::Connecting => client_with(settings(&format!("https://{address}"))),
         Phase::Sending | Phase::BeforeHead | Phase::InBody => client(&address),
     };
-    let in_flight = call(&client, phase);
+    let mut in_flight = Box::pin(call(&client, phase));
     tokio::select! {
-        () = in_flight => panic!("the server never ends the reply"),
-        _ = is_entered.recv() => tokio::time::sleep(Duration::from_millis(20)).await,
+        () = &mut in_flight => panic!("the server never ends the reply"),
+        _ = is_entered.recv() => {}
     }
+    // Time to read what the server has sent.
+    tokio::time::timeout(Duration::from_millis(20), &mut in_flight).await.expect_err("the reply has no end");
+    drop(in_flight);
     let dropped = Instant::now();
-    let (_a, _b) =
-        tokio::join!(client.permit(Priority::Interactive, None), client.permit(Priority::Interactive, None));
     let closed = tokio::time::timeout(AT_ONCE, closed_at.recv()).await;
+    for _ in 0..2 {
+        let soon = Some(Instant::now() + AT_ONCE);
+        client.permit(Priority::Interactive, soon).await.expect("the permit was released");
+    }
     closed.expect("the connection was closed").unwrap().saturating_duration_since(dropped)
 }
 
