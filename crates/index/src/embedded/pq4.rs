@@ -223,7 +223,7 @@ impl Segment {
             let EncodedRow { codes, factor } = encoder.encode(kernels, values, scale);
             let block = &mut self.blocks[self.rows / PQ4_BLOCK_ROWS * block_bytes..][..block_bytes];
             let (block_codes, block_factors) = block.split_at_mut(code_bytes);
-            write_codes(block_codes, self.rows % PQ4_BLOCK_ROWS, codes);
+            pq4_write_row(block_codes, self.rows % PQ4_BLOCK_ROWS, codes);
             block_factors.as_chunks_mut().0[self.rows % PQ4_BLOCK_ROWS] = factor.to_le_bytes();
             self.rows += 1;
         }
