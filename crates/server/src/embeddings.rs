@@ -209,7 +209,7 @@ fn tokenize(job: &EmbedJob, tokens_max: usize) -> Result<TokenizedTexts, Invalid
             Truncate::End => vec![model.input(text, Truncation::End)],
             Truncate::Start => vec![model.input(text, Truncation::Start)],
             Truncate::Error => vec![model.input(text, Truncation::Never)],
-            Truncate::ParallelPass => model.parts(text),
+            Truncate::Split => model.parts(text),
         };
         if parts.iter().any(|part| part.is_truncated) {
             if job.truncate == Truncate::Error {
