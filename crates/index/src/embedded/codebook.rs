@@ -359,7 +359,7 @@ mod tests {
             let mut encoder = codebook.encoder();
             let coded = encoder.encode(kernels, row, scale);
             let mut block = vec![0; weir_kernels::pq4_block_bytes(codebook.groups())];
-            weir_kernels::write_codes(&mut block, 0, coded.codes);
+            weir_kernels::pq4_write_row(&mut block, 0, coded.codes);
             let mut factors = [f32::NAN; weir_kernels::PQ4_BLOCK_ROWS];
             factors[0] = coded.factor;
             let mut scores = [0.0; weir_kernels::PQ4_BLOCK_ROWS];

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::client::{Client, Reply};
+use super::client::Client;
 use super::process::Weir;
 
 /// Callers who want to be refused are refused long before.
