@@ -1,80 +1,79 @@
-//! Checks that look at more than one setting, or at the machine.
+//! Checks of several settings together, and of the machine.
 
 use std::collections::BTreeSet;
 
 use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
-use crate::problem::{Place, Problem};
+use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
 
-/// What can't be judged yet, because what was typed for it has a problem of its own.
+/// Settings and models that are invalid themselves, so that checks of several settings skip them.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
-    /// Settings without a value that is sure.
+pub(super) struct Unknowns {
+    /// Settings whose value is unknown.
     pub(super) settings: BTreeSet<&'static str>,
-    /// The id and every alias of models that are not well-formed.
+    /// The names of invalid models: id and aliases.
     pub(super) models: Vec<Vec<String>>,
-    /// Whether there may be models that nothing is known of.
+    /// Whether there may be models that could not be read.
     pub(super) unread_models: bool,
 }
 
-impl Doubts {
-    /// Whether these settings are beyond doubt.
-    fn spare(&self, settings: &[&str]) -> bool {
+impl Unknowns {
+    /// Whether the values of these settings are known.
+    fn are_known(&self, settings: &[&str]) -> bool {
         !settings.iter().any(|setting| self.settings.contains(setting))
     }
 
-    /// Whether all models are known.
-    fn spare_models(&self) -> bool {
+    fn models_are_known(&self) -> bool {
         self.models.is_empty() && !self.unread_models
     }
 }
 
-/// What is wrong between settings that are each right.
-pub(super) fn check_together(config: &Config, doubts: &Doubts) -> Vec<Problem> {
+/// Problems between settings that are each valid.
+pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Problem> {
     let mut problems = Vec::new();
     let chunking = &config.chunking;
     if chunking.overlap_tokens >= chunking.max_tokens
-        && doubts.spare(&["chunking.overlap_tokens", "chunking.max_tokens"])
+        && unknowns.are_known(&["chunking.overlap_tokens", "chunking.max_tokens"])
     {
         let (overlap, max) = (chunking.overlap_tokens, chunking.max_tokens);
         let message = format!("chunking.overlap_tokens is {overlap} and chunking.max_tokens is {max}");
-        problems.push(Problem::new(Place::Nowhere, message).hint("the overlap must be below the maximum"));
+        problems.push(Problem::new(Location::General, message).hint("the overlap must be below the maximum"));
     }
     if config.search.weight_lexical + config.search.weight_dense == 0.0
-        && doubts.spare(&["search.weight_lexical", "search.weight_dense"])
+        && unknowns.are_known(&["search.weight_lexical", "search.weight_dense"])
     {
         let message = "search.weight_lexical and search.weight_dense are both 0";
-        problems.push(Problem::new(Place::Nowhere, message).hint("at least one must be above 0"));
+        problems.push(Problem::new(Location::General, message).hint("at least one must be above 0"));
     }
     let mut names = BTreeSet::new();
-    let spoilt = doubts.models.iter().flatten().map(String::as_str);
-    for name in config.models.iter().flat_map(ModelConfig::names).chain(spoilt) {
+    let invalid = unknowns.models.iter().flatten().map(String::as_str);
+    for name in config.models.iter().flat_map(ModelConfig::names).chain(invalid) {
         if !names.insert(name) {
-            let message = format!("two models are called `{name}`");
-            problems.push(Problem::new(Place::Nowhere, message).hint("ids and aliases must differ"));
+            let message = format!("two models have the name `{name}`");
+            problems.push(Problem::new(Location::General, message).hint("ids and aliases must be unique"));
         }
     }
     problems
 }
 
-/// What `weir serve` lacks beyond well-formed settings: a model, its files, an address that is safe.
-pub(super) fn check_for_serving(config: &Config, doubts: &Doubts) -> Vec<Problem> {
+/// Problems that keep `weir serve` from starting: a missing model or file, or an unsafe address.
+pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if doubts.spare(&["server.listen", "server.insecure_no_auth"]) {
+    if unknowns.are_known(&["server.listen", "server.insecure_no_auth"]) {
         problems.extend(config.check_address());
     }
-    if config.models.is_empty() && doubts.spare_models() {
+    if config.models.is_empty() && unknowns.models_are_known() {
         let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
-        problems.push(Problem::new(Place::Nowhere, message).hint(
-            "`make setup` gets the default model; `--model DIR` names another, `--model pseudo` needs none",
+        problems.push(Problem::new(Location::General, message).hint(
+            "`make setup` downloads the default model; `--model DIR` uses another, `--model pseudo` needs none",
         ));
     }
     problems.extend(config.models.iter().filter_map(check_model));
-    if doubts.spare(&["onnx.library"]) {
+    if unknowns.are_known(&["onnx.library"]) {
         problems.extend(config.check_library());
     }
-    if doubts.spare(&["search.rerank"]) && doubts.spare_models() {
+    if unknowns.are_known(&["search.rerank"]) && unknowns.models_are_known() {
         problems.extend(config.check_rerank());
     }
     problems
@@ -86,12 +85,12 @@ impl Config {
         let model =
             self.models.iter().find(|model| is_onnx(model)).filter(|_| self.onnx.library.is_empty())?;
         let message = format!("the model `{}` needs ONNX Runtime, and `onnx.library` is empty", model.id);
-        Some(Problem::new(Place::Nowhere, message).hint(
-            "name its shared library; `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION",
+        Some(Problem::new(Location::General, message).hint(
+            "set it to the shared library; `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION",
         ))
     }
 
-    /// Whether `search.rerank` names a model that reranks. Of a model that can't be read something else is said.
+    /// Checks that `search.rerank` is a reranker, as far as the configuration tells.
     fn check_rerank(&self) -> Option<Problem> {
         let name = &self.search.rerank;
         let is_named = |model: &&ModelConfig| model.names().any(|other| other == name);
@@ -99,10 +98,10 @@ impl Config {
         if name.is_empty() || named.is_some_and(|model| model.reranks() != Some(false)) {
             return None;
         }
-        let message = format!("`search.rerank` is `{name}`, which is no model that reranks");
+        let message = format!("`search.rerank` is `{name}`, which is not a reranker");
         Some(
-            Problem::new(Place::Nowhere, message)
-                .hint("name a model of `[[models]]` that reranks, or leave it empty"),
+            Problem::new(Location::General, message)
+                .hint("set it to a reranker in `[[models]]`, or leave it empty"),
         )
     }
 
@@ -112,20 +111,20 @@ impl Config {
             return None;
         }
         let message =
-            format!("listening on {address} would let anybody who reaches it read and change everything");
+            format!("listening on {address} would let everybody who can reach it read and change all data");
         let hint = format!(
-            "listen on 127.0.0.1:{}, or say that this is meant with --insecure-no-auth (server.insecure_no_auth = true)",
+            "listen on 127.0.0.1:{}, or allow it with --insecure-no-auth (server.insecure_no_auth = true)",
             address.port()
         );
-        Some(Problem::new(Place::Nowhere, message).hint(hint))
+        Some(Problem::new(Location::General, message).hint(hint))
     }
 }
 
 fn check_model(model: &ModelConfig) -> Option<Problem> {
     if let Some(Err(reason)) = model.api_key().map(ApiKey::secret) {
         let message = format!("the model `{}` has no `api_key`: {reason}", model.id);
-        return Some(Problem::new(Place::Nowhere, message).hint(
-            "set that variable or write that file, name another in `api_key`, or remove `api_key` where the upstream wants none",
+        return Some(Problem::new(Location::General, message).hint(
+            "set that variable or write that file, use another in `api_key`, or remove `api_key` if the upstream requires none",
         ));
     }
     let (ModelKind::Local { folder, .. } | ModelKind::Onnx { folder, .. }) = &model.kind else { return None };
@@ -135,7 +134,7 @@ fn check_model(model: &ModelConfig) -> Option<Problem> {
     let (id, shown) = (&model.id, folder.display());
     let what = if folder.is_dir() { "holds no config.json" } else { "is not a folder" };
     let message = format!("the model `{id}` can't be loaded: {shown} {what}");
-    Some(Problem::new(Place::Nowhere, message).hint(
-        "name a folder in the Hugging Face layout; `make setup` gets the default model, `weir model pull NAME` others",
+    Some(Problem::new(Location::General, message).hint(
+        "use a folder in the Hugging Face layout; `make setup` downloads the default model, `weir model pull NAME` others",
     ))
 }

@@ -1,4 +1,4 @@
-//! `docs/configuration.md`, made from the table. `UPDATE_DOCS=1` rewrites it.
+//! `docs/configuration.md` is generated from the table. `UPDATE_DOCS=1` rewrites it.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use crate::table::{Config, SECTIONS, SETTINGS};
 const INTRO: &str = "\
 # Configuration
 
-Made from the table in `crates/config/src/table.rs` (`UPDATE_DOCS=1 cargo test -p weir-config` rewrites this page).
+Generated from the table in `crates/config/src/table.rs` (`UPDATE_DOCS=1 cargo test -p weir-config` rewrites this page).
 
-The gateway runs without any configuration. What you set is put together in this order; later wins:
+The gateway runs without any configuration. Values are merged in this order; later ones win:
 
 1. the defaults below,
 2. one TOML file: `--config FILE`, or the variable `WEIR_CONFIG`,
 3. environment variables: `limits.top_k_max` is `WEIR_LIMITS_TOP_K_MAX`; an empty variable counts as absent,
-4. flags of the command line.
+4. command-line flags.
 
-A name that doesn't exist is an error, in the file and in the environment, and so is a value of the wrong type; all problems are
-reported at once, by line. What only several values together make wrong is among them when each is right by itself and none is a default
-that a misspelt name may have been meant for.
-`weir config check` tells whether the values are good (not whether the address is free or the folder writable), and
-`weir config show` prints every value in force with where it came from, as a file that can be used.
-Relative paths start at the folder in which `weir` is started.
+An unknown name, in the file or in the environment, is an error, and so is a value of the wrong type. All errors are reported at once, with
+their line. Values that contradict each other are reported when each is valid by itself and none is a default that an unknown name may
+have been meant to set.
+`weir config check` validates the configuration (but not whether the address is free or the folder writable). `weir config show` prints every
+value in force and its source, as a valid configuration file.
+Relative paths are resolved from the working directory of `weir`.
 
 ```toml
 [server]
@@ -42,8 +42,8 @@ folder = \"models/all-MiniLM-L6-v2\"
 const MODELS: &str = "\
 ## `[[models]]`
 
-The models, one table each; the first that embeds is the default. `--model DIR` or `WEIR_MODEL=DIR` puts the model in that folder first, under the
-folder's name; `--model pseudo` puts a pseudo embedder there. Without any model that embeds, the folder `models/all-MiniLM-L6-v2` is used when it exists.
+The models, one table each; the first embedding model is the default. `--model DIR` or `WEIR_MODEL=DIR` puts the model in that folder first, under the
+folder's name; `--model pseudo` puts the pseudo model first. Without any embedding model, the folder `models/all-MiniLM-L6-v2` is used if it exists.
 
 | field | type | default | meaning |
 |---|---|---|---|
@@ -54,10 +54,10 @@ const OTHERS: &str = "
 
 | variable | meaning |
 |---|---|
-| `WEIR_CONFIG` | The configuration file, when there is no `--config`. |
+| `WEIR_CONFIG` | The configuration file, without `--config`. |
 | `WEIR_MODEL` | The default model: a folder, or `pseudo`. |
-| `WEIR_ISA` | Forces the instruction set of the kernels (`scalar`, `avx2`, …); for tests and measurements. |
-| `NO_COLOR` | When set, nothing is printed bold or coloured. |
+| `WEIR_ISA` | Forces the instruction set of the kernels (`scalar`, `avx2`, …), for tests and benchmarks. |
+| `NO_COLOR` | Disables bold and coloured output. |
 ";
 
 fn render() -> String {
@@ -67,7 +67,7 @@ fn render() -> String {
         page.push_str(&format!("## `[{section}]`\n\n{}\n\n", about.trim()));
         page.push_str("| setting | variable | default | unit | meaning |\n|---|---|---|---|---|\n");
         for setting in SETTINGS.iter().filter(|setting| setting.name.split('.').next() == Some(*section)) {
-            let short = setting.short_variable.map(|name| format!("`{name}` or ")).unwrap_or_default();
+            let short = setting.short_variable().map(|name| format!("`{name}` or ")).unwrap_or_default();
             page.push_str(&format!(
                 "| `{}` | {short}`{}` | `{}` | {} | {} |\n",
                 setting.name,
@@ -88,8 +88,8 @@ fn render() -> String {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "a switch of the test, no setting of the gateway")]
-fn the_page_of_settings_is_fresh() {
+#[allow(clippy::disallowed_methods, reason = "a switch of the test, not a setting of the gateway")]
+fn the_configuration_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let page = render();
     if std::env::var("UPDATE_DOCS").is_ok() {
@@ -98,6 +98,6 @@ fn the_page_of_settings_is_fresh() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/configuration.md is not fresh; run `UPDATE_DOCS=1 cargo test -p weir-config`"
+        "docs/configuration.md is out of date; run `UPDATE_DOCS=1 cargo test -p weir-config`"
     );
 }

@@ -1,9 +1,9 @@
-//! The environment, read once.
+//! The environment variables, read once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// The environment variables of a process; tests hand in their own.
+/// The environment variables of a process; tests use their own.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
@@ -15,7 +15,7 @@ impl Environment {
         Environment { variables: std::env::vars_os().collect() }
     }
 
-    /// An environment of these variables.
+    /// An environment with these variables.
     pub fn of(variables: &[(&str, &str)]) -> Environment {
         Environment { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
@@ -25,13 +25,13 @@ impl Environment {
         self.variables.get(&OsString::from(name)).filter(|value| !value.is_empty())
     }
 
-    /// Whether the user asked for no colours (<https://no-color.org>).
+    /// Whether the user disabled colours (<https://no-color.org>).
     pub fn is_colour_refused(&self) -> bool {
         self.get("NO_COLOR").is_some() || self.get("TERM").is_some_and(|term| term == "dumb")
     }
 
-    /// The variables whose names begin with `WEIR_`, in the order of their names.
-    pub(super) fn of_weir(&self) -> impl Iterator<Item = (&str, &OsString)> {
+    /// The variables whose names begin with `WEIR_`, in order.
+    pub(super) fn weir_variables(&self) -> impl Iterator<Item = (&str, &OsString)> {
         self.variables.iter().filter_map(|(name, value)| {
             let name = name.to_str()?;
             (name.starts_with("WEIR_") && !value.is_empty()).then_some((name, value))

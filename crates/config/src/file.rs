@@ -1,4 +1,4 @@
-//! The TOML file: read into assignments, each with its line, and complaints.
+//! The TOML file: settings and models with their lines, and problems.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,46 +7,46 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::models::{FIELDS, ModelConfig, Prompts, TypedModel};
-use crate::problem::{Place, Problem};
+use crate::models::{FIELDS, ModelConfig, Prompts, RawModel};
+use crate::problem::{Location, Problem};
 use crate::table::{SECTIONS, SETTINGS, Setting};
 use crate::value::Scalar;
 
-/// What a file says.
+/// The content of a file.
 #[derive(Default)]
 pub(super) struct FileSettings {
-    /// Settings that exist, with the line of their value.
+    /// Values of settings, with their lines.
     pub(super) values: Vec<(&'static Setting, Scalar, usize)>,
-    /// The `[[models]]` tables that are well-formed, with their lines.
+    /// The valid `[[models]]` tables, with their lines.
     pub(super) models: Vec<(ModelConfig, usize)>,
-    /// The id and every alias of the others.
-    pub(super) spoilt_models: Vec<Vec<String>>,
-    /// Whether something may have been meant for a setting or a list of models, and could not be read so.
-    pub(super) is_unclear: bool,
-    /// Everything else.
+    /// The names of the other models: id and aliases.
+    pub(super) invalid_models: Vec<Vec<String>>,
+    /// Whether a part could not be read that may have been meant to set any setting, or models.
+    pub(super) is_incomplete: bool,
+    /// What is wrong with the rest.
     pub(super) problems: Vec<Problem>,
 }
 
 type Key<'a> = Spanned<Cow<'a, str>>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// Reads the TOML `text` of the file at `path`.
+/// Parses the TOML `text` of the file at `path`.
 pub(super) fn read(path: &Path, text: &str) -> FileSettings {
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader { path, text, found: FileSettings::default() };
     for error in errors {
         let span = error.span().unwrap_or(0..0);
-        reader.complain(&span, format!("not valid TOML: {}", error.message()));
+        reader.report(&span, format!("not valid TOML: {}", error.message()));
     }
     if reader.found.problems.is_empty() {
         reader.read_root(root.get_ref());
     } else {
-        reader.found.is_unclear = true;
+        reader.found.is_incomplete = true;
     }
     reader.found.values.sort_by_key(|(_, _, line)| *line);
-    reader.found.problems.sort_by_key(|problem| match problem.place {
-        Place::File { line, .. } => line,
-        Place::Variable(_) | Place::Flag(_) | Place::Nowhere => 0,
+    reader.found.problems.sort_by_key(|problem| match problem.location {
+        Location::File { line, .. } => line,
+        Location::Variable(_) | Location::Flag(_) | Location::General => 0,
     });
     reader.found
 }
@@ -63,17 +63,17 @@ impl Reader<'_> {
         before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    fn place(&self, span: &Range<usize>) -> Place {
-        Place::File { path: self.path.to_owned(), line: self.line(span) }
+    fn location(&self, span: &Range<usize>) -> Location {
+        Location::File { path: self.path.to_owned(), line: self.line(span) }
     }
 
-    fn complain(&mut self, span: &Range<usize>, message: impl Into<String>) {
-        let problem = Problem::new(self.place(span), message);
+    fn report(&mut self, span: &Range<usize>, message: impl Into<String>) {
+        let problem = Problem::new(self.location(span), message);
         self.found.problems.push(problem);
     }
 
-    fn complain_unknown(&mut self, key: &Key<'_>, what: &str, accepted: &[String]) {
-        let problem = Problem::unknown(self.place(&key.span()), what, key.get_ref(), accepted);
+    fn report_unknown(&mut self, key: &Key<'_>, what: &str, accepted: &[String]) {
+        let problem = Problem::unknown(self.location(&key.span()), what, key.get_ref(), accepted);
         self.found.problems.push(problem);
     }
 
@@ -90,8 +90,8 @@ impl Reader<'_> {
                     .map(|(section, _)| (*section).to_owned())
                     .chain(["models".to_owned()])
                     .collect();
-                self.found.is_unclear = true;
-                self.complain_unknown(key, "section", &accepted);
+                self.found.is_incomplete = true;
+                self.report_unknown(key, "section", &accepted);
             }
         }
     }
@@ -100,16 +100,16 @@ impl Reader<'_> {
         let DeValue::Table(table) = value.get_ref() else {
             let message =
                 format!("`{section}` must be a section: write `[{section}]` and its settings below");
-            self.found.is_unclear = true;
-            return self.complain(&value.span(), message);
+            self.found.is_incomplete = true;
+            return self.report(&value.span(), message);
         };
         let names =
             || SETTINGS.iter().filter_map(|setting| setting.name.strip_prefix(section)?.strip_prefix('.'));
         for (key, value) in table {
             let Some(setting) = Setting::named(&format!("{section}.{}", key.get_ref())) else {
                 let accepted: Vec<String> = names().map(str::to_owned).collect();
-                self.found.is_unclear = true;
-                self.complain_unknown(key, &format!("setting in `[{section}]`"), &accepted);
+                self.found.is_incomplete = true;
+                self.report_unknown(key, &format!("setting in `[{section}]`"), &accepted);
                 continue;
             };
             match scalar_of(value.get_ref()) {
@@ -118,8 +118,8 @@ impl Reader<'_> {
                     self.found.values.push((setting, scalar, line));
                 }
                 None => {
-                    self.found.is_unclear = true;
-                    self.complain(&value.span(), format!("`{}` must be a single value", setting.name));
+                    self.found.is_incomplete = true;
+                    self.report(&value.span(), format!("`{}` must be a single value", setting.name));
                 }
             }
         }
@@ -127,62 +127,63 @@ impl Reader<'_> {
 
     fn read_models(&mut self, value: &Value<'_>) {
         let DeValue::Array(models) = value.get_ref() else {
-            self.found.is_unclear = true;
+            self.found.is_incomplete = true;
             return self
-                .complain(&value.span(), "`models` must be a list: write `[[models]]` above each model");
+                .report(&value.span(), "`models` must be a list: write `[[models]]` above each model");
         };
         for model in models.iter() {
             if let DeValue::Table(table) = model.get_ref() {
                 self.read_model(table, &model.span());
             } else {
-                self.found.is_unclear = true;
-                self.complain(&model.span(), "a model must be a table");
+                self.found.is_incomplete = true;
+                self.report(&model.span(), "a model must be a table");
             }
         }
     }
 
     fn read_model(&mut self, table: &DeTable<'_>, span: &Range<usize>) {
         let problems_before = self.found.problems.len();
-        let mut typed = TypedModel::default();
+        let mut raw = RawModel::default();
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "id" => typed.id = self.text(key, value),
-                "alias" => typed.alias = self.texts(key, value),
-                "kind" => typed.kind = self.text(key, value),
-                "folder" => typed.folder = self.text(key, value),
-                "task" => typed.task = self.text(key, value),
-                "precision" => typed.precision = self.text(key, value),
-                "dimension" => typed.dimension = self.integer(key, value),
-                "dimensions" => typed.dimensions = self.integers(key, value),
-                "prompts" => typed.prompts = self.prompts(value),
-                "url" => typed.upstream.url = self.text(key, value),
-                "model" => typed.upstream.model = self.text(key, value),
-                "api_key" => typed.upstream.api_key = self.text(key, value),
-                "normalize" => typed.upstream.normalize = self.boolean(key, value),
-                "texts_per_request_max" => typed.upstream.texts_per_request_max = self.integer(key, value),
-                "bytes_per_request_max" => typed.upstream.bytes_per_request_max = self.integer(key, value),
+                "id" => raw.id = self.text(key, value),
+                "alias" => raw.alias = self.texts(key, value),
+                "kind" => raw.kind = self.text(key, value),
+                "folder" => raw.folder = self.text(key, value),
+                "task" => raw.task = self.text(key, value),
+                "precision" => raw.precision = self.text(key, value),
+                "dimension" => raw.dimension = self.integer(key, value),
+                "dimensions" => raw.dimensions = self.integers(key, value),
+                "prompts" => raw.prompts = self.prompts(value),
+                "url" => raw.upstream.url = self.text(key, value),
+                "model" => raw.upstream.model = self.text(key, value),
+                "api_key" => raw.upstream.api_key = self.text(key, value),
+                "normalize" => raw.upstream.normalize = self.boolean(key, value),
+                "texts_per_request_max" => raw.upstream.texts_per_request_max = self.integer(key, value),
+                "bytes_per_request_max" => raw.upstream.bytes_per_request_max = self.integer(key, value),
                 "concurrent_requests_max" => {
-                    typed.upstream.concurrent_requests_max = self.integer(key, value);
+                    raw.upstream.concurrent_requests_max = self.integer(key, value);
                 }
-                "timeout_ms" => typed.upstream.timeout_ms = self.integer(key, value),
-                "retries_max" => typed.upstream.retries_max = self.integer(key, value),
-                _ => self.complain_unknown(key, "field of a model", &field_names("")),
+                "timeout_ms" => raw.upstream.timeout_ms = self.integer(key, value),
+                "retries_max" => raw.upstream.retries_max = self.integer(key, value),
+                _ => self.report_unknown(key, "field of a model", &field_names("")),
             }
         }
-        let names: Vec<String> = typed.id.iter().chain(&typed.alias).cloned().collect();
+        let names: Vec<String> = raw.id.iter().chain(&raw.alias).cloned().collect();
         if self.found.problems.len() > problems_before {
-            return self.found.spoilt_models.push(names);
+            return self.found.invalid_models.push(names);
         }
-        match typed.resolve() {
+        match raw.resolve(|field| table.keys().any(|key| key.get_ref() == field)) {
             Ok(model) => {
                 let line = self.line(span);
                 self.found.models.push((model, line));
             }
-            Err(wrong) => {
-                self.found.spoilt_models.push(names);
-                for (field, message) in wrong {
-                    let at = table.iter().find(|(key, _)| key.get_ref() == field).map(|(key, _)| key.span());
-                    self.complain(&at.unwrap_or_else(|| span.clone()), format!("`models.{field}` {message}"));
+            Err(errors) => {
+                self.found.invalid_models.push(names);
+                for (field, message) in errors {
+                    let key = table.keys().find(|key| key.get_ref() == field);
+                    let span = key.map_or_else(|| span.clone(), Spanned::span);
+                    self.report(&span, format!("`models.{field}` {message}"));
                 }
             }
         }
@@ -191,7 +192,7 @@ impl Reader<'_> {
     fn prompts(&mut self, value: &Value<'_>) -> Prompts {
         let mut prompts = Prompts::default();
         let DeValue::Table(table) = value.get_ref() else {
-            self.complain(
+            self.report(
                 &value.span(),
                 "`models.prompts` must be a table: { query = \"…\", document = \"…\" }",
             );
@@ -201,7 +202,7 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "query" => prompts.query = self.text(key, value).unwrap_or_default(),
                 "document" => prompts.document = self.text(key, value).unwrap_or_default(),
-                _ => self.complain_unknown(key, "prompt", &field_names("prompts.")),
+                _ => self.report_unknown(key, "prompt", &field_names("prompts.")),
             }
         }
         prompts
@@ -243,12 +244,12 @@ impl Reader<'_> {
     }
 
     fn wrong_type<T>(&mut self, key: &Key<'_>, value: &Value<'_>, expected: &str) -> Option<T> {
-        self.complain(&value.span(), format!("`models.{}` must be {expected}", key.get_ref()));
+        self.report(&value.span(), format!("`models.{}` must be {expected}", key.get_ref()));
         None
     }
 }
 
-/// The names of the fields of a model that begin with `prefix`, without it and up to the next dot.
+/// The names of model fields that start with `prefix`: the part after it, up to the next dot.
 fn field_names(prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = FIELDS
         .iter()

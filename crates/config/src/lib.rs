@@ -1,8 +1,8 @@
-//! One typed tree of settings: defaults → one TOML file → `WEIR_…` environment → flags.
+//! The configuration: defaults → one TOML file → `WEIR_…` environment variables → flags.
 //!
-//! [`table`] holds every setting once; the tree, the names in files and environment, `weir config show` and
-//! `docs/configuration.md` all come from it. [`load`] reports every problem at once, each with its place. This
-//! module alone reads the environment.
+//! [`table`] defines every setting once: the structs, the names in the file and the environment, `weir config show` and
+//! `docs/configuration.md` are generated from it. [`load`] reports all problems at once, each with its location. Only this crate reads the
+//! environment.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load, load_for_serving};
 pub use loopback::is_on_this_machine;
 pub use models::{ModelConfig, ModelKind, Prompts};
-pub use problem::{Place, Problem, Problems};
+pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};
 pub use table::{Config, SETTINGS, Setting};
 pub use upstream::{Protocol, UpstreamConfig};

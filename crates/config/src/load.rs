@@ -1,4 +1,4 @@
-//! Putting the layers together.
+//! Merging of the layers: defaults, file, environment, flags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -6,14 +6,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use crate::check::{Doubts, check_for_serving, check_together};
+use crate::check::{Unknowns, check_consistency, check_for_serving};
 use crate::environment::Environment;
 use crate::models::{DEFAULT_FOLDER, ModelConfig};
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Location, Problem, Problems};
 use crate::table::{Config, SETTINGS, Setting};
 use crate::value::Scalar;
 
-/// What was typed on the command line; it wins over everything else.
+/// The command-line flags; they override everything else.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--config`.
@@ -32,23 +32,23 @@ pub struct Flags {
     pub hub: Option<String>,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody set it.
+    /// It is not set.
     Default,
-    /// Somebody did, there.
-    Set(Place),
+    /// It is set there.
+    Set(Location),
 }
 
 impl Source {
     /// `default`, `file`, `env` or `flag`.
     pub fn layer(&self) -> &'static str {
         match self {
-            Source::Default | Source::Set(Place::Nowhere) => "default",
-            Source::Set(Place::File { .. }) => "file",
-            Source::Set(Place::Variable(_)) => "env",
-            Source::Set(Place::Flag(_)) => "flag",
+            Source::Default | Source::Set(Location::General) => "default",
+            Source::Set(Location::File { .. }) => "file",
+            Source::Set(Location::Variable(_)) => "env",
+            Source::Set(Location::Flag(_)) => "flag",
         }
     }
 }
@@ -57,12 +57,12 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Default => f.write_str("default"),
-            Source::Set(place) => f.write_str(place.to_string().trim_end_matches([':', ' '])),
+            Source::Set(location) => f.write_str(location.to_string().trim_end_matches([':', ' '])),
         }
     }
 }
 
-/// A configuration, and where its values came from.
+/// A configuration with the sources of its values.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The values in force.
@@ -72,33 +72,33 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Where the value of a setting came from.
+    /// The source of a setting's value.
     pub fn source(&self, setting: &Setting) -> Source {
         self.sources.get(setting.name).cloned().unwrap_or(Source::Default)
     }
 
-    /// Each model with where it came from.
+    /// Each model with its source.
     pub fn models(&self) -> impl Iterator<Item = (&ModelConfig, &Source)> {
         self.config.models.iter().zip(&self.model_sources)
     }
 }
 
-/// Variables that begin with `WEIR_` and are no settings: the file's name, the default model, and the instruction
-/// set, which the kernels choose themselves.
+/// Variables that begin with `WEIR_` and are not settings: the configuration file, the default model, and the instruction set, which the
+/// kernels read.
 const OTHER_VARIABLES: [&str; 3] = ["WEIR_CONFIG", "WEIR_MODEL", "WEIR_ISA"];
 
-/// Builds the configuration: defaults, then the file, then the environment, then the flags.
+/// Merges defaults, file, environment and flags.
 ///
 /// # Errors
-/// Every problem of every layer at once.
+/// All problems of all layers.
 pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems> {
     Layers::read(flags, environment).finish(|_, _| Vec::new())
 }
 
-/// The same for `weir serve`, which needs a model, its files, and an address that is safe.
+/// [`load`] for `weir serve`, which also needs a model with its files and a safe address.
 ///
 /// # Errors
-/// As [`load`], with what is missing.
+/// All problems, with those that keep the server from starting.
 pub fn load_for_serving(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems> {
     Layers::read(flags, environment).finish(check_for_serving)
 }
@@ -108,12 +108,12 @@ struct Layers {
     config: Config,
     sources: BTreeMap<&'static str, Source>,
     model_sources: Vec<Source>,
-    /// Settings whose value was refused.
-    refused: BTreeSet<&'static str>,
-    /// The names of models that are not well-formed.
-    spoilt_models: Vec<Vec<String>>,
-    /// Whether something that could not be read may have been meant for any setting that nothing else sets.
-    is_unclear: bool,
+    /// Settings with an invalid value.
+    rejected: BTreeSet<&'static str>,
+    /// The names of invalid models.
+    invalid_models: Vec<Vec<String>>,
+    /// Whether an unreadable part may have been meant for any setting that is not set elsewhere.
+    is_incomplete: bool,
     problems: Vec<Problem>,
 }
 
@@ -130,15 +130,15 @@ impl Layers {
         layers
     }
 
-    fn set(&mut self, setting: &'static Setting, scalar: &Scalar, place: Place) {
+    fn set(&mut self, setting: &'static Setting, scalar: &Scalar, location: Location) {
         match (setting.set)(&mut self.config, scalar, &setting.range) {
             Ok(()) => {
-                self.refused.remove(setting.name);
-                self.sources.insert(setting.name, Source::Set(place));
+                self.rejected.remove(setting.name);
+                self.sources.insert(setting.name, Source::Set(location));
             }
             Err(message) => {
-                self.refused.insert(setting.name);
-                self.problems.push(Problem::new(place, format!("`{}` {message}", setting.name)));
+                self.rejected.insert(setting.name);
+                self.problems.push(Problem::new(location, format!("`{}` {message}", setting.name)));
             }
         }
     }
@@ -148,52 +148,52 @@ impl Layers {
             Ok(text) => text,
             Err(error) => {
                 let message = format!("the configuration file {} can't be read: {error}", path.display());
-                self.is_unclear = true;
-                return self.problems.push(Problem::new(Place::Nowhere, message));
+                self.is_incomplete = true;
+                return self.problems.push(Problem::new(Location::General, message));
             }
         };
         let found = file::read(path, &text);
         self.problems.extend(found.problems);
-        self.is_unclear |= found.is_unclear;
-        self.spoilt_models.extend(found.spoilt_models);
+        self.is_incomplete |= found.is_incomplete;
+        self.invalid_models.extend(found.invalid_models);
         for (setting, scalar, line) in found.values {
-            self.set(setting, &scalar, Place::File { path: path.to_owned(), line });
+            self.set(setting, &scalar, Location::File { path: path.to_owned(), line });
         }
         for (model, line) in found.models {
             self.config.models.push(model);
-            self.model_sources.push(Source::Set(Place::File { path: path.to_owned(), line }));
+            self.model_sources.push(Source::Set(Location::File { path: path.to_owned(), line }));
         }
     }
 
     fn add_environment(&mut self, environment: &Environment) {
-        for (name, value) in environment.of_weir() {
-            let place = Place::Variable(name.to_owned());
+        for (name, value) in environment.weir_variables() {
+            let location = Location::Variable(name.to_owned());
             match setting_of_variable(name) {
-                Some(setting) => self.set_from_variable(setting, value, place),
+                Some(setting) => self.set_from_variable(setting, value, location),
                 None if OTHER_VARIABLES.contains(&name) || is_from_kubernetes(name) || self.is_key(name) => {}
                 None => {
-                    self.is_unclear = true;
-                    self.problems.push(Problem::unknown(place, "variable", name, &variables()));
+                    self.is_incomplete = true;
+                    self.problems.push(Problem::unknown(location, "variable", name, &variables()));
                 }
             }
         }
         if let Some(model) = environment.get("WEIR_MODEL") {
-            self.set_model(&model.to_string_lossy(), Place::Variable("WEIR_MODEL".to_owned()));
+            self.set_model(&model.to_string_lossy(), Location::Variable("WEIR_MODEL".to_owned()));
         }
     }
 
-    /// Whether a model's `api_key` stands in this variable.
+    /// Whether a model's `api_key` is in this variable.
     fn is_key(&self, variable: &str) -> bool {
         let mut keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         keys.any(|key| key.variable() == Some(variable))
     }
 
-    fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, place: Place) {
+    fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, location: Location) {
         match value.to_str() {
-            Some(text) => self.set(setting, &Scalar::Untyped(text.to_owned()), place),
+            Some(text) => self.set(setting, &Scalar::Untyped(text.to_owned()), location),
             None => {
-                self.refused.insert(setting.name);
-                self.problems.push(Problem::new(place, "the value is not valid UTF-8"));
+                self.rejected.insert(setting.name);
+                self.problems.push(Problem::new(location, "the value is not valid UTF-8"));
             }
         }
     }
@@ -208,65 +208,65 @@ impl Layers {
             ("--hub", "hub.url", &flags.hub),
         ] {
             if let (Some(value), Some(setting)) = (value, Setting::named(name)) {
-                self.set(setting, &Scalar::Untyped(value.clone()), Place::Flag(flag));
+                self.set(setting, &Scalar::Untyped(value.clone()), Location::Flag(flag));
             }
         }
         if let Some(model) = &flags.model {
-            self.set_model(model, Place::Flag("--model"));
+            self.set_model(model, Location::Flag("--model"));
         }
     }
 
-    /// Puts the model that `argument` names first; one of the same id gives way to it.
-    fn set_model(&mut self, argument: &str, place: Place) {
+    /// Puts the model of a flag first, and removes another with the same id.
+    fn set_model(&mut self, argument: &str, location: Location) {
         let model = ModelConfig::from_argument(argument);
         if let Some(index) = self.config.models.iter().position(|other| other.id == model.id) {
             self.config.models.remove(index);
             self.model_sources.remove(index);
         }
-        self.spoilt_models.retain(|names| names.first() != Some(&model.id));
+        self.invalid_models.retain(|names| names.first() != Some(&model.id));
         self.config.models.insert(0, model);
-        self.model_sources.insert(0, Source::Set(place));
+        self.model_sources.insert(0, Source::Set(location));
     }
 
-    /// The configuration, unless something is wrong alone, together, or by what `check` says of what is beyond doubt.
-    fn finish(mut self, check: fn(&Config, &Doubts) -> Vec<Problem>) -> Result<Loaded, Problems> {
-        let doubts = self.doubts();
-        self.problems.extend(check_together(&self.config, &doubts));
+    /// The configuration, or the problems of single values, of several together, and of `check`.
+    fn finish(mut self, check: fn(&Config, &Unknowns) -> Vec<Problem>) -> Result<Loaded, Problems> {
+        let unknowns = self.unknowns();
+        self.problems.extend(check_consistency(&self.config, &unknowns));
         if self.config.models.iter().all(ModelConfig::is_reranking) && Path::new(DEFAULT_FOLDER).is_dir() {
             self.config.models.insert(0, ModelConfig::from_argument(DEFAULT_FOLDER));
             self.model_sources.insert(0, Source::Default);
         }
-        self.problems.extend(check(&self.config, &doubts));
+        self.problems.extend(check(&self.config, &unknowns));
         if !self.problems.is_empty() {
-            self.problems.sort_by_key(|problem| problem.place.line());
+            self.problems.sort_by_key(|problem| problem.location.line());
             return Err(Problems(self.problems));
         }
         Ok(Loaded { config: self.config, sources: self.sources, model_sources: self.model_sources })
     }
 
-    fn doubts(&mut self) -> Doubts {
+    fn unknowns(&mut self) -> Unknowns {
         let names = SETTINGS.iter().map(|setting| setting.name);
-        let unclear = names.filter(|name| self.is_unclear && !self.sources.contains_key(name));
-        Doubts {
-            settings: self.refused.iter().copied().chain(unclear).collect(),
-            models: std::mem::take(&mut self.spoilt_models),
-            unread_models: self.is_unclear,
+        let unclear = names.filter(|name| self.is_incomplete && !self.sources.contains_key(name));
+        Unknowns {
+            settings: self.rejected.iter().copied().chain(unclear).collect(),
+            models: std::mem::take(&mut self.invalid_models),
+            unread_models: self.is_incomplete,
         }
     }
 }
 
 fn setting_of_variable(name: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|setting| setting.short_variable == Some(name) || setting.variable() == name)
+    SETTINGS.iter().find(|setting| setting.short_variable() == Some(name) || setting.variable() == name)
 }
 
 fn variables() -> Vec<String> {
-    let short = SETTINGS.iter().filter_map(|setting| setting.short_variable).map(str::to_owned);
+    let short = SETTINGS.iter().filter_map(Setting::short_variable).map(str::to_owned);
     let others = OTHER_VARIABLES.iter().map(|name| (*name).to_owned());
     short.chain(others).chain(SETTINGS.iter().map(Setting::variable)).collect()
 }
 
-/// Kubernetes describes every service to every container: a service called `weir` sets `WEIR_SERVICE_HOST`,
-/// `WEIR_PORT_8000_TCP` and the like. They must not keep the gateway from starting.
+/// Kubernetes sets variables for every service in every container: `WEIR_SERVICE_HOST`, `WEIR_PORT_8000_TCP` and so on for a service called
+/// `weir`. They must not keep the gateway from starting.
 fn is_from_kubernetes(name: &str) -> bool {
     name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")
@@ -294,10 +294,10 @@ mod tests {
             .0
             .iter()
             .map(|problem| {
-                let line = if let Place::File { line, .. } = &problem.place {
+                let line = if let Location::File { line, .. } = &problem.location {
                     format!("{line}: ")
                 } else {
-                    problem.place.to_string()
+                    problem.location.to_string()
                 };
                 let hint = problem.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
                 format!("{line}{}{hint}", problem.message)
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_only_together_is_shown_beside_what_is_wrong_alone() {
+    fn contradictions_are_reported_beside_invalid_values() {
         let overlap = "chunking.overlap_tokens is 32 and chunking.max_tokens is 30 | the overlap must be below the maximum";
         check(
             "[limits]\ntop_k_max = 0\n[chunking]\nmax_tokens = 30\n",
@@ -363,13 +363,13 @@ mod tests {
             "[[models]]\nid = \"a\"\nkind = \"pseudo\"\n[[models]]\nid = \"a\"\nkind = \"pseudo\"\ndimension = 0\n",
             &[
                 "7: `models.dimension` must be a whole number from 1 to 16384, not 0",
-                "two models are called `a` | ids and aliases must differ",
+                "two models have the name `a` | ids and aliases must be unique",
             ],
         );
     }
 
     #[test]
-    fn a_setting_that_is_wrong_alone_is_not_held_against_others() {
+    fn an_invalid_value_is_not_reported_as_a_contradiction() {
         let refused = "`chunking.overlap_tokens` must be a whole number of 0 or more, not -1";
         check("[chunking]\nmax_tokens = 30\noverlap_tokens = -1\n", &[&format!("3: {refused}")]);
         check(
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_nothing_to_go_by_is_not_judged_by_the_defaults() {
+    fn contradictions_with_defaults_are_not_reported_for_an_unreadable_file() {
         let overlap = [("WEIR_CHUNKING_OVERLAP_TOKENS", "300")];
         for text in
             ["[chunking]\nmax_tokens = 400 tokens\n", "[chunking]\nmax_token = 400\n", "chunking = 400\n"]
@@ -392,9 +392,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_toml_is_placed() {
+    fn invalid_toml_is_reported_with_its_line() {
         let problems = in_file("[server]\nlisten = \n", &[], Flags::default()).unwrap_err();
-        assert!(matches!(problems.0[0].place, Place::File { line: 2, .. }), "{problems}");
+        assert!(matches!(problems.0[0].location, Location::File { line: 2, .. }), "{problems}");
         assert!(problems.0[0].message.starts_with("not valid TOML: "), "{problems}");
     }
 
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_model_is_said_at_its_line() {
+    fn problems_of_a_model_are_reported_with_their_lines() {
         check(
             "[[models]]\nid = \"a\"\nfolder = \"m\"\nprecision = \"int4\"\n[[models]]\nkind = \"gguf\"\n\
              [[models]]\nid = \"c\"\nfolders = \"m\"\n[[models]]\nid = 7\n[[models]]\nid = \"d\"\n",
@@ -429,7 +429,7 @@ mod tests {
         );
         check(
             "[[models]]\nid = \"a\"\nkind = \"pseudo\"\n[[models]]\nid = \"b\"\nkind = \"pseudo\"\nalias = [\"a\"]\n",
-            &["two models are called `a` | ids and aliases must differ"],
+            &["two models have the name `a` | ids and aliases must be unique"],
         );
     }
 
@@ -452,30 +452,30 @@ mod tests {
         assert_eq!((b.timeout_ms, b.texts_per_request_max, b.concurrent_requests_max), (10_000, 32, 8));
         let unset = in_file(file, &[], Flags::default()).unwrap().config; // only serving needs the key
         assert_eq!(
-            check_for_serving(&unset, &Doubts::default())[0].to_string(),
+            check_for_serving(&unset, &Unknowns::default())[0].to_string(),
             "the model `a` has no `api_key`: the variable WEIR_TEST_KEY is not set"
         );
     }
 
     #[test]
-    fn what_is_wrong_with_an_upstream_is_said_without_repeating_secrets() {
+    fn problems_of_an_upstream_are_reported_without_secrets() {
         check(
             "[[models]]\nid = \"a\"\nkind = \"openai\"\nurl = \"https://me:pass@api.example\"\napi_key = \"sk-1\"\n\
              timeout_ms = 0\nfolder = \"m\"\n[[models]]\nid = \"b\"\nkind = \"tei\"\nurl = \"ftp://pass\"\n",
             &[
                 "1: `models.model` is missing: give the upstream's name for the model",
                 "4: `models.url` must not hold a name or password; use `api_key`",
-                "5: `models.api_key` must be \"env:NAME\" or \"file:PATH\": a key itself has no place in a configuration \
-                 file",
+                "5: `models.api_key` must be \"env:NAME\" or \"file:PATH\": do not write the key itself into the \
+                 configuration file",
                 "6: `models.timeout_ms` must be a whole number from 1 to 600000, not 0",
-                "7: `models.folder` has no meaning for the kind `openai`: remove it",
-                "11: `models.url` must be an address such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"",
+                "7: `models.folder` is not a field of the kind `openai`: remove it",
+                "11: `models.url` must be a URL such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"",
             ],
         );
     }
 
     #[test]
-    fn the_model_of_the_flag_comes_first_and_takes_the_place_of_its_namesake() {
+    fn the_model_of_the_flag_comes_first_and_replaces_one_with_the_same_id() {
         let file = "[[models]]\nid = \"a\"\nfolder = \"m/a\"\n[[models]]\nid = \"b\"\nkind = \"pseudo\"\n";
         let ids = |model: &str, variables: &[(&str, &str)]| {
             let flags = Flags { model: (!model.is_empty()).then(|| model.to_owned()), ..Flags::default() };
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_kubernetes_sets_and_empty_ones_are_not_settings() {
+    fn variables_of_kubernetes_and_empty_ones_are_ignored() {
         let variables = [
             ("WEIR_SERVICE_HOST", "10.0.0.1"),
             ("WEIR_SERVICE_PORT_HTTP", "80"),
@@ -514,7 +514,7 @@ mod tests {
     #[test]
     fn serving_needs_a_model_and_a_safe_address() {
         let lacks = |config: &Config| {
-            let problems = check_for_serving(config, &Doubts::default()).into_iter();
+            let problems = check_for_serving(config, &Unknowns::default()).into_iter();
             problems.map(|problem| problem.to_string()).collect::<Vec<_>>()
         };
         let mut config = Config::default();
@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(
             lacks(&config),
             [
-                "listening on 0.0.0.0:8000 would let anybody who reaches it read and change everything",
+                "listening on 0.0.0.0:8000 would let everybody who can reach it read and change all data",
                 "no model is configured, and there is no folder models/all-MiniLM-L6-v2",
             ]
         );
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named_in_the_message() {
         let flags = Flags { config: Some("no/such.toml".into()), ..Flags::default() };
         let message = load(&flags, &Environment::default()).unwrap_err().to_string();
         assert!(

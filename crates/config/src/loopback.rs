@@ -1,8 +1,8 @@
-//! Addresses of this machine.
+//! URLs of this machine.
 
 use std::net::IpAddr;
 
-/// Whether `url` points to this machine, where no proxy of the environment helps.
+/// Whether `url` points to this machine, so that no proxy is used.
 pub fn is_on_this_machine(url: &str) -> bool {
     let host =
         url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_not_used_for_this_machine() {
+    fn loopback_urls_are_on_this_machine() {
         for (url, expected) in [
             ("http://127.0.0.1:8000", true),
             ("http://localhost", true),

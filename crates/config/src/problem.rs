@@ -1,11 +1,11 @@
-//! What is wrong with a configuration: all of it at once, each with its place.
+//! Problems of a configuration, each with its location.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value stands.
+/// Where a value is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// A line of the file, from 1.
     File {
         /// The file.
@@ -15,47 +15,47 @@ pub enum Place {
     },
     /// An environment variable.
     Variable(String),
-    /// A flag of the command line.
+    /// A command-line flag.
     Flag(&'static str),
-    /// Nowhere: it follows from several values or from a missing one.
-    Nowhere,
+    /// Several values together, or a missing value.
+    General,
 }
 
-impl Place {
-    /// The line of the file; those elsewhere come after all lines.
+impl Location {
+    /// The line of the file; other locations sort after all lines.
     pub(super) fn line(&self) -> usize {
         match self {
-            Place::File { line, .. } => *line,
-            Place::Variable(_) | Place::Flag(_) | Place::Nowhere => usize::MAX,
+            Location::File { line, .. } => *line,
+            Location::Variable(_) | Location::Flag(_) | Location::General => usize::MAX,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File { path, line } => write!(f, "{}:{line}: ", path.display()),
-            Place::Variable(name) => write!(f, "{name}: "),
-            Place::Flag(name) => write!(f, "{name}: "),
-            Place::Nowhere => Ok(()),
+            Location::File { path, line } => write!(f, "{}:{line}: ", path.display()),
+            Location::Variable(name) => write!(f, "{name}: "),
+            Location::Flag(name) => write!(f, "{name}: "),
+            Location::General => Ok(()),
         }
     }
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
-    pub place: Place,
-    /// What, in lower case.
+    /// Where it is.
+    pub location: Location,
+    /// What is wrong, in lower case.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    pub(super) fn new(place: Place, message: impl Into<String>) -> Problem {
-        Problem { place, message: message.into(), hint: None }
+    pub(super) fn new(location: Location, message: impl Into<String>) -> Problem {
+        Problem { location, message: message.into(), hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Problem {
@@ -63,9 +63,9 @@ impl Problem {
         self
     }
 
-    /// A name that stands where one of `accepted` is expected.
-    pub(super) fn unknown(place: Place, what: &str, name: &str, accepted: &[String]) -> Problem {
-        let problem = Problem::new(place, format!("unknown {what} `{name}`"));
+    /// A name that is not one of `accepted`.
+    pub(super) fn unknown(location: Location, what: &str, name: &str, accepted: &[String]) -> Problem {
+        let problem = Problem::new(location, format!("unknown {what} `{name}`"));
         let list = accepted.join(", ");
         match nearest(name, accepted) {
             Some(near) => problem.hint(format!("did you mean `{near}`? Accepted: {list}")),
@@ -76,11 +76,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.place, self.message)
+        write!(f, "{}{}", self.location, self.message)
     }
 }
 
-/// Everything that is wrong; never empty.
+/// All problems; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -96,7 +96,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// The name among `accepted` that is most like `name`, when one is like it: at most a third of its letters differ.
+/// The most similar name among `accepted`, if at most a third of the letters of `name` differ.
 fn nearest<'a>(name: &str, accepted: &'a [String]) -> Option<&'a String> {
     let (distance, near) = accepted
         .iter()
@@ -105,7 +105,7 @@ fn nearest<'a>(name: &str, accepted: &'a [String]) -> Option<&'a String> {
     (distance * 3 <= name.chars().count().max(3)).then_some(near)
 }
 
-/// How many letters must be added, removed or changed to make `b` of `a` (Levenshtein).
+/// The Levenshtein distance: letters to insert, delete or substitute to get from `a` to `b`.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -126,14 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_count_the_letters_that_differ() {
+    fn the_distance_counts_letters_that_differ() {
         for (a, b, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
             assert_eq!(edit_distance(a, b), expected, "{a} {b}");
         }
     }
 
     #[test]
-    fn the_nearest_name_is_offered_only_when_it_is_near() {
+    fn a_name_is_suggested_only_if_it_is_similar() {
         let accepted = ["listen".to_owned(), "data_dir".to_owned()];
         assert_eq!(nearest("lisen", &accepted).map(String::as_str), Some("listen"));
         assert_eq!(nearest("colour", &accepted), None);

@@ -1,11 +1,11 @@
-//! Secrets: named in the configuration, read from the environment or a file, never shown.
+//! Secrets: the configuration names an environment variable or a file, and the value is never shown.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::environment::Environment;
 
-/// A text that is never written anywhere but where it is meant to go.
+/// A value that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -14,7 +14,7 @@ impl Secret {
         Secret(text.to_owned())
     }
 
-    /// The text itself, for the one who has to send it.
+    /// The value, to send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -26,44 +26,44 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The key for an upstream: where it stands, and what was found there.
+/// The API key for an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     source: KeySource,
-    found: Result<Secret, String>,
+    value: Result<Secret, String>,
 }
 
-/// Where a key stands.
+/// Where a key is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KeySource {
     Variable(String),
     File(PathBuf),
 }
 
-/// What a key may look like in the configuration. A message with it never repeats what was written, for that may be the key itself.
-const FORMS: &str =
-    "must be \"env:NAME\" or \"file:PATH\": a key itself has no place in a configuration file";
+/// The message for an invalid `api_key`. It does not repeat the invalid value, which may be the key itself.
+const FORMAT: &str =
+    "must be \"env:NAME\" or \"file:PATH\": do not write the key itself into the configuration file";
 
-/// Bytes of a key, at most.
+/// Upper bound of the bytes of a key.
 const KEY_BYTES_MAX: usize = 8 << 10;
 
 impl ApiKey {
-    /// Reads `env:NAME` or `file:PATH`. The key is read by [`ApiKey::read`].
+    /// Parses `env:NAME` or `file:PATH`. [`ApiKey::read`] reads the key.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the field's name.
+    /// A message that continues a sentence that starts with the name of the field.
     pub(super) fn parse(text: &str) -> Result<ApiKey, String> {
         let source = match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() => KeySource::Variable(name.to_owned()),
             Some(("file", path)) if !path.is_empty() => KeySource::File(path.into()),
-            Some(_) | None => return Err(FORMS.to_owned()),
+            Some(_) | None => return Err(FORMAT.to_owned()),
         };
-        Ok(ApiKey { source, found: Err("it was not read yet".to_owned()) })
+        Ok(ApiKey { source, value: Err("it was not read yet".to_owned()) })
     }
 
-    /// Looks for the key.
+    /// Reads the key.
     pub(super) fn read(&mut self, environment: &Environment) {
-        let found = match &self.source {
+        let text = match &self.source {
             KeySource::Variable(name) => match environment.get(name) {
                 Some(value) => {
                     value.to_str().map(str::to_owned).ok_or(format!("the variable {name} is not UTF-8"))
@@ -73,19 +73,19 @@ impl ApiKey {
             KeySource::File(path) => std::fs::read_to_string(path)
                 .map_err(|error| format!("the file {} can't be read: {error}", path.display())),
         };
-        self.found = found.and_then(|text| {
+        self.value = text.and_then(|text| {
             let key = text.trim();
-            let is_sound =
+            let is_valid =
                 !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.bytes().all(|b| b.is_ascii_graphic());
-            if is_sound {
+            if is_valid {
                 Ok(Secret::new(key))
             } else {
-                Err(format!("{self} holds no key: it must be one word of ASCII"))
+                Err(format!("{self} is not a key: it must be one word of ASCII"))
             }
         });
     }
 
-    /// The name of the variable that it stands in.
+    /// The name of its environment variable.
     pub(super) fn variable(&self) -> Option<&str> {
         match &self.source {
             KeySource::Variable(name) => Some(name),
@@ -93,17 +93,17 @@ impl ApiKey {
         }
     }
 
-    /// The key, or why there is none.
+    /// The key.
     ///
     /// # Errors
-    /// What is missing.
+    /// Why it can't be read.
     pub fn secret(&self) -> Result<&Secret, &str> {
-        self.found.as_ref().map_err(String::as_str)
+        self.value.as_ref().map_err(String::as_str)
     }
 }
 
 impl fmt::Display for ApiKey {
-    /// As it is written in the configuration.
+    /// As in the configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             KeySource::Variable(name) => write!(f, "env:{name}"),
@@ -126,21 +126,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_from_where_the_configuration_says() {
+    fn a_key_is_read_from_a_variable_or_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         std::fs::write(&file, "sk-2\n").unwrap();
         check("env:KEY", Ok("sk-1"));
         check(&format!("file:{}", file.display()), Ok("sk-2"));
         check("env:ABSENT", Err("the variable ABSENT is not set"));
-        check("env:BLANK", Err("env:BLANK holds no key: it must be one word of ASCII"));
-        check("env:TWO", Err("env:TWO holds no key: it must be one word of ASCII"));
+        check("env:BLANK", Err("env:BLANK is not a key: it must be one word of ASCII"));
+        check("env:TWO", Err("env:TWO is not a key: it must be one word of ASCII"));
     }
 
     #[test]
-    fn a_key_in_the_configuration_itself_is_refused_without_repeating_it() {
+    fn a_key_in_the_configuration_is_refused_without_repeating_it() {
         for written in ["sk-secret", "env:", "key:sk-secret", ""] {
-            assert_eq!(ApiKey::parse(written), Err(FORMS.to_owned()));
+            assert_eq!(ApiKey::parse(written), Err(FORMAT.to_owned()));
         }
     }
 }

@@ -10,18 +10,16 @@ use weir_text::Language;
 use crate::models::ModelConfig;
 use crate::value::{LogFormat, LogLevel, Precision, Scalar, SettingValue};
 
-/// One row of the table: what can be said about a setting without a configuration at hand.
+/// One row of the table: everything about a setting but its value.
 pub struct Setting {
-    /// The name in the file and in messages: `limits.body_bytes_max`.
+    /// The name in the file and in messages, such as `limits.body_bytes_max`.
     pub name: &'static str,
-    /// What a number counts, or what a text is.
+    /// The unit of a number, or the kind of another value.
     pub unit: &'static str,
-    /// What it does, in a sentence or two.
+    /// The description for users, in a sentence or two.
     pub doc: &'static str,
-    /// The accepted numbers; of no meaning for other types.
+    /// The accepted numbers; unused for other types.
     pub range: RangeInclusive<f64>,
-    /// Another name in the environment, for the settings that are set most often.
-    pub short_variable: Option<&'static str>,
     pub(super) get: fn(&Config) -> Scalar,
     pub(super) set: fn(&mut Config, &Scalar, &RangeInclusive<f64>) -> Result<(), String>,
 }
@@ -37,51 +35,32 @@ impl Setting {
         format!("WEIR_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 
+    /// A shorter variable, for the settings that are set most often.
+    pub fn short_variable(&self) -> Option<&'static str> {
+        match self.name {
+            "server.listen" => Some("WEIR_LISTEN"),
+            "server.data_dir" => Some("WEIR_DATA_DIR"),
+            "client.url" => Some("WEIR_URL"),
+            _ => None,
+        }
+    }
+
     /// The value in `config`, as it is written in the file.
     pub fn value(&self, config: &Config) -> Scalar {
         (self.get)(config)
     }
 }
 
-/// The other names in the environment.
-const SHORT_VARIABLES: [(&str, &str); 3] =
-    [("server.listen", "WEIR_LISTEN"), ("server.data_dir", "WEIR_DATA_DIR"), ("client.url", "WEIR_URL")];
-
-const fn short_variable(name: &str) -> Option<&'static str> {
-    let mut i = 0;
-    while i < SHORT_VARIABLES.len() {
-        if is_same(SHORT_VARIABLES[i].0.as_bytes(), name.as_bytes()) {
-            return Some(SHORT_VARIABLES[i].1);
-        }
-        i += 1;
-    }
-    None
-}
-
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-/// Any number that the type holds, or no number at all.
+/// Any number that the type holds; also for values that are no numbers.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
 /// At least one.
 const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
 
-/// Makes the tree of structs, their defaults and [`SETTINGS`] from the rows
+/// Defines the structs, their defaults, [`SECTIONS`] and [`SETTINGS`] from rows
 /// `name: type = default, "unit", accepted range;`.
 macro_rules! settings {
     ($(
-        #[doc = $about:literal]
+        #[doc = $description:literal]
         $section:ident: $Section:ident {
             $( $(#[doc = $doc:literal])+ $field:ident: $kind:ty = $default:expr, $unit:literal, $range:expr; )+
         }
@@ -89,13 +68,13 @@ macro_rules! settings {
         /// Every setting, with its value.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Config {
-            $( #[doc = $about] pub $section: $Section, )+
+            $( #[doc = $description] pub $section: $Section, )+
             /// The models, the default one first: the `[[models]]` tables.
             pub models: Vec<ModelConfig>,
         }
 
         $(
-            #[doc = $about]
+            #[doc = $description]
             #[derive(Debug, Clone, PartialEq)]
             pub struct $Section {
                 $( $(#[doc = $doc])+ pub $field: $kind, )+
@@ -108,8 +87,8 @@ macro_rules! settings {
             }
         )+
 
-        /// Every section and what it is about, in the order of the table.
-        pub const SECTIONS: &[(&str, &str)] = &[ $( (stringify!($section), $about), )+ ];
+        /// Every section with its description.
+        pub const SECTIONS: &[(&str, &str)] = &[ $( (stringify!($section), $description), )+ ];
 
         /// Every setting.
         pub const SETTINGS: &[Setting] = &[ $( $( Setting {
@@ -117,7 +96,6 @@ macro_rules! settings {
             unit: $unit,
             doc: concat!($($doc),+),
             range: $range,
-            short_variable: short_variable(concat!(stringify!($section), ".", stringify!($field))),
             get: |config| config.$section.$field.render(),
             set: |config, scalar, range| {
                 config.$section.$field = SettingValue::read(scalar, range)?;
@@ -130,176 +108,175 @@ macro_rules! settings {
 settings! {
     /// The server and its data.
     server: Server {
-        /// The address that the gateway listens on. Anything but loopback needs `server.insecure_no_auth`.
+        /// The address to listen on. Any address but loopback requires `server.insecure_no_auth`.
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
-        /// The folder that holds the store and the indexes; created when it isn't there.
+        /// The folder with the store and the indexes; created if it does not exist.
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
-        /// Whether to listen where others can reach it although nobody has to show a key.
+        /// Allow a listen address that other machines can reach, although requests need no API key.
         insecure_no_auth: bool = false, "true or false", ANY;
-        /// Names, separated by commas, by which the gateway may be called and whose web pages may call it, beside `localhost`
-        /// and loopback addresses; `*` allows all. Any page in a browser can reach a loopback address, hence the question.
+        /// Comma-separated host names that requests may use (`Host`) and whose web pages may send requests (`Origin`), in addition to
+        /// `localhost` and loopback addresses; `*` allows all. Without this check, any web page in a browser on this machine could call the gateway.
         allowed_hosts: String = String::new(), "names", ANY;
-        /// How long a request may take before it is answered with `deadline_exceeded`.
+        /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
-        /// How long running requests may take to finish after SIGTERM.
+        /// Time that running requests have to finish after SIGTERM.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
     }
-    /// The log, on the standard error stream.
+    /// The log, on standard error.
     log: Log {
-        /// How it is written; `auto` is `text` on a terminal and `json` otherwise.
+        /// The format of the log; `auto` is `text` on a terminal and `json` otherwise.
         format: LogFormat = LogFormat::Auto, "auto, text or json", ANY;
-        /// The least important level that is written.
+        /// Lowest level to log.
         level: LogLevel = LogLevel::Info, "error, warn, info, debug or trace", ANY;
     }
-    /// What a request may ask for and what the gateway takes at once.
+    /// Limits of requests and of the load at one time.
     limits: Limits {
-        /// The body of a request, `/v1/ingest` aside.
+        /// Maximum size of a request body, except for `/v1/ingest`.
         body_bytes_max: usize = 32 << 20, "bytes", ONE;
-        /// The body of `/v1/ingest`.
+        /// Maximum size of a request body of `/v1/ingest`.
         ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
-        /// Documents in one request.
+        /// Maximum documents in one request.
         documents_per_request_max: usize = 10_000, "documents", ONE;
-        /// The text of one document.
+        /// Maximum size of the text of one document.
         document_text_bytes_max: usize = 16 << 20, "bytes", ONE;
-        /// The id of a document.
+        /// Maximum length of a document id.
         document_id_bytes_max: usize = 512, "bytes", ONE;
-        /// The metadata of one document, as JSON.
+        /// Maximum size of the metadata of one document, as JSON.
         metadata_bytes_max: usize = 64 << 10, "bytes", ONE;
-        /// Keys in the metadata of one document.
+        /// Maximum keys in the metadata of one document.
         metadata_keys_max: usize = 256, "keys", ANY;
-        /// A query.
+        /// Maximum length of a query.
         query_bytes_max: usize = 16 << 10, "bytes", ONE;
-        /// Results of one search.
+        /// Maximum `top_k` of a search.
         top_k_max: u64 = 1_000, "results", ONE;
-        /// The filter of one search, as JSON.
+        /// Maximum size of the filter of a search, as JSON.
         filter_bytes_max: usize = 1 << 20, "bytes", ONE;
-        /// Fields whose values one search counts.
+        /// Maximum fields with facet counts in one search.
         facets_per_request_max: usize = 16, "fields", 0.0..=256.0;
-        /// Values of one field that a search counts.
+        /// Maximum values that one facet returns.
         facet_values_max: u64 = 1_000, "values", ONE;
-        /// Fields that one search sorts by.
+        /// Maximum fields that one search sorts by.
         sort_fields_max: usize = 8, "fields", 0.0..=256.0;
-        /// Chunks before, and after, a result that come with it.
+        /// Maximum neighbouring chunks returned before, and after, each result.
         context_chunks_max: u64 = 10, "chunks", ANY;
-        /// The last result of a search that pages lead to.
+        /// Maximum rank of a result that pagination reaches in a search.
         page_depth_max: u64 = 10_000, "results", ONE;
-        /// The last document of a filtered or sorted list that pages lead to.
+        /// Maximum position that pagination reaches in a filtered or sorted list of documents.
         list_depth_max: u64 = 1_000_000, "documents", ONE;
-        /// Searches in one request.
+        /// Maximum searches in one request.
         queries_per_request_max: usize = 32, "searches", 1.0..=1024.0;
-        /// Documents that one request deletes by a filter.
+        /// Maximum documents that one request deletes by filter.
         delete_documents_max: usize = 1_000, "documents", ONE;
-        /// Texts in one request for embeddings.
+        /// Maximum texts in one embedding request.
         embedding_inputs_max: usize = 2_048, "texts", 1.0..=(weir_api::INPUTS_MAX as f64);
-        /// One text to embed; what the model doesn't read of it counts too.
+        /// Maximum size of one text to embed, before truncation to the length of the model.
         embedding_input_bytes_max: usize = 1 << 20, "bytes", ONE;
-        /// Tokens of all texts of one request for embeddings, after each was cut to what the model reads.
+        /// Maximum tokens of all texts in one embedding request, after each is truncated to the length of the model.
         embedding_tokens_max: usize = 1 << 20, "tokens", ONE;
-        /// Open connections; more wait to be accepted.
+        /// Maximum open connections; further connections wait to be accepted.
         connections_max: usize = 1_024, "connections", ONE;
-        /// Searches at one instant; more are answered with `overloaded`.
+        /// Maximum searches at the same time; further searches are refused with `overloaded`.
         search_concurrency_max: usize = 256, "searches", ONE;
-        /// How long a search may have to wait for a core, where more than four wait for each; above it, searches are answered with `overloaded`, unread.
+        /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`
+        /// before their body is read.
         search_wait_ms_max: u64 = 25, "milliseconds", ONE;
-        /// Acknowledged operations that are not searchable yet; above it, ingest is answered with `overloaded`.
+        /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
     }
-    /// The embedding of texts.
+    /// Embedding and reranking.
     inference: Inference {
-        /// Threads that embed; 0 takes all cores.
+        /// Threads per lane for local models; 0 uses all cores.
         threads: usize = 0, "threads", 0.0..=1024.0;
-        /// The numbers that local models compute with, unless their own table says otherwise. A collection pins them:
-        /// vectors of two precisions never meet.
+        /// Precision of local models that set none. A collection pins it: vectors of different precisions are never compared.
         precision: Precision = Precision::Int8, "f32, bf16 or int8", ANY;
-        /// The folder that keeps packed weights, to be mapped at the next start; empty takes `packed` in `server.data_dir`.
+        /// The folder that caches packed weights, which the next start maps into memory; empty is the folder `packed` in `server.data_dir`.
         packed_dir: String = String::new(), "folder", ANY;
-        /// Bytes that embeddings of short requests may take to be given again; 0 turns that off.
+        /// Maximum size of the embedding cache, which serves small requests and queries; 0 disables it.
         cache_bytes_max: usize = 16 * 1024 * 1024, "bytes", ANY;
-        /// Memory that embedding may take beside the weights: the working memory of the threads, the embeddings that are kept, and
-        /// requests for embeddings from their bodies to their replies. A request that finds no room is answered with `overloaded`, one
-        /// that needs more than there is with `payload_too_large`. 0 sets no limit. ONNX Runtime's own memory isn't counted.
+        /// Memory limit for inference, without model weights: working memory of the threads, the embedding cache, and embedding requests
+        /// from body to reply. Requests are refused with `overloaded` when the remaining memory is in use, and with `payload_too_large` when they need more
+        /// than all of it. 0 sets no limit. Memory of ONNX Runtime is not counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
-        /// How long a text of the interactive lane may have to wait for a thread; above it, requests are answered with
-        /// `overloaded`, at once. It is for bursts: while requests are refused, the time shrinks with the square of the share of those
-        /// admitted, down to 5 ms, so that these are answered sooner.
+        /// Maximum estimated wait for a thread in the interactive lane; further requests are refused with `overloaded`.
+        /// It absorbs bursts: under sustained load the limit shrinks with the square of the share of admitted requests, down to 5 ms, so that those are
+        /// answered sooner.
         queue_wait_ms_max: u64 = 50, "ms", ONE;
-        /// Tokens that may wait to be embedded; above it, requests are answered with `overloaded`.
+        /// Maximum tokens that wait for inference; further requests are refused with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
     }
-    /// ONNX Runtime, which models of the kind `onnx` need. It is not part of Weir and is loaded only when there is such a model.
+    /// ONNX Runtime, for models of the kind `onnx`. It is not part of Weir and is loaded only for such a model.
     onnx: Onnx {
-        /// Its shared library, of version 1.17 or newer. `pip install onnxruntime` brings one: `onnxruntime/capi/libonnxruntime.so.VERSION`.
+        /// The shared library, version 1.17 or newer. `pip install onnxruntime` installs one: `onnxruntime/capi/libonnxruntime.so.VERSION`.
         library: String = String::new(), "file", ANY;
     }
-    /// How searches rank when the request doesn't say, and what is kept of them.
+    /// Defaults of searches, and what is recorded about them.
     search: Search {
         /// How the lexical and the dense ranking are fused.
         fusion_method: FusionMethod = FusionMethod::Convex, "convex or rrf", ANY;
-        /// The weight of the lexical ranking.
+        /// Weight of the lexical ranking.
         weight_lexical: f32 = 0.5, "number", 0.0..=1e6;
-        /// The weight of the dense ranking.
+        /// Weight of the dense ranking.
         weight_dense: f32 = 0.5, "number", 0.0..=1e6;
-        /// The constant of reciprocal-rank fusion; larger flattens the top.
+        /// The constant `k` of reciprocal-rank fusion; a larger one reduces the advantage of the first ranks.
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
-        /// The model that orders the first results of each search by reading query and text together; empty for none. A request says
-        /// otherwise by `rerank`.
+        /// The model that reranks the first results of each search; empty for none. A request overrides it with `rerank`.
         rerank: String = String::new(), "model", ANY;
-        /// How many of the first results it orders.
+        /// Number of results to rerank.
         rerank_top_n: u64 = 20, "results", 1.0..=(weir_api::RERANK_TOP_N_MAX as f64);
-        /// Hits that each leg hands to the fusion, at least; never fewer than `top_k`.
+        /// Hits that each retriever passes to fusion, or `top_k` if that is more.
         depth: usize = 100, "hits", 1.0..=100_000.0;
-        /// One of so many searches by embeddings is repeated exactly, in the background, for `weir_search_recall_chunks_total`; none when 0.
+        /// Sample 1 in N dense searches, re-run them exactly in the background and record recall (`weir_search_recall_chunks_total`). 0 disables.
         recall_probe_every: u64 = 1000, "searches", ANY;
-        /// Whether queries are logged, as they were typed, to be counted by `GET /v1/collections/{name}/queries`.
+        /// Log the text of queries; `GET /v1/collections/{name}/queries` counts them.
         query_log: bool = false, "true or false", ANY;
-        /// Logged queries of one collection; the oldest go.
+        /// Maximum logged queries per collection; the oldest are deleted.
         query_log_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
-        /// Feedback to one collection; the oldest goes.
+        /// Maximum feedback entries per collection; the oldest are deleted.
         feedback_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
     }
     /// The worker that makes accepted documents searchable.
     ingest: Ingest {
-        /// Documents that become searchable in one commit.
+        /// Maximum documents per index commit.
         batch_documents_max: usize = 256, "documents", ONE;
-        /// Tokens that are embedded for one commit, about.
+        /// Approximate maximum of tokens embedded per index commit.
         batch_tokens_max: usize = 32_768, "tokens", ONE;
-        /// Applied operations of one collection that are kept beside those that its documents stand for; the oldest go. An index
-        /// folder that is older than that, as from a backup, is rebuilt.
+        /// Applied operations kept per collection, in addition to the latest of each document; the oldest are deleted. An index folder
+        /// that is older than these, such as one from a backup, is rebuilt.
         operations_kept_max: u64 = 100_000, "operations", 1.0..=1e12;
-        /// Finished jobs that are kept; the oldest go.
+        /// Finished jobs to keep; the oldest are deleted.
         jobs_kept_max: u64 = 10_000, "jobs", 1.0..=1e12;
     }
     /// The embedded index.
     index: Index {
-        /// Memory for the lexical writer's buffer, per collection that is being written.
+        /// Buffer of the lexical index writer, per collection that is being written.
         writer_memory_bytes: usize = 32 << 20, "bytes", 15e6..=4e9;
     }
-    /// How texts are cut in a collection created without `chunking`.
+    /// How texts are split in a collection created without `chunking`.
     chunking: Chunking {
-        /// Tokens in a chunk, at most; never more than the model reads.
+        /// Maximum tokens per chunk; the length of the model is a further limit.
         max_tokens: u32 = 200, "tokens", 1.0..=8192.0;
-        /// Tokens that neighbouring chunks share, about; below `chunking.max_tokens`.
+        /// Approximate tokens shared by neighbouring chunks; less than `chunking.max_tokens`.
         overlap_tokens: u32 = 32, "tokens", ANY;
     }
-    /// What a new collection gets when its creator doesn't say.
+    /// Defaults of new collections.
     collections: Collections {
-        /// The language of its texts, which chooses the stemmer.
+        /// Language of the texts, which selects the stemmer.
         language: Language = Language::English, "language", ANY;
     }
-    /// The commands that talk to a running gateway: `ingest`, `search`, `jobs`, `eval`.
+    /// Commands that call a running gateway: `ingest`, `search`, `jobs`, `eval`.
     client: Client {
-        /// Where that gateway is; empty takes the address of `server.listen`.
+        /// Base URL of the gateway; empty uses the address of `server.listen`.
         url: String = String::new(), "URL", ANY;
     }
-    /// Where `weir model pull` gets models.
+    /// Where `weir model pull` downloads models.
     hub: Hub {
-        /// A hub that serves files under `{url}/{model}/resolve/{revision}/{file}`.
+        /// A hub with files at `{url}/{model}/resolve/{revision}/{file}`.
         url: String = "https://huggingface.co".to_owned(), "URL", ANY;
     }
 }
 
 impl Inference {
-    /// Threads that embed.
+    /// Threads per lane.
     pub fn threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -309,7 +286,7 @@ impl Inference {
 }
 
 impl Config {
-    /// The limits that requests are checked against.
+    /// The limits of requests, in the type of the API.
     pub fn request_limits(&self) -> weir_api::Limits {
         let limits = &self.limits;
         weir_api::Limits {
@@ -333,13 +310,13 @@ impl Config {
         }
     }
 
-    /// The folder that keeps packed weights.
+    /// The folder that caches packed weights.
     pub fn packed_dir(&self) -> PathBuf {
         let own = &self.inference.packed_dir;
         if own.is_empty() { self.server.data_dir.join("packed") } else { own.into() }
     }
 
-    /// Where the commands that talk to a running gateway find it, without a slash at the end.
+    /// The base URL for commands that call a running gateway, without a slash at the end.
     pub fn client_url(&self) -> String {
         if !self.client.url.is_empty() {
             return self.client.url.trim_end_matches('/').to_owned();
@@ -359,11 +336,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_give_variables_and_back() {
+    fn settings_are_found_by_name() {
         let setting = Setting::named("limits.body_bytes_max").unwrap();
         assert_eq!(setting.variable(), "WEIR_LIMITS_BODY_BYTES_MAX");
         assert_eq!(setting.value(&Config::default()), Scalar::Integer(33_554_432));
-        assert_eq!(Setting::named("server.listen").unwrap().short_variable, Some("WEIR_LISTEN"));
+        assert_eq!(Setting::named("server.listen").unwrap().short_variable(), Some("WEIR_LISTEN"));
     }
 
     #[test]
@@ -378,12 +355,12 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_the_api_and_of_the_configuration_are_the_same_by_default() {
+    fn the_defaults_of_the_api_limits_and_of_the_configuration_are_equal() {
         assert_eq!(Config::default().request_limits(), weir_api::Limits::default());
     }
 
     #[test]
-    fn clients_go_where_the_server_listens() {
+    fn the_client_url_follows_the_listen_address() {
         let mut config = Config::default();
         assert_eq!(config.client_url(), "http://127.0.0.1:8000");
         config.server.listen = "0.0.0.0:9000".parse().unwrap();

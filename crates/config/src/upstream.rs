@@ -1,23 +1,23 @@
-//! Models that another server runs: the fields that only they have.
+//! The fields of models on other servers.
 
 use crate::secret::ApiKey;
 use crate::value::Scalar;
 
-/// Which API an upstream speaks.
+/// The API of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OpenAI's, which many servers imitate: `POST {url}/embeddings`.
+    /// OpenAI's, which many servers implement: `POST {url}/embeddings`.
     OpenAi,
-    /// That of Hugging Face's text-embeddings-inference: `POST {url}/embed`.
+    /// Hugging Face's text-embeddings-inference: `POST {url}/embed`.
     Tei,
-    /// The same server with a model that reranks: `POST {url}/rerank`.
+    /// The same server with a reranker: `POST {url}/rerank`.
     TeiRerank,
-    /// Cohere's, which Jina and many servers imitate: `POST {url}/rerank`.
+    /// Cohere's, which Jina and many servers implement: `POST {url}/rerank`.
     Cohere,
 }
 
 impl Protocol {
-    /// The name as a model's `kind`.
+    /// The `kind` of a model.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::OpenAi => "openai",
@@ -26,7 +26,7 @@ impl Protocol {
         }
     }
 
-    /// Whether its models say how well texts answer a query, and make no embeddings.
+    /// Whether its models are rerankers.
     pub fn is_reranking(self) -> bool {
         match self {
             Protocol::OpenAi | Protocol::Tei => false,
@@ -34,7 +34,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the upstream has several models, of which a request names one.
+    /// Whether a request names one of several models.
     fn has_models(self) -> bool {
         match self {
             Protocol::OpenAi | Protocol::Cohere => true,
@@ -42,7 +42,7 @@ impl Protocol {
         }
     }
 
-    /// Texts in a request when the configuration doesn't say: TEI takes 32 unless it was started otherwise.
+    /// The default of `texts_per_request_max`: that of TEI is 32.
     fn texts_per_request_max(self) -> usize {
         match self {
             Protocol::OpenAi | Protocol::Cohere => 128,
@@ -51,38 +51,38 @@ impl Protocol {
     }
 }
 
-/// A model that another server runs.
+/// A model on another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
-    /// Which API it speaks.
+    /// The API of the server.
     pub protocol: Protocol,
-    /// Where it is, without a slash at the end.
+    /// The base URL, without a slash at the end.
     pub url: String,
-    /// Its own name for the model; empty where it has one model only.
+    /// The server's name of the model; empty where it has only one.
     pub model: String,
-    /// What it wants to be shown.
+    /// The API key, if the server requires one.
     pub api_key: Option<ApiKey>,
-    /// The embeddings' length; `None` asks it.
+    /// The length of an embedding; `None`: the server is asked.
     pub dimension: Option<usize>,
-    /// Lengths that embeddings may be cut to.
+    /// Dimensions that embeddings may be truncated to.
     pub dimensions: Vec<usize>,
-    /// Whether embeddings are brought to length one.
+    /// Whether embeddings are normalised to length one.
     pub normalize: bool,
-    /// Texts in a request, at most.
+    /// Maximum texts in a request.
     pub texts_per_request_max: usize,
-    /// Bytes of the texts in a request, at most; a single longer text is sent alone.
+    /// Maximum bytes of all texts in a request; a longer text is sent alone.
     pub bytes_per_request_max: usize,
-    /// Requests at one instant.
+    /// Maximum requests at the same time.
     pub concurrent_requests_max: usize,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub timeout_ms: u64,
-    /// How often a request that failed is sent again, at most.
+    /// Maximum retries of a request.
     pub retries_max: u32,
 }
 
-/// The fields as they were typed.
+/// The fields before validation.
 #[derive(Debug, Default)]
-pub(super) struct TypedUpstream {
+pub(super) struct RawUpstream {
     pub(super) url: Option<String>,
     pub(super) model: Option<String>,
     pub(super) api_key: Option<String>,
@@ -94,61 +94,45 @@ pub(super) struct TypedUpstream {
     pub(super) retries_max: Option<i64>,
 }
 
-/// A field and what is wrong with it.
-pub(super) type Wrong = (&'static str, String);
+/// A field and the message, which continues a sentence that starts with the name of the field.
+pub(super) type FieldError = (&'static str, String);
 
-/// The names of what a model is for.
+/// The values of `task`.
 pub(super) const EMBED: &str = "embed";
 pub(super) const RERANK: &str = "rerank";
 
-/// Bytes of a request's texts when the configuration doesn't say: far below what servers take, and enough to keep one busy.
+/// Far below the limits of servers, and enough to keep one busy.
 const BYTES_PER_REQUEST_MAX: i64 = 256 << 10;
 const CONCURRENT_REQUESTS_MAX: i64 = 8;
 const TIMEOUT_MS: i64 = 10_000;
 const RETRIES_MAX: i64 = 3;
 
-impl TypedUpstream {
-    /// The names of the fields that were typed.
-    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
-            ("url", self.url.is_some()),
-            ("model", self.model.is_some()),
-            ("api_key", self.api_key.is_some()),
-            ("normalize", self.normalize.is_some()),
-            ("texts_per_request_max", self.texts_per_request_max.is_some()),
-            ("bytes_per_request_max", self.bytes_per_request_max.is_some()),
-            ("concurrent_requests_max", self.concurrent_requests_max.is_some()),
-            ("timeout_ms", self.timeout_ms.is_some()),
-            ("retries_max", self.retries_max.is_some()),
-        ];
-        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-
-    /// What was typed becomes what is meant; what is wrong goes into `wrong`.
+impl RawUpstream {
+    /// Validates the fields.
     pub(super) fn resolve(
         self,
         protocol: Protocol,
         dimension: Option<usize>,
         dimensions: Vec<usize>,
-        wrong: &mut Vec<Wrong>,
+        errors: &mut Vec<FieldError>,
     ) -> UpstreamConfig {
         let url = self.url.unwrap_or_default();
         if let Err(message) = check_url(&url) {
-            wrong.push(("url", message));
+            errors.push(("url", message));
         }
         let model = self.model.unwrap_or_default();
         if model.is_empty() && protocol.has_models() {
-            wrong.push(("model", "is missing: give the upstream's name for the model".to_owned()));
+            errors.push(("model", "is missing: give the upstream's name for the model".to_owned()));
         }
         let api_key = self.api_key.as_deref().map(ApiKey::parse).transpose().unwrap_or_else(|message| {
-            wrong.push(("api_key", message));
+            errors.push(("api_key", message));
             None
         });
         let mut number = |field, typed: Option<i64>, default: i64, range: std::ops::RangeInclusive<i64>| {
             let value = typed.unwrap_or(default);
             if !range.contains(&value) {
                 let (least, most) = (range.start(), range.end());
-                wrong.push((field, format!("must be a whole number from {least} to {most}, not {value}")));
+                errors.push((field, format!("must be a whole number from {least} to {most}, not {value}")));
             }
             usize::try_from(value).unwrap_or(0)
         };
@@ -185,9 +169,9 @@ impl TypedUpstream {
     }
 }
 
-/// Refuses what is no address of a server. The message doesn't repeat the address: it may hold a password.
+/// Checks the URL of a server. The message does not repeat the URL: it may hold a password.
 fn check_url(url: &str) -> Result<(), String> {
-    let form = "must be an address such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"";
+    let form = "must be a URL such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"";
     if url.is_empty() {
         return Err(format!("is missing: it {form}"));
     }
@@ -203,7 +187,7 @@ fn check_url(url: &str) -> Result<(), String> {
 }
 
 impl UpstreamConfig {
-    /// The fields of one value as they would be written in a file.
+    /// The fields that hold one value, as in a file.
     pub(super) fn fields(&self) -> Vec<(&'static str, Scalar)> {
         let text = |value: &str| Scalar::Text(value.to_owned());
         let number = |value: usize| Scalar::Integer(i64::try_from(value).unwrap_or(i64::MAX));

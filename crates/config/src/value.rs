@@ -1,4 +1,4 @@
-//! The types that settings have: how each is read and written.
+//! The types of settings: parsing and rendering.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,21 +8,18 @@ use std::path::PathBuf;
 use weir_api::FusionMethod;
 use weir_text::Language;
 
-/// The numbers that a local model computes with.
+/// The precision that a local model computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 32-bit floats.
     F32,
-    /// Brain floats.
+    /// bfloat16.
     Bf16,
     /// Eight-bit integers.
     Int8,
 }
 
 impl Precision {
-    /// Every precision, the most exact first.
-    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
-
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,30 +28,25 @@ impl Precision {
             Precision::Int8 => "int8",
         }
     }
-
-    /// The precision called `name`.
-    pub fn parse(name: &str) -> Option<Precision> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name)
-    }
 }
 
-/// A value before it has its setting's type.
+/// A value before it is converted to the type of its setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// Another number.
+    /// A number with a fraction or exponent.
     Float(f64),
-    /// A quoted text.
+    /// A string.
     Text(String),
-    /// From the environment or a flag, where everything is text and numbers stand without a sign of it.
+    /// From the environment or a flag: a string that may stand for any type.
     Untyped(String),
 }
 
 impl fmt::Display for Scalar {
-    /// As it is written in a TOML file.
+    /// As in a TOML file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Scalar::Bool(value) => write!(f, "{value}"),
@@ -76,7 +68,7 @@ impl Scalar {
         }
     }
 
-    /// The text, when it is one.
+    /// The string, if it is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Scalar::Text(value) | Scalar::Untyped(value) => Some(value),
@@ -85,7 +77,7 @@ impl Scalar {
     }
 }
 
-/// A type that a setting can have. Errors end a sentence that begins with the setting's name.
+/// A type of settings. Error messages continue a sentence that starts with the name of the setting.
 pub(super) trait SettingValue: Sized {
     fn render(&self) -> Scalar;
     fn read(scalar: &Scalar, range: &RangeInclusive<f64>) -> Result<Self, String>;
@@ -157,7 +149,7 @@ whole_number!(u32, u64, usize);
 
 impl SettingValue for f32 {
     fn render(&self) -> Scalar {
-        // Through its shortest text, so that 0.1 stays 0.1.
+        // through the shortest text, so that 0.1 stays 0.1
         Scalar::Float(self.to_string().parse().unwrap_or(f64::from(*self)))
     }
 
@@ -225,33 +217,33 @@ impl SettingValue for Language {
     }
 }
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// `Text` on a terminal, `Json` otherwise.
     Auto,
-    /// Lines for people.
+    /// Lines for humans.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// The least important level that is logged.
+/// The lowest level to log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
-    /// What may fail soon.
+    /// Degraded operation and likely failures.
     Warn,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// How it happens.
+    /// Details of events.
     Debug,
     /// Everything.
     Trace,
 }
 
-/// A type with a few named values.
+/// Implements [`SettingValue`] for an enum.
 macro_rules! choice {
     ($kind:ident: $($name:literal => $value:ident),+) => {
         impl SettingValue for $kind {
@@ -273,16 +265,3 @@ choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
 choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);
-
-impl LogLevel {
-    /// The level's name, as log filters know it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Trace => "trace",
-        }
-    }
-}

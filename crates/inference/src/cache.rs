@@ -1,70 +1,70 @@
-//! Embeddings that were made before, by what they were made of.
+//! A cache of embeddings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-/// Bytes that an entry takes beside its floats, about.
+/// Estimated overhead of an entry.
 const ENTRY_BYTES: usize = 128;
 
-/// What an embedding is made of: a hash over the model's fingerprint and the token ids, or the text.
+/// Hash of the embedder's fingerprint and the token ids or the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key([u8; 32]);
+pub(super) struct CacheKey([u8; 32]);
 
-impl Key {
-    pub(super) fn of_ids(fingerprint: &str, ids: &[u32]) -> Key {
+impl CacheKey {
+    pub(super) fn of_ids(fingerprint: &str, ids: &[u32]) -> CacheKey {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        Key::of_bytes(fingerprint, &bytes)
+        CacheKey::of_bytes(fingerprint, &bytes)
     }
 
-    pub(super) fn of_text(fingerprint: &str, text: &str) -> Key {
-        Key::of_bytes(fingerprint, text.as_bytes())
+    pub(super) fn of_text(fingerprint: &str, text: &str) -> CacheKey {
+        CacheKey::of_bytes(fingerprint, text.as_bytes())
     }
 
-    fn of_bytes(fingerprint: &str, bytes: &[u8]) -> Key {
+    fn of_bytes(fingerprint: &str, bytes: &[u8]) -> CacheKey {
         let mut hasher = blake3::Hasher::new();
-        Key(*hasher.update(fingerprint.as_bytes()).update(bytes).finalize().as_bytes())
+        CacheKey(*hasher.update(fingerprint.as_bytes()).update(bytes).finalize().as_bytes())
     }
 }
 
-/// The embeddings that were used last, up to a number of bytes. Cloning gives another handle to the same ones.
+/// The most recently used embeddings, up to a number of bytes. Clones share them.
 #[derive(Clone)]
-pub(super) struct Cache {
+pub(super) struct EmbeddingCache {
     entries: Arc<Mutex<Entries>>,
     bytes_max: usize,
 }
 
 struct Entries {
-    by_key: LruCache<Key, Box<[f32]>>,
+    by_key: LruCache<CacheKey, Box<[f32]>>,
     bytes: usize,
 }
 
-impl Cache {
-    pub(super) fn new(bytes_max: usize) -> Cache {
+impl EmbeddingCache {
+    pub(super) fn new(bytes_max: usize) -> EmbeddingCache {
         let entries = Entries { by_key: LruCache::unbounded(), bytes: 0 };
-        Cache { entries: Arc::new(Mutex::new(entries)), bytes_max }
+        EmbeddingCache { entries: Arc::new(Mutex::new(entries)), bytes_max }
     }
 
-    /// Whether it may hold anything at all.
+    /// Whether it may hold any embedding.
     pub(super) fn is_on(&self) -> bool {
         self.bytes_max > 0
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Vec<f32>> {
+    pub(super) fn get(&self, key: &CacheKey) -> Option<Vec<f32>> {
         self.lock().by_key.get(key).map(|embedding| embedding.to_vec())
     }
 
-    /// Whether it holds an embedding; looking doesn't count as use.
-    pub(super) fn has(&self, key: &Key) -> bool {
+    /// Whether it holds an embedding. Does not count as a use.
+    pub(super) fn has(&self, key: &CacheKey) -> bool {
         self.lock().by_key.contains(key)
     }
 
-    /// Keeps an embedding, and lets go of those that were not used for longest.
-    pub(super) fn put(&self, key: Key, embedding: &[f32]) {
+    /// Adds an embedding, and removes the least recently used ones beyond the limit.
+    pub(super) fn put(&self, key: CacheKey, embedding: &[f32]) {
         let mut entries = self.lock();
         entries.bytes += bytes_of(embedding);
-        if let Some((_, before)) = entries.by_key.push(key, embedding.into()) {
-            entries.bytes -= bytes_of(&before);
+        if let Some((_, replaced)) = entries.by_key.push(key, embedding.into()) {
+            entries.bytes -= bytes_of(&replaced);
         }
         while entries.bytes > self.bytes_max {
             let Some((_, oldest)) = entries.by_key.pop_lru() else { return };
@@ -72,7 +72,7 @@ impl Cache {
         }
     }
 
-    /// Bytes that its embeddings take.
+    /// Bytes of all entries.
     pub(super) fn bytes(&self) -> usize {
         self.lock().bytes
     }
@@ -90,13 +90,13 @@ fn bytes_of(embedding: &[f32]) -> usize {
 mod tests {
     use super::*;
 
-    fn key(id: u32) -> Key {
-        Key::of_ids("model", &[id])
+    fn key(id: u32) -> CacheKey {
+        CacheKey::of_ids("model", &[id])
     }
 
     #[test]
-    fn the_least_recently_used_go_when_the_bytes_are_used_up() {
-        let cache = Cache::new(3 * (ENTRY_BYTES + 8));
+    fn the_least_recently_used_embeddings_are_evicted() {
+        let cache = EmbeddingCache::new(3 * (ENTRY_BYTES + 8));
         for id in 0..3 {
             cache.put(key(id), &[id as f32, 0.5]);
         }
@@ -105,15 +105,15 @@ mod tests {
         assert_eq!(cache.get(&key(1)), None);
         assert!([0, 2, 3].iter().all(|id| cache.get(&key(*id)).is_some()));
         cache.put(key(3), &[3.0, 0.5]);
-        assert_eq!(cache.bytes(), 3 * (ENTRY_BYTES + 8), "the same again takes no more");
+        assert_eq!(cache.bytes(), 3 * (ENTRY_BYTES + 8), "replacing an entry takes no more bytes");
         cache.put(key(4), &[0.0; 1000]);
         assert_eq!((cache.bytes(), cache.get(&key(4))), (0, None), "too large for the cache");
     }
 
     #[test]
-    fn another_model_or_other_tokens_are_another_key() {
-        assert_ne!(Key::of_ids("a", &[1, 2]), Key::of_ids("b", &[1, 2]));
-        assert_ne!(Key::of_ids("a", &[1, 2]), Key::of_ids("a", &[2, 1]));
-        assert_eq!(Key::of_ids("a", &[1, 2]), Key::of_ids("a", &[1, 2]));
+    fn keys_differ_by_model_and_tokens() {
+        assert_ne!(CacheKey::of_ids("a", &[1, 2]), CacheKey::of_ids("b", &[1, 2]));
+        assert_ne!(CacheKey::of_ids("a", &[1, 2]), CacheKey::of_ids("a", &[2, 1]));
+        assert_eq!(CacheKey::of_ids("a", &[1, 2]), CacheKey::of_ids("a", &[1, 2]));
     }
 }

@@ -1,13 +1,13 @@
-//! Tokens of a text whose tokenizer is out of reach, about.
+//! Estimated tokens of a text, for models on other servers.
 
 use std::ops::Range;
 
 use super::pseudo::word_spans;
 
-/// Bytes of a token, at most: English words of more letters become two tokens or more, and so do two Chinese characters.
+/// Upper bound of the bytes of a token: longer English words usually become several tokens, and so do two Chinese characters (6 bytes).
 const TOKEN_BYTES_MAX: usize = 6;
 
-/// The byte span of each token: words, and pieces of long ones.
+/// The byte span of each token: a word, or a part of a long one.
 pub(super) fn token_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for word in word_spans(text) {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_words_are_several_tokens_and_so_is_a_text_without_spaces() {
+    fn long_words_and_texts_without_spaces_are_split() {
         let check = |text: &str, expected: &[&str]| {
             let pieces: Vec<&str> = token_spans(text).into_iter().map(|span| &text[span]).collect();
             assert_eq!(pieces, expected);

@@ -1,41 +1,40 @@
-//! A text as a model takes it: tokens, cut to the model's length.
+//! Tokenised texts, truncated to the length of the model.
 
-use super::cache::Key;
+use super::cache::CacheKey;
 use super::models::{Embedder, LoadedModel};
 use super::upstream::RemoteText;
 
-/// A text that is ready to be embedded by the model that made it.
+/// The input of an embedding model, made by [`LoadedModel::input`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     content: Content,
-    /// Whether a part of the text was left out.
+    /// Whether the text was truncated.
     pub is_truncated: bool,
 }
 
-/// What an embedder reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
-    /// Token ids, for models that run here.
+    /// Token ids, for models that run in this process.
     Ids(Vec<u32>),
-    /// The text and its number of words, for pseudo ones.
+    /// A text and its number of words, for the pseudo model.
     Words(String, usize),
-    /// The text, for a server that embeds.
+    /// A text, for an upstream.
     Remote(RemoteText),
 }
 
-/// The part of a text that is left out when it is longer than the model reads.
+/// The part that is cut off a text that is too long for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncation {
     /// The end.
     End,
     /// The start.
     Start,
-    /// None, as far as the caller is concerned: the end, and [`Input::is_truncated`] tells; an upstream is asked to refuse it.
+    /// The caller refuses truncated texts: a local model truncates the end and sets [`Input::is_truncated`]; an upstream is asked to refuse.
     Never,
 }
 
 impl Input {
-    /// Tokens that will be embedded, the special ones included; an estimate where an upstream makes them.
+    /// Tokens to embed, special ones included; estimated for an upstream.
     pub fn tokens(&self) -> usize {
         match &self.content {
             Content::Ids(ids) => ids.len(),
@@ -44,18 +43,17 @@ impl Input {
         }
     }
 
-    /// What its embedding is known by.
-    pub(super) fn key(&self, fingerprint: &str) -> Key {
+    pub(super) fn key(&self, fingerprint: &str) -> CacheKey {
         match &self.content {
-            Content::Ids(ids) => Key::of_ids(fingerprint, ids),
-            Content::Words(text, _) => Key::of_text(fingerprint, text),
+            Content::Ids(ids) => CacheKey::of_ids(fingerprint, ids),
+            Content::Words(text, _) => CacheKey::of_text(fingerprint, text),
             Content::Remote(text) => {
-                Key::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
+                CacheKey::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
             }
         }
     }
 
-    /// The token ids; none where they are not made here.
+    /// The token ids; empty for the pseudo model and upstreams.
     pub(super) fn into_ids(self) -> Vec<u32> {
         match self.content {
             Content::Ids(ids) => ids,
@@ -63,7 +61,7 @@ impl Input {
         }
     }
 
-    /// The text; empty where tokens were made of it here.
+    /// The text; empty for models with a tokenizer.
     pub(super) fn into_text(self) -> RemoteText {
         match self.content {
             Content::Remote(text) => text,
@@ -72,22 +70,22 @@ impl Input {
         }
     }
 
-    fn of_ids(ids: Vec<u32>, is_truncated: bool) -> Input {
+    fn from_ids(ids: Vec<u32>, is_truncated: bool) -> Input {
         Input { content: Content::Ids(ids), is_truncated }
     }
 }
 
 impl LoadedModel {
-    /// Makes tokens of `text`, prompt included, and cuts them to the model's length.
+    /// Tokenises `text`, which includes the prompt, and truncates it to the model's length.
     pub fn input(&self, text: &str, truncation: Truncation) -> Input {
         if let Some(tokenizer) = self.tokenizer() {
             let encoded = match truncation {
                 Truncation::End | Truncation::Never => tokenizer.encode(text),
                 Truncation::Start => tokenizer.encode_end(text),
             };
-            return Input::of_ids(encoded.ids, encoded.is_truncated);
+            return Input::from_ids(encoded.ids, encoded.is_truncated);
         }
-        // read here in any length
+        // these have no length limit of ours
         let (tokens, text) = (self.token_spans(text).len(), text.to_owned());
         let content = match &self.embedder {
             Embedder::Upstream(_) => Content::Remote(RemoteText { text, tokens, truncation }),
@@ -96,24 +94,23 @@ impl LoadedModel {
         Input { content, is_truncated: false }
     }
 
-    /// The input of a query: behind the model's prompt for queries, and cut at its end.
+    /// The input of a query, with the model's prompt for queries.
     pub fn query_input(&self, query: &str) -> Input {
         self.input(&format!("{}{query}", self.query_prompt), Truncation::End)
     }
 
-    /// Makes tokens of `text` as [`LoadedModel::input`] does, and as many parts of them as are needed to leave nothing out. An upstream
-    /// that cuts a text does it unseen.
+    /// Tokenises `text` and splits it into parts that the model reads whole. A text for an upstream is one part, which the upstream may
+    /// truncate.
     pub fn parts(&self, text: &str) -> Vec<Input> {
         match self.tokenizer() {
             Some(tokenizer) => {
-                tokenizer.encode_parts(text).into_iter().map(|ids| Input::of_ids(ids, false)).collect()
+                tokenizer.encode_parts(text).into_iter().map(|ids| Input::from_ids(ids, false)).collect()
             }
             None => vec![self.input(text, Truncation::End)],
         }
     }
 
-    /// Tokens of a text that the model reads, the special ones included; `None` where there is no such limit, or only an upstream
-    /// knows it.
+    /// Upper bound of the tokens of an input, special ones included; `None` where there is none, or only an upstream knows it.
     pub fn input_tokens_max(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().max_tokens),
@@ -122,12 +119,12 @@ impl LoadedModel {
         }
     }
 
-    /// Tokens of the whole `text`, the special ones included.
+    /// Tokens of the whole `text`, special ones included.
     pub fn count_tokens(&self, text: &str) -> usize {
         let special = if self.tokenizer().is_some() { SPECIAL_TOKENS } else { 0 };
         self.token_spans(text).len() + special
     }
 }
 
-/// The tokens that a model of the BERT family puts around each text.
+/// Tokens that a model of the BERT family adds to each text.
 pub(crate) const SPECIAL_TOKENS: usize = 2;

@@ -1,4 +1,4 @@
-//! Where embeddings are made, and texts scored: the models that are served, and the scheduler that owns the cores.
+//! Models in service: embedding and reranking, and the scheduler of the cores that they share.
 
 #![forbid(unsafe_code)]
 
@@ -7,21 +7,21 @@ mod cache;
 mod estimate;
 mod input;
 mod max_sim;
-mod memory;
+mod memory_budget;
 mod models;
 mod pool;
 mod pseudo;
 mod rerank;
 mod scheduler;
-mod standing;
+mod thread_priority;
 mod upstream;
 
+pub use self::thread_priority::{set_background_priority, set_compute_priority};
 pub use input::{Input, Truncation};
-pub use memory::{Memory, MemoryError, NoPlace, Place};
-pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, scale_to_length_one};
+pub use memory_budget::{BudgetError, MemoryBudget, MemoryLimitError, Reservation};
+pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, l2_normalise};
 pub use pseudo::Pseudo;
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Scheduler};
-pub use standing::{stand_back, stand_by};
 pub use upstream::Upstream;
 pub use weir_upstream::UpstreamError;

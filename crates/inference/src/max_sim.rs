@@ -3,21 +3,19 @@
 use std::sync::Arc;
 
 use super::models::{Embedder, LoadedModel};
-use super::pool::{Engine, Sequence};
+use super::pool::{ModelTask, Sequence};
 use super::{InferenceError, Scheduler};
 
 impl LoadedModel {
-    /// Whether tokens can be compared: the network has to run in our encoder.
+    /// Whether the model gives one embedding per token: those of our encoder do.
     pub fn has_token_embeddings(&self) -> bool {
         matches!(self.embedder, Embedder::Local(_))
     }
 }
 
 impl Scheduler {
-    /// The MaxSim score of each text for the query, in their order, from -1 to 1: the mean, over the query's tokens, of the best cosine
-    /// with a token of the text. Prompts are part of `query` and `texts`.
-    ///
-    /// A caller who leaves ends the work.
+    /// The MaxSim score of each text for the query, in order, from -1 to 1: the mean, over the query's tokens, of the best cosine with
+    /// a token of the text. Prompts are part of `query` and `texts`. Dropping the future cancels the work.
     ///
     /// # Errors
     /// [`InferenceError`]; `Failed` for a model without [token embeddings](LoadedModel::has_token_embeddings).
@@ -28,26 +26,26 @@ impl Scheduler {
         texts: Vec<String>,
     ) -> Result<Vec<f32>, InferenceError> {
         let Embedder::Local(encoder) = &model.embedder else { return Err(InferenceError::Failed) };
-        let reader = encoder.clone();
-        let read = move || {
-            let sequence = |text: &String| Sequence::from(reader.tokenizer().encode(text).ids);
+        let tokenizing = encoder.clone();
+        let tokenize = move || {
+            let sequence = |text: &String| Sequence::from(tokenizing.tokenizer().encode(text).ids);
             (sequence(&query), texts.iter().map(sequence).collect())
         };
-        let (asked, sequences) =
-            tokio::task::spawn_blocking(read).await.map_err(|_| InferenceError::Failed)?;
-        let tokens = self.compute_in_turn(&Engine::Tokens(encoder.clone()), vec![asked]).await?;
-        let tokens = tokens.into_iter().next().unwrap_or_default();
-        let engine = Engine::MaxSim(encoder.clone(), inner(&tokens, encoder.info().dimension));
-        let rows = self.compute_in_turn(&engine, sequences).await?;
+        let (query, texts) =
+            tokio::task::spawn_blocking(tokenize).await.map_err(|_| InferenceError::Failed)?;
+        let rows = self.compute_second_stage(&ModelTask::EmbedTokens(encoder.clone()), vec![query]).await?;
+        let query = rows.into_iter().next().unwrap_or_default();
+        let query = without_special_tokens(&query, encoder.info().dimension);
+        let scores = self.compute_second_stage(&ModelTask::MaxSim(encoder.clone(), query), texts).await?;
         let finite = |row: &Vec<f32>| row.first().copied().filter(|score| score.is_finite());
-        rows.iter().map(|row| finite(row).ok_or(InferenceError::Failed)).collect()
+        scores.iter().map(|row| finite(row).ok_or(InferenceError::Failed)).collect()
     }
 }
 
-/// The embeddings without those of the special tokens at both ends, where there are others.
-fn inner(tokens: &[f32], width: usize) -> Arc<[f32]> {
-    match tokens.len() / width.max(1) {
-        0..=2 => tokens.into(),
-        count => tokens[width..(count - 1) * width].into(),
+/// The embeddings without those of the special tokens at both ends; unchanged where there are no others.
+fn without_special_tokens(embeddings: &[f32], width: usize) -> Arc<[f32]> {
+    match embeddings.len() / width.max(1) {
+        0..=2 => embeddings.into(),
+        count => embeddings[width..(count - 1) * width].into(),
     }
 }

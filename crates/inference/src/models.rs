@@ -16,16 +16,16 @@ use super::upstream::{RemoteModel, Upstream};
 use weir_config::{Config, ModelConfig, ModelKind};
 use weir_telemetry::metrics::Metrics;
 
-/// Where a model's embeddings are made.
+/// What computes the embeddings of a model.
 #[derive(Clone)]
 pub enum Embedder {
-    /// In this process, by our encoder.
+    /// Our encoder, in this process.
     Local(Arc<Model>),
-    /// In this process, by ONNX Runtime.
+    /// ONNX Runtime, in this process.
     Onnx(Arc<OnnxModel>),
-    /// By another server.
+    /// Another server.
     Upstream(Arc<Upstream>),
-    /// By a hash: no model at all.
+    /// A hash of the words, without any model.
     Pseudo(Pseudo),
 }
 
@@ -48,10 +48,10 @@ pub enum ModelError {
         /// Why.
         source: OnnxError,
     },
-    /// Its folder holds a model that neither embeds nor reranks.
+    /// It neither embeds nor reranks.
     #[error(
-        "the model `{id}` is a classifier (`architectures` in {}/config.json), and its embeddings would mean nothing; \
-         name the folder of an embedding model, or, for the kind `local`, of one with a label or two, which reranks", folder.display()
+        "the model `{id}` is a classifier (`architectures` in {}/config.json) without meaningful embeddings; use an embedding model \
+         or, with the kind `local`, a reranker: a classifier with one or two labels", folder.display()
     )]
     Classifier {
         /// The model.
@@ -59,26 +59,27 @@ pub enum ModelError {
         /// Its folder.
         folder: PathBuf,
     },
-    /// All models rerank.
+    /// All models are rerankers.
     #[error(
-        "no model embeds: {names} only rerank; add a `[[models]]` table of a model that embeds, such as the folder that `make setup` gets"
+        "there is no embedding model, only rerankers: {names}; add a `[[models]]` table with an embedding model, such as the one that \
+         `make setup` downloads"
     )]
     NoEmbedder {
         /// Their ids.
         names: String,
     },
-    /// The model that shall rerank by default doesn't.
-    #[error("`search.rerank` is `{name}`, which is no model that reranks; those in `[[models]]` that do: {}",
+    /// `search.rerank` is not a reranker.
+    #[error("`search.rerank` is `{name}`, which is not a reranker; rerankers in `[[models]]`: {}",
         if known.is_empty() { "none" } else { known })]
     NoReranker {
         /// What is configured.
         name: String,
-        /// The ids of those that rerank.
+        /// The ids of all rerankers.
         known: String,
     },
-    /// There is no key for its upstream.
-    #[error("the model `{id}` has no `api_key`: {reason}")]
-    NoKey {
+    /// The key or the address of its upstream can't be used.
+    #[error("the upstream of the model `{id}` can't be used: {reason}")]
+    Upstream {
         /// The model.
         id: String,
         /// Why.
@@ -86,32 +87,31 @@ pub enum ModelError {
     },
 }
 
-/// A model that is ready, with the names that callers use for it.
+/// An embedding model, with its names.
 pub struct LoadedModel {
     /// The id.
     pub id: String,
     /// Other names for it.
     pub alias: Vec<String>,
-    /// Where its embeddings are made.
+    /// What computes its embeddings.
     pub embedder: Embedder,
-    /// What our encoder takes for a token of a short text on one thread, about; zero where others embed.
+    /// Measured time of our encoder for one token of a short text on one thread; zero for other embedders.
     pub(super) token_time: Duration,
-    /// What is put before queries.
+    /// Prefix of queries.
     pub query_prompt: String,
-    /// What is put before documents.
+    /// Prefix of documents.
     pub document_prompt: String,
     /// When it was loaded, in unix seconds.
     pub loaded_at: u64,
 }
 
-/// All models: those that embed, the default one first, and those that rerank.
+/// All models: embedding models, the default one first, and rerankers.
 #[derive(Clone)]
 pub struct Models {
     embedders: Arc<[Arc<LoadedModel>]>,
     rerankers: Arc<[Arc<Reranker>]>,
 }
 
-/// A model as it was loaded.
 enum Loaded {
     Embedder(LoadedModel),
     Reranker(Reranker),
@@ -143,30 +143,30 @@ impl Models {
         Ok(models)
     }
 
-    /// Makes what texts of unusual kinds need, so that none of them has to wait for it.
+    /// Prepares the tokenizers for characters beyond plain English, so that the first such text does not wait for it.
     pub fn warm_up(&self) {
         let embedders = self.iter().map(|model| (&model.id, model.tokenizer()));
         let rerankers = self.rerankers().map(|model| (&model.id, model.tokenizer()));
         for (id, tokenizer) in embedders.chain(rerankers) {
             if let Some(Err(error)) = tokenizer.map(Tokenizer::warm_up) {
-                tracing::error!(model = id, error, "texts beyond plain English can't be read");
+                tracing::error!(model = id, error, "texts beyond plain English can't be tokenised");
             }
         }
     }
 
-    /// The model that embeds when none is named.
+    /// The embedding model of requests that name none.
     pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
         self.embedders.first()
     }
 
-    /// The model with this id or alias, if it embeds.
+    /// The embedding model with this id or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<LoadedModel>> {
-        self.embedders.iter().find(|model| is_called(name, &model.id, &model.alias))
+        self.embedders.iter().find(|model| has_name(name, &model.id, &model.alias))
     }
 
-    /// The model with this id or alias, if it reranks.
+    /// The reranker with this id or alias.
     pub fn reranker(&self, name: &str) -> Option<&Arc<Reranker>> {
-        self.rerankers.iter().find(|model| is_called(name, &model.id, &model.alias))
+        self.rerankers.iter().find(|model| has_name(name, &model.id, &model.alias))
     }
 
     /// Whether every model [is local](LoadedModel::is_local).
@@ -174,52 +174,52 @@ impl Models {
         self.iter().all(|model| model.is_local())
     }
 
-    /// Every model that embeds.
+    /// All embedding models.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<LoadedModel>> {
         self.embedders.iter()
     }
 
-    /// Every model that reranks.
+    /// All rerankers.
     pub fn rerankers(&self) -> impl Iterator<Item = &Arc<Reranker>> {
         self.rerankers.iter()
     }
 }
 
-fn is_called(name: &str, id: &str, alias: &[String]) -> bool {
+fn has_name(name: &str, id: &str, alias: &[String]) -> bool {
     id == name || alias.iter().any(|alias| alias == name)
 }
 
-/// Names in quotes, with commas between them.
+/// Names in backticks, separated by commas.
 fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Tokens, and number, of the passes that show how fast one thread is.
-const TRIAL_TOKENS: usize = 8;
-const TRIALS: usize = 3;
+/// Tokens and number of the passes that measure the speed of one thread.
+const CALIBRATION_TOKENS: usize = 8;
+const CALIBRATION_PASSES: usize = 3;
 
-/// Folder below the data directory that keeps what was learned of upstreams.
+/// Folder below the data directory with the dimensions of upstreams.
 const UPSTREAMS_FOLDER: &str = "upstreams";
 
-/// What loading a model needs. ONNX Runtime is loaded by the first model that runs on it.
 struct Loader<'a> {
     config: &'a Config,
     kernels: &'static Kernels,
     metrics: &'a Metrics,
+    /// Loaded with the first ONNX model.
     runtime: Option<Runtime>,
 }
 
 impl Loader<'_> {
     fn load(&mut self, model: &ModelConfig) -> Result<Loaded, ModelError> {
         let failed = |source| ModelError::Load { id: model.id.clone(), source };
-        let (embedder, own) = match &model.kind {
+        let (embedder, prompts) = match &model.kind {
             ModelKind::Local { folder, precision, dimensions } => {
                 let precision = encoder_precision(precision.unwrap_or(self.config.inference.precision));
                 let mut loaded =
                     Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
                         .map_err(failed)?;
                 if let Some(error) = loaded.cache_error() {
-                    tracing::warn!(model = model.id, %error, "packed weights could not be kept; every start packs them anew");
+                    tracing::warn!(model = model.id, %error, "packed weights could not be saved; every start packs them again");
                 }
                 match loaded.info().labels.len() {
                     0 => {}
@@ -227,7 +227,7 @@ impl Loader<'_> {
                         let cross_encoder = CrossEncoder::Local(Arc::new(loaded));
                         return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
                     }
-                    _ => return Err(classifier(model, folder)),
+                    _ => return Err(classifier_error(model, folder)),
                 }
                 if !dimensions.is_empty() {
                     loaded = loaded.with_dimensions(dimensions).map_err(failed)?;
@@ -237,10 +237,10 @@ impl Loader<'_> {
             }
             ModelKind::Onnx { folder, dimensions } => {
                 let loaded = self
-                    .onnx(folder, dimensions)
+                    .load_onnx(folder, dimensions)
                     .map_err(|source| ModelError::Onnx { id: model.id.clone(), source })?;
                 if loaded.external_model().is_classifier() {
-                    return Err(classifier(model, folder));
+                    return Err(classifier_error(model, folder));
                 }
                 let prompts = loaded.external_model().prompts().clone();
                 (Embedder::Onnx(Arc::new(loaded)), prompts)
@@ -249,7 +249,8 @@ impl Loader<'_> {
                 let folder = self.config.server.data_dir.join(UPSTREAMS_FOLDER);
                 let waiting_max = self.config.inference.queue_tokens_max;
                 let remote = RemoteModel::new(&model.id, settings, waiting_max, self.metrics.clone());
-                let remote = remote.map_err(|reason| ModelError::NoKey { id: model.id.clone(), reason })?;
+                let remote =
+                    remote.map_err(|reason| ModelError::Upstream { id: model.id.clone(), reason })?;
                 if settings.protocol.is_reranking() {
                     let cross_encoder = CrossEncoder::Upstream(Arc::new(remote));
                     return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
@@ -261,20 +262,21 @@ impl Loader<'_> {
                 (Embedder::Pseudo(Pseudo { dimension: *dimension }), Prompts::default())
             }
         };
-        // what the configuration says wins over the model's own files
-        let choose = |said: &String, own: String| if said.is_empty() { own } else { said.clone() };
+        // the configuration overrides the model's files
+        let choose =
+            |configured: &String, own: String| if configured.is_empty() { own } else { configured.clone() };
         Ok(Loaded::Embedder(LoadedModel {
             id: model.id.clone(),
             alias: model.alias.clone(),
-            query_prompt: choose(&model.prompts.query, own.query),
-            document_prompt: choose(&model.prompts.document, own.document),
+            query_prompt: choose(&model.prompts.query, prompts.query),
+            document_prompt: choose(&model.prompts.document, prompts.document),
             token_time: token_time(&embedder),
             embedder,
-            loaded_at: loaded_at(),
+            loaded_at: unix_now(),
         }))
     }
 
-    fn onnx(&mut self, folder: &Path, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
+    fn load_onnx(&mut self, folder: &Path, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
         let runtime = match &self.runtime {
             Some(runtime) => runtime.clone(),
             None => self.runtime.insert(Runtime::load(self.config.onnx.library.as_ref())?).clone(),
@@ -284,25 +286,25 @@ impl Loader<'_> {
     }
 }
 
-/// What our encoder takes for a token of a short text on one thread: the shortest of some passes.
+/// The time of our encoder for one token of a short text on one thread: the fastest of some passes.
 fn token_time(embedder: &Embedder) -> Duration {
     let Embedder::Local(model) = embedder else { return Duration::ZERO };
-    let ids = vec![0; TRIAL_TOKENS.min(model.info().max_tokens)];
+    let ids = vec![0; CALIBRATION_TOKENS.min(model.info().max_tokens)];
     let (mut scratch, mut out) = (Scratch::new(), vec![0.0; model.info().dimension]);
     let mut pass = || {
         let started = Instant::now();
         model.embed(&[&ids], &mut scratch, &mut out);
         started.elapsed() / ids.len() as u32
     };
-    (0..TRIALS).map(|_| pass()).min().unwrap_or_default()
+    (0..CALIBRATION_PASSES).map(|_| pass()).min().unwrap_or_default()
 }
 
-/// Now, in unix seconds.
-pub(super) fn loaded_at() -> u64 {
+/// The current time in unix seconds.
+pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The precision of the encoder for a setting.
+/// The encoder's type for a precision in the configuration.
 pub fn encoder_precision(precision: weir_config::Precision) -> Precision {
     match precision {
         weir_config::Precision::F32 => Precision::F32,
@@ -311,12 +313,12 @@ pub fn encoder_precision(precision: weir_config::Precision) -> Precision {
     }
 }
 
-fn classifier(model: &ModelConfig, folder: &Path) -> ModelError {
+fn classifier_error(model: &ModelConfig, folder: &Path) -> ModelError {
     ModelError::Classifier { id: model.id.clone(), folder: folder.to_owned() }
 }
 
-/// Gives a vector length one; one without any length stays as it is.
-pub fn scale_to_length_one(embedding: &mut [f32]) {
+/// Scales a vector to length one; zero stays zero.
+pub fn l2_normalise(embedding: &mut [f32]) {
     let length = embedding.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
         embedding.iter_mut().for_each(|x| *x /= length);
@@ -324,12 +326,12 @@ pub fn scale_to_length_one(embedding: &mut [f32]) {
 }
 
 impl LoadedModel {
-    /// Whether its embeddings wait for the threads of this process.
+    /// Whether it runs on the inference threads of this process.
     pub fn is_local(&self) -> bool {
         matches!(self.embedder, Embedder::Local(_) | Embedder::Onnx(_))
     }
 
-    /// The tokenizer; `None` where tokens are not made here, or words are as good.
+    /// The tokenizer of a model that runs in this process.
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.tokenizer()),
@@ -338,7 +340,7 @@ impl LoadedModel {
         }
     }
 
-    /// Floats of an embedding; `None` as long as an upstream has not told.
+    /// The length of an embedding; `None` until it is known of an upstream.
     pub fn dimension(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().dimension),
@@ -348,10 +350,10 @@ impl LoadedModel {
         }
     }
 
-    /// Finds out how long an upstream's embeddings are, where that is not known.
+    /// Asks an upstream for its dimension where it is not known.
     ///
     /// # Errors
-    /// [`InferenceError`]: it can't be reached.
+    /// [`InferenceError`] of the upstream.
     pub async fn learn_dimension(&self) -> Result<(), InferenceError> {
         match &self.embedder {
             Embedder::Upstream(upstream) => upstream.learn_dimension().await,
@@ -359,7 +361,7 @@ impl LoadedModel {
         }
     }
 
-    /// The numbers of floats that embeddings may be asked for with: those that the model was trained for, their own last.
+    /// The dimensions that a request may ask for, the model's own last: shorter ones are those that it was trained for.
     pub fn dimensions(&self) -> impl Iterator<Item = usize> {
         let trained_for = match &self.embedder {
             Embedder::Local(model) => model.info().dimensions.as_slice(),
@@ -367,13 +369,13 @@ impl LoadedModel {
             Embedder::Upstream(upstream) => upstream.dimensions(),
             Embedder::Pseudo(_) => &[],
         };
-        let whole = self.dimension();
-        let is_shorter = move |length: &usize| whole.is_none_or(|whole| *length < whole);
-        trained_for.iter().copied().filter(is_shorter).chain(whole)
+        let full = self.dimension();
+        let is_shorter = move |dimension: &usize| full.is_none_or(|full| *dimension < full);
+        trained_for.iter().copied().filter(is_shorter).chain(full)
     }
 
-    /// The first floats of an embedding as an embedding of its own; the whole one where that is not allowed.
-    pub fn cut(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
+    /// Truncates an embedding to `dimensions` floats and normalises it; unchanged for a dimension that is [not served](Self::dimensions).
+    pub fn truncate_embedding(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
         let Ok(wanted) = usize::try_from(dimensions) else { return embedding };
         if wanted >= embedding.len() || !self.dimensions().any(|allowed| allowed == wanted) {
             return embedding;
@@ -382,7 +384,7 @@ impl LoadedModel {
             return model.cut(&embedding, wanted).unwrap_or(embedding);
         }
         embedding.truncate(wanted);
-        scale_to_length_one(&mut embedding);
+        l2_normalise(&mut embedding);
         embedding
     }
 
@@ -396,8 +398,8 @@ impl LoadedModel {
         }
     }
 
-    /// The embedder's fingerprint, which tells whether two embeddings may meet, prompts aside.
-    pub(super) fn own_fingerprint(&self) -> String {
+    /// Embeddings with different fingerprints must not be compared. Prompts are not part of it.
+    pub(super) fn embedder_fingerprint(&self) -> String {
         match &self.embedder {
             Embedder::Local(model) => model.info().fingerprint.clone(),
             Embedder::Onnx(model) => model.fingerprint().to_owned(),
@@ -406,22 +408,22 @@ impl LoadedModel {
         }
     }
 
-    /// What every generation of a collection pins: the embedder's fingerprint and the prompts of documents.
+    /// The fingerprint of the embedder and the prompt of documents, which every generation of a collection pins.
     pub fn fingerprint(&self) -> String {
-        let own = self.own_fingerprint();
+        let embedder = self.embedder_fingerprint();
         if self.document_prompt.is_empty() {
-            return own;
+            return embedder;
         }
         let prompt = blake3::hash(self.document_prompt.as_bytes()).to_hex();
-        format!("{own}-{}", &prompt[..16])
+        format!("{embedder}-{}", &prompt[..16])
     }
 
-    /// Tokens of a text that count, without special ones.
+    /// Upper bound of the tokens of a text, without special ones.
     pub fn max_tokens(&self) -> usize {
         self.input_tokens_max().map_or(usize::MAX, |tokens| tokens.saturating_sub(SPECIAL_TOKENS))
     }
 
-    /// The byte span of each token of `text`; those of an upstream are estimated.
+    /// The byte span of each token of `text`; estimated for an upstream.
     pub fn token_spans(&self, text: &str) -> Vec<Range<usize>> {
         match (&self.embedder, self.tokenizer()) {
             (_, Some(tokenizer)) => tokenizer.token_spans(text),
@@ -430,8 +432,8 @@ impl LoadedModel {
         }
     }
 
-    /// The numbers that it computes with and its pooling, as far as they are known.
-    pub fn numbers_and_pooling(&self) -> (&'static str, &'static str) {
+    /// Names of its precision and its pooling, as far as they are known.
+    pub fn precision_and_pooling(&self) -> (&'static str, &'static str) {
         match &self.embedder {
             Embedder::Local(model) => (model.info().precision.name(), model.info().pooling.name()),
             Embedder::Onnx(model) => ("onnx", model.external_model().pooling().name()),
@@ -446,12 +448,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scaling_gives_length_one_and_leaves_zero_alone() {
+    fn normalising_gives_length_one_and_keeps_zero() {
         let mut embedding = [3.0, 0.0, 4.0];
-        scale_to_length_one(&mut embedding);
+        l2_normalise(&mut embedding);
         assert_eq!(embedding, [0.6, 0.0, 0.8]);
         let mut zero = [0.0; 3];
-        scale_to_length_one(&mut zero);
+        l2_normalise(&mut zero);
         assert_eq!(zero, [0.0; 3]);
     }
 }

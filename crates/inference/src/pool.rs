@@ -1,45 +1,45 @@
-//! A queue of micro-batches and the threads that empty it.
+//! A queue of micro-batches and the threads that compute them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::vec;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::block_in_place;
 use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
-use super::scheduler::{Embedded, Lane, MICRO_BATCH_TOKENS};
-use super::standing::Standing;
+use super::scheduler::{Embedded, InferenceError, Lane, MICRO_BATCH_TOKENS};
+use super::thread_priority::ThreadPriority;
 use weir_telemetry::metrics::{Metrics, Queued};
 
-/// A text of up to so many tokens is worked on by every thread that has nothing else to do.
-const SPLIT_TOKENS_MAX: usize = 32;
-/// What one thread computes in this time is not split: to wake the others and to wait for them takes as long.
-const SHORT: Duration = Duration::from_micros(500);
-/// How much of the rate the newest micro-batch decides.
-const RATE_NEWEST: f64 = 0.1;
+/// A text of at most this many tokens is computed by all idle threads together.
+const PARALLEL_TOKENS_MAX: usize = 32;
+/// A micro-batch that one thread computes in less time stays on one thread: waking and joining the others takes as long.
+const SINGLE_THREAD_TIME_MAX: Duration = Duration::from_micros(500);
+/// Weight of the newest micro-batch in the moving average of the rate.
+const RATE_WEIGHT: f64 = 0.1;
 
-/// What is computed of token ids on the threads of a pool, and by what: a row of floats for each sequence.
+/// A model task: maps each token sequence to one row of f32.
 #[derive(Clone)]
-pub(super) enum Engine {
-    /// Embeddings, by our encoder, which takes so long for a token of a short text on one thread.
-    Local(Arc<Model>, Duration),
-    /// Embeddings, by ONNX Runtime, which brings threads of its own.
-    Onnx(Arc<OnnxModel>),
-    /// The logits of pairs, by our encoder.
-    Pairs(Arc<Model>),
-    /// Embeddings of every token, one behind the other, by our encoder.
-    Tokens(Arc<Model>),
-    /// MaxSim against a query with these token embeddings, by our encoder.
+pub(super) enum ModelTask {
+    /// Embeddings by our encoder, with the time for one token of a short text on one thread.
+    Embed(Arc<Model>, Duration),
+    /// Embeddings by ONNX Runtime, which has threads of its own.
+    EmbedOnnx(Arc<OnnxModel>),
+    /// Logits of text pairs, by our encoder.
+    ScorePairs(Arc<Model>),
+    /// The embeddings of all tokens of a sequence, concatenated, by our encoder.
+    EmbedTokens(Arc<Model>),
+    /// MaxSim with these token embeddings of a query, by our encoder.
     MaxSim(Arc<Model>, Arc<[f32]>),
 }
 
-/// Token ids, and where those of a second text begin; behind the last where there is none.
+/// Token ids. Those of a second text begin at `second`, which is the length when there is one text only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) ids: Vec<u32>,
@@ -52,26 +52,20 @@ impl From<Vec<u32>> for Sequence {
     }
 }
 
-impl Engine {
-    fn is_same(&self, other: &Engine) -> bool {
+impl ModelTask {
+    fn is_same(&self, other: &ModelTask) -> bool {
+        use ModelTask::{Embed, EmbedOnnx, EmbedTokens, MaxSim, ScorePairs};
         match (self, other) {
-            (Engine::Local(a, _), Engine::Local(b, _))
-            | (Engine::Pairs(a), Engine::Pairs(b))
-            | (Engine::Tokens(a), Engine::Tokens(b)) => Arc::ptr_eq(a, b),
-            (Engine::MaxSim(a, to), Engine::MaxSim(b, and)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(to, and),
-            (Engine::Onnx(a), Engine::Onnx(b)) => Arc::ptr_eq(a, b),
-            (
-                Engine::Local(..)
-                | Engine::Onnx(_)
-                | Engine::Pairs(_)
-                | Engine::Tokens(_)
-                | Engine::MaxSim(..),
-                _,
-            ) => false,
+            (Embed(a, _), Embed(b, _))
+            | (ScorePairs(a), ScorePairs(b))
+            | (EmbedTokens(a), EmbedTokens(b)) => Arc::ptr_eq(a, b),
+            (MaxSim(a, query), MaxSim(b, other)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(query, other),
+            (EmbedOnnx(a), EmbedOnnx(b)) => Arc::ptr_eq(a, b),
+            _ => false,
         }
     }
 
-    /// A row for each sequence.
+    /// One row for each sequence.
     fn compute(
         &self,
         sequences: &[&Sequence],
@@ -80,30 +74,30 @@ impl Engine {
     ) -> Result<Vec<Vec<f32>>, OnnxError> {
         let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids.as_slice()).collect();
         let (out, width) = match self {
-            Engine::Local(model, _) => {
+            ModelTask::Embed(model, _) => {
                 let width = model.info().dimension;
                 let mut out = vec![0.0; ids.len() * width];
                 model.embed(&ids, scratch, &mut out);
                 (out, width)
             }
-            Engine::Onnx(model) => {
+            ModelTask::EmbedOnnx(model) => {
                 let lane = match lane {
                     Lane::Interactive => weir_onnx::Lane::Interactive,
                     Lane::Bulk => weir_onnx::Lane::Bulk,
                 };
                 (model.embed(&ids, lane)?, model.external_model().dimension())
             }
-            Engine::Pairs(model) => {
+            ModelTask::ScorePairs(model) => {
                 let width = model.info().labels.len();
                 let mut out = vec![0.0; ids.len() * width];
                 let second: Vec<usize> = sequences.iter().map(|sequence| sequence.second).collect();
                 model.classify(&ids, &second, scratch, &mut out);
                 (out, width)
             }
-            Engine::Tokens(model) => return Ok(token_rows(model, &ids, scratch)),
-            Engine::MaxSim(model, tokens) => {
+            ModelTask::EmbedTokens(model) => return Ok(embed_tokens(model, &ids, scratch)),
+            ModelTask::MaxSim(model, query) => {
                 let mut out = vec![0.0; ids.len()];
-                model.max_sim(tokens, &ids, scratch, &mut out);
+                model.max_sim(query, &ids, scratch, &mut out);
                 (out, 1)
             }
         };
@@ -111,91 +105,82 @@ impl Engine {
     }
 }
 
-/// For each sequence the embeddings of its tokens.
-fn token_rows(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+/// The embeddings of the tokens of each sequence, concatenated.
+fn embed_tokens(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
     let width = model.info().dimension;
     let count: usize = sequences.iter().map(|ids| ids.len()).sum();
     let (mut pooled, mut tokens) = (vec![0.0; sequences.len() * width], vec![0.0; count * width]);
     model.embed_tokens(sequences, scratch, &mut pooled, &mut tokens);
-    let mut rest = tokens.as_slice();
-    let row = |ids: &&[u32]| {
-        let (row, behind) = rest.split_at(ids.len() * width);
-        rest = behind;
-        row.to_vec()
-    };
-    sequences.iter().map(row).collect()
+    let mut rest = tokens.into_iter();
+    sequences.iter().map(|ids| rest.by_ref().take(ids.len() * width).collect()).collect()
 }
 
-/// Sequences that are computed together, and where their embeddings go.
+/// Sequences that are computed together, and the channel for their rows.
 pub(super) struct MicroBatch {
-    pub(super) engine: Engine,
+    pub(super) task: ModelTask,
     pub(super) sequences: Vec<Sequence>,
     pub(super) tokens: usize,
     pub(super) reply: oneshot::Sender<Embedded>,
-    /// The place among bulk work, or among those who take turns, that this micro-batch holds until it is done.
-    pub(super) room: Option<OwnedSemaphorePermit>,
-    /// Counts it as waiting.
+    /// Of the bulk lane or of second-stage work; released when the micro-batch is computed.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+    /// Counts the micro-batch as waiting.
     pub(super) queued: Option<Queued>,
 }
 
 impl MicroBatch {
-    /// Tokens that others may have to wait for. What takes turns leaves a thread to others, so they don't wait for it.
-    fn weight(&self) -> usize {
-        match &self.engine {
-            Engine::Local(..) | Engine::Onnx(_) => self.tokens,
-            Engine::Pairs(_) | Engine::Tokens(_) | Engine::MaxSim(..) => 0,
+    /// Tokens that delay other requests: none for second-stage work, which leaves a thread free.
+    fn delaying_tokens(&self) -> usize {
+        match &self.task {
+            ModelTask::Embed(..) | ModelTask::EmbedOnnx(_) => self.tokens,
+            ModelTask::ScorePairs(_) | ModelTask::EmbedTokens(_) | ModelTask::MaxSim(..) => 0,
         }
     }
 
-    /// Whether one thread computes it about as soon as several.
+    /// Whether one thread computes it in less than [`SINGLE_THREAD_TIME_MAX`].
     fn is_short(&self) -> bool {
-        matches!(self.engine, Engine::Local(_, token_time) if token_time * self.tokens as u32 <= SHORT)
+        matches!(self.task, ModelTask::Embed(_, token_time) if token_time * self.tokens as u32 <= SINGLE_THREAD_TIME_MAX)
     }
 
-    /// Whether several threads compute it sooner than one, if its model can be shared.
-    fn gains_by_split(&self) -> bool {
-        matches!(self.engine, Engine::Local(..)) && self.tokens <= SPLIT_TOKENS_MAX && !self.is_short()
+    /// Whether several threads compute it faster than one, if its model supports it.
+    fn gains_from_threads(&self) -> bool {
+        matches!(self.task, ModelTask::Embed(..)) && self.tokens <= PARALLEL_TOKENS_MAX && !self.is_short()
     }
 
-    /// A pass over it that so many threads can share; `None` when it is not of our encoder, or of a model that can't be shared.
-    fn split(&self, threads: usize) -> Option<Arc<ParallelPass>> {
-        let Engine::Local(model, _) = &self.engine else { return None };
+    /// A pass for up to `threads` threads; `None` for a task or model without support for it.
+    fn parallel_pass(&self, threads: usize) -> Option<Arc<ParallelPass>> {
+        let ModelTask::Embed(model, _) = &self.task else { return None };
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
         ParallelPass::new(model.clone(), ids, threads).map(Arc::new)
     }
 
-    /// Ends the waiting; says how long it was.
+    /// Stops counting it as waiting. Returns the time in the queue.
     fn begin(&mut self) -> Duration {
         self.queued.take().map_or(Duration::ZERO, Queued::ends)
     }
 }
 
-/// What a pool is for.
+/// The settings of a pool.
 pub(super) struct Settings {
-    /// The threads' name.
-    pub(super) name: &'static str,
-    pub(super) threads: usize,
-    pub(super) standing: Standing,
-    /// Whether threads without work help with a short text that another one works on.
-    pub(super) splits: bool,
+    /// In the interactive lane, a short text is computed by the caller's thread, or by several threads.
     pub(super) lane: Lane,
-    /// Tokens a second of one thread, about, as long as it has computed nothing.
-    pub(super) rate_at_start: f64,
+    pub(super) threads: usize,
+    /// Estimated tokens per second of one thread, until the first micro-batch is measured.
+    pub(super) initial_rate: f64,
     pub(super) metrics: Metrics,
 }
 
-/// The work of a queue at one moment.
+/// The state of a queue at one instant.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct QueueLoad {
     /// Tokens that wait.
-    pub(super) waiting: usize,
-    /// When tokens that came now could be begun with.
+    pub(super) queued_tokens: usize,
+    /// Estimated wait of a text that arrives now.
     pub(super) wait: Duration,
-    /// What a full micro-batch takes.
-    pub(super) at_a_time: Duration,
+    /// Estimated time of a full micro-batch on one thread.
+    pub(super) batch_time: Duration,
 }
 
-/// The queue and its threads.
+/// A queue and its threads.
 pub(super) struct Pool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -204,130 +189,168 @@ pub(super) struct Pool {
 struct Shared {
     settings: Settings,
     queue: Mutex<Queue>,
-    work_came: Condvar,
+    changed: Condvar,
 }
 
 struct Queue {
     waiting: VecDeque<MicroBatch>,
-    /// Tokens that wait, and that are being computed.
-    waiting_tokens: usize,
+    /// [`MicroBatch::delaying_tokens`] of `waiting`.
+    queued_tokens: usize,
+    /// The same of micro-batches that are being computed.
     running_tokens: usize,
-    /// Threads without work.
-    idle: usize,
+    idle_threads: usize,
     /// Micro-batches that threads of callers compute.
-    here: usize,
-    /// A pass that they may help with.
-    split: Option<Arc<ParallelPass>>,
-    /// Tokens a second of one thread.
+    on_callers: usize,
+    /// A running pass that idle threads may assist.
+    pass: Option<Arc<ParallelPass>>,
+    /// Tokens per second of one thread, a moving average.
     rate: f64,
     is_stopping: bool,
 }
 
-/// What a thread does next.
+/// The next work of a thread.
 enum Work {
     Compute(Vec<MicroBatch>),
-    /// The same, and others may help.
-    Lead(MicroBatch),
-    Help(Arc<ParallelPass>),
+    /// Computes one micro-batch while idle threads may assist.
+    ComputeInParallel(MicroBatch),
+    Assist(Arc<ParallelPass>),
+}
+
+/// Working memory of one thread.
+#[derive(Default)]
+struct ThreadScratch {
+    single: Scratch,
+    parallel: ParallelScratch,
+}
+
+impl ThreadScratch {
+    /// For a pool's thread: yields the core before every layer, so that threads that serve requests need not wait for preemption.
+    fn yielding() -> ThreadScratch {
+        let single = Scratch::new().before_each_layer(std::thread::yield_now);
+        ThreadScratch { single, parallel: ParallelScratch::new() }
+    }
+
+    /// Runs model code; `None` when it panics. `renew` replaces the scratch, which a panic may leave in any state.
+    fn catch_panic<T>(
+        &mut self,
+        renew: fn() -> ThreadScratch,
+        run: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        catch_unwind(AssertUnwindSafe(|| run(self)))
+            .inspect_err(|_| {
+                tracing::error!("model code panicked; the requests of its micro-batch fail with `internal`");
+                *self = renew();
+            })
+            .ok()
+    }
 }
 
 impl Pool {
     /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system can't start a thread.
     pub(super) fn start(settings: Settings) -> std::io::Result<Pool> {
         let queue = Queue {
             waiting: VecDeque::new(),
-            waiting_tokens: 0,
+            queued_tokens: 0,
             running_tokens: 0,
-            idle: 0,
-            here: 0,
-            split: None,
-            rate: settings.rate_at_start,
+            idle_threads: 0,
+            on_callers: 0,
+            pass: None,
+            rate: settings.initial_rate,
             is_stopping: false,
         };
-        let (name, count) = (settings.name, settings.threads);
-        let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), work_came: Condvar::new() });
-        let start = |number: usize| {
+        let (name, count) = (settings.lane.name(), settings.threads);
+        let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), changed: Condvar::new() });
+        let start = |index: usize| {
             let shared = shared.clone();
-            let name = format!("{name}-{number}");
-            std::thread::Builder::new().name(name).spawn(move || shared.work(number))
+            let name = format!("{name}-{index}");
+            std::thread::Builder::new().name(name).spawn(move || shared.run_thread(index))
         };
         let threads = (0..count).map(start).collect::<std::io::Result<_>>()?;
         Ok(Pool { shared, threads: Mutex::new(threads) })
     }
 
-    /// Puts micro-batches into the queue when `admit` agrees to what waits there already.
+    /// Queues micro-batches if `admit` accepts the load of the queue.
     ///
     /// # Errors
-    /// What `admit` says; `stopping` when the pool is being stopped.
-    pub(super) fn push<E>(
+    /// Those of `admit`; [`InferenceError::Stopping`].
+    pub(super) fn push(
         &self,
         batches: Vec<MicroBatch>,
-        stopping: E,
-        admit: impl FnOnce(Load) -> Result<(), E>,
-    ) -> Result<(), E> {
+        admit: impl FnOnce(QueueLoad) -> Result<(), InferenceError>,
+    ) -> Result<(), InferenceError> {
         let count = batches.len();
         let mut queue = self.shared.lock();
         if queue.is_stopping {
-            return Err(stopping);
+            return Err(InferenceError::Stopping);
         }
         admit(queue.load(self.shared.settings.threads))?;
-        queue.waiting_tokens += batches.iter().map(MicroBatch::weight).sum::<usize>();
+        queue.queued_tokens += batches.iter().map(MicroBatch::delaying_tokens).sum::<usize>();
         queue.waiting.extend(batches);
         drop(queue);
         for _ in 0..count.min(self.shared.settings.threads) {
-            self.shared.work_came.notify_one();
+            self.shared.changed.notify_one();
         }
         Ok(())
     }
 
-    /// Computes a micro-batch on the calling thread when none of the pool's has work: to wake one and be woken by it takes long beside
-    /// a short text. They help where that pays; the runtime is told when the calling thread is busy for longer than a moment.
-    pub(super) fn compute_here(&self, batch: &mut MicroBatch) -> Option<Embedded> {
+    /// Computes a micro-batch on the calling thread while the pool is idle: for a short text, handing it to another thread and back takes
+    /// long. Idle threads assist where that pays; then the calling thread blocks, and the runtime is told so.
+    ///
+    /// `None`: the micro-batch belongs in the queue.
+    pub(super) fn compute_on_caller(
+        &self,
+        batch: &mut MicroBatch,
+    ) -> Option<Result<Embedded, InferenceError>> {
         thread_local! {
-            static SCRATCH: RefCell<(Scratch, ParallelScratch)> = RefCell::default();
+            static SCRATCH: RefCell<ThreadScratch> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
-        let gains_by_split = settings.threads > 1 && batch.gains_by_split();
-        if !settings.splits || !(batch.is_short() || gains_by_split) {
+        let gains_from_threads = settings.threads > 1 && batch.gains_from_threads();
+        if settings.lane == Lane::Bulk || !(batch.is_short() || gains_from_threads) {
             return None;
         }
         let mut queue = self.shared.lock();
-        if !queue.is_idle(settings.threads) || queue.here >= settings.threads.div_ceil(2) {
+        if !queue.is_idle(settings.threads) || queue.on_callers >= settings.threads.div_ceil(2) {
             return None;
         }
-        queue.running_tokens += batch.weight();
-        queue.here += 1;
+        queue.running_tokens += batch.delaying_tokens();
+        queue.on_callers += 1;
         drop(queue);
-        let running = Running::new(&self.shared, std::slice::from_ref(batch)).here();
-        SCRATCH.with_borrow_mut(|(scratch, split_scratch)| {
+        let running = RunningGuard::new(&self.shared, slice::from_ref(batch), true);
+        let compute = |scratch: &mut ThreadScratch| {
             if batch.is_short() {
                 let waited = batch.begin();
-                let embeddings = self.shared.embed(std::slice::from_ref(batch), running, scratch)?.collect();
-                return Some(Embedded { embeddings, waited });
+                let rows = self.shared.compute_rows(slice::from_ref(batch), running, &mut scratch.single);
+                return Some(rows.map(|embeddings| Embedded { embeddings, waited }));
             }
-            let split = batch.split(settings.threads)?;
-            Some(block_in_place(|| self.shared.lead_split(split, batch, running, split_scratch)))
-        })
+            let pass = batch.parallel_pass(settings.threads)?;
+            let run = || self.shared.run_pass(pass, batch, running, &mut scratch.parallel);
+            Some(Some(block_in_place(run)))
+        };
+        let computed =
+            SCRATCH.with_borrow_mut(|scratch| scratch.catch_panic(ThreadScratch::default, compute));
+        let computed = computed.unwrap_or(Some(None))?;
+        Some(computed.ok_or(InferenceError::Failed))
     }
 
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> QueueLoad {
         self.shared.lock().load(self.shared.settings.threads)
     }
 
-    /// Ends the threads after the work that each of them has begun. What still waits is dropped.
+    /// Stops every thread after its current work. Waiting micro-batches are dropped.
     pub(super) fn stop(&self) {
         let mut queue = self.shared.lock();
         queue.is_stopping = true;
         queue.waiting.clear();
         drop(queue);
-        self.shared.work_came.notify_all();
+        self.shared.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
-                tracing::error!("an embedding thread ended by a panic");
+                tracing::error!("an inference thread ended by a panic");
             }
         }
     }
@@ -335,23 +358,21 @@ impl Pool {
 
 impl Queue {
     fn is_idle(&self, threads: usize) -> bool {
-        self.idle == threads && self.waiting.is_empty() && self.split.is_none() && !self.is_stopping
+        self.idle_threads == threads && self.waiting.is_empty() && self.pass.is_none() && !self.is_stopping
     }
 
-    fn load(&self, threads: usize) -> Load {
-        let ahead = (self.waiting_tokens + self.running_tokens) as f64;
+    fn load(&self, threads: usize) -> QueueLoad {
+        let ahead = (self.queued_tokens + self.running_tokens) as f64;
         let wait = Duration::from_secs_f64(ahead / (self.rate * threads as f64));
-        Load {
-            waiting: self.waiting_tokens,
-            wait: if self.waiting_tokens == 0 { Duration::ZERO } else { wait },
-            at_a_time: Duration::from_secs_f64(MICRO_BATCH_TOKENS as f64 / self.rate),
+        QueueLoad {
+            queued_tokens: self.queued_tokens,
+            wait: if self.queued_tokens == 0 { Duration::ZERO } else { wait },
+            batch_time: Duration::from_secs_f64(MICRO_BATCH_TOKENS as f64 / self.rate),
         }
     }
 
-    /// The next micro-batches, all of one model and all with callers who still wait.
-    ///
-    /// Those that wait together are computed together, a fair share of them by each thread: they then share the reading of
-    /// the weights, which is most of a short text's time.
+    /// The next micro-batches of one task for one thread: its share of the queue, so that their weights are read once, which is most of
+    /// a short text's time. Cancelled micro-batches are dropped.
     fn take(&mut self, threads: usize) -> Vec<MicroBatch> {
         let share = self.waiting.len().div_ceil(threads);
         let mut batches: Vec<MicroBatch> = Vec::new();
@@ -359,13 +380,13 @@ impl Queue {
         while batches.len() < share {
             let Some(batch) = self.waiting.front() else { break };
             let fits = batches.first().is_none_or(|first| {
-                first.engine.is_same(&batch.engine) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
+                first.task.is_same(&batch.task) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
             });
             let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
-            self.waiting_tokens -= batch.weight();
+            self.queued_tokens -= batch.delaying_tokens();
             if !batch.reply.is_closed() {
                 tokens += batch.tokens;
-                self.running_tokens += batch.weight();
+                self.running_tokens += batch.delaying_tokens();
                 batches.push(batch);
             }
         }
@@ -378,163 +399,147 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do next; `None` when the threads shall end. A pass that the thread has `left` is none of it.
-    fn next(&self, left: &Weak<ParallelPass>) -> Option<Work> {
-        let Settings { threads, splits, .. } = &self.settings;
-        let (threads, splits) = (*threads, *splits);
+    /// Waits for work; `None` when the pool stops. `assisted` is the pass that the thread assisted last: it is not returned again.
+    fn next_work(&self, assisted: &Weak<ParallelPass>) -> Option<Work> {
+        let Settings { threads, lane, .. } = self.settings;
         let mut queue = self.lock();
         loop {
             if queue.is_stopping {
                 return None;
             }
             let mut batches = queue.take(threads);
-            let is_alone = queue.waiting.is_empty() && queue.split.is_none() && batches.len() == 1;
-            if let Some(batch) =
-                batches.pop_if(|batch| splits && is_alone && queue.idle > 0 && batch.gains_by_split())
-            {
-                return Some(Work::Lead(batch));
+            let is_alone = queue.waiting.is_empty() && queue.pass.is_none() && batches.len() == 1;
+            let may_assist = lane == Lane::Interactive && is_alone && queue.idle_threads > 0;
+            if let Some(batch) = batches.pop_if(|batch| may_assist && batch.gains_from_threads()) {
+                return Some(Work::ComputeInParallel(batch));
             }
             if !batches.is_empty() {
                 return Some(Work::Compute(batches));
             }
             if !queue.waiting.is_empty() {
-                continue; // the callers of a whole share have left
+                continue; // every micro-batch of the share was cancelled
             }
-            if let Some(split) = &queue.split
-                && !std::ptr::eq(Arc::as_ptr(split), left.as_ptr())
+            if let Some(pass) = &queue.pass
+                && !std::ptr::eq(Arc::as_ptr(pass), assisted.as_ptr())
             {
-                return Some(Work::Help(split.clone()));
+                return Some(Work::Assist(pass.clone()));
             }
-            queue.idle += 1;
-            queue = self.work_came.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.idle -= 1;
+            queue.idle_threads += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle_threads -= 1;
         }
     }
 
-    /// What each thread does.
-    fn work(&self, number: usize) {
-        self.settings.standing.take(number);
-        let (mut scratch, mut split_scratch) = (giving_way(), ParallelScratch::new());
-        let mut left = Weak::new();
-        while let Some(work) = self.next(&left) {
-            left = match &work {
-                Work::Help(split) => Arc::downgrade(split),
-                Work::Compute(_) | Work::Lead(_) => Weak::new(),
+    /// The main function of the thread with this index.
+    fn run_thread(&self, index: usize) {
+        match self.settings.lane {
+            Lane::Interactive => ThreadPriority::Compute.apply(index),
+            Lane::Bulk => ThreadPriority::Idle.apply(index),
+        }
+        let mut scratch = ThreadScratch::yielding();
+        let mut assisted = Weak::new();
+        while let Some(work) = self.next_work(&assisted) {
+            assisted = match &work {
+                Work::Assist(pass) => Arc::downgrade(pass),
+                Work::Compute(_) | Work::ComputeInParallel(_) => Weak::new(),
             };
-            let run = AssertUnwindSafe(|| match work {
-                Work::Compute(batches) => self.compute(batches, &mut scratch),
-                Work::Lead(batch) => self.lead(batch, &mut scratch, &mut split_scratch),
-                Work::Help(split) => split.assist(&mut split_scratch),
+            scratch.catch_panic(ThreadScratch::yielding, |scratch| match work {
+                Work::Compute(batches) => self.compute(batches, &mut scratch.single),
+                Work::ComputeInParallel(batch) => self.compute_in_parallel(batch, scratch),
+                Work::Assist(pass) => pass.assist(&mut scratch.parallel),
             });
-            if catch_unwind(run).is_err() {
-                tracing::error!("a micro-batch panicked; its callers hear `internal`");
-                (scratch, split_scratch) = (giving_way(), ParallelScratch::new());
-            }
         }
     }
 
     fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
-        let running = Running::new(self, &batches);
+        let running = RunningGuard::new(self, &batches, false);
         let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
-        let Some(mut embeddings) = self.embed(&batches, running, scratch) else { return };
+        let Some(rows) = self.compute_rows(&batches, running, scratch) else { return };
+        let mut rows = rows.into_iter();
         for (batch, waited) in batches.into_iter().zip(waited) {
-            let embeddings = embeddings.by_ref().take(batch.sequences.len()).collect();
-            // a caller who has left is no concern of ours
+            let embeddings = rows.by_ref().take(batch.sequences.len()).collect();
+            // fails when the caller has cancelled
             drop(batch.reply.send(Embedded { embeddings, waited }));
         }
     }
 
-    /// The rows of micro-batches of one engine, one behind the other; `None` when it fails, and then the log has the reason.
-    fn embed(
+    /// The rows of micro-batches of one task, in order; `None` when the model fails, with the reason in the log.
+    fn compute_rows(
         &self,
         batches: &[MicroBatch],
-        running: Running<'_>,
+        running: RunningGuard<'_>,
         scratch: &mut Scratch,
-    ) -> Option<vec::IntoIter<Vec<f32>>> {
+    ) -> Option<Vec<Vec<f32>>> {
         let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
         self.settings.metrics.batch(sequences.len(), running.tokens);
         let started = Instant::now();
-        let made = batches.first()?.engine.compute(&sequences, self.settings.lane, scratch);
-        running.ends_after(started.elapsed());
-        match made {
-            Ok(embeddings) => Some(embeddings.into_iter()),
-            Err(error) => {
-                tracing::error!(%error, "a micro-batch failed; its callers hear `internal`");
-                None
-            }
-        }
+        let rows = batches.first()?.task.compute(&sequences, self.settings.lane, scratch);
+        running.finish(started.elapsed());
+        rows.inspect_err(
+            |error| tracing::error!(%error, "a micro-batch failed; its requests fail with `internal`"),
+        )
+        .ok()
     }
 
-    /// Computes one micro-batch with the help of the threads that have no work.
-    fn lead(&self, mut batch: MicroBatch, scratch: &mut Scratch, split_scratch: &mut ParallelScratch) {
-        let Some(split) = batch.split(self.settings.threads) else {
-            return self.compute(vec![batch], scratch);
+    fn compute_in_parallel(&self, mut batch: MicroBatch, scratch: &mut ThreadScratch) {
+        let Some(pass) = batch.parallel_pass(self.settings.threads) else {
+            return self.compute(vec![batch], &mut scratch.single);
         };
-        let running = Running::new(self, std::slice::from_ref(&batch));
-        let made = self.lead_split(split, &mut batch, running, split_scratch);
-        drop(batch.reply.send(made));
+        let running = RunningGuard::new(self, slice::from_ref(&batch), false);
+        let embedded = self.run_pass(pass, &mut batch, running, &mut scratch.parallel);
+        drop(batch.reply.send(embedded));
     }
 
-    /// Leads a pass that threads without work can see.
-    fn lead_split(
+    /// Runs a pass that idle threads may assist.
+    fn run_pass(
         &self,
-        split: Arc<ParallelPass>,
+        pass: Arc<ParallelPass>,
         batch: &mut MicroBatch,
-        running: Running<'_>,
+        running: RunningGuard<'_>,
         scratch: &mut ParallelScratch,
     ) -> Embedded {
-        self.lock().split = Some(split.clone());
-        self.work_came.notify_all();
+        self.lock().pass = Some(pass.clone());
+        self.changed.notify_all();
         let waited = batch.begin();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
-        let out = split.run(scratch);
+        let out = pass.run(scratch);
         drop(running);
         let width = out.len() / batch.sequences.len().max(1);
         Embedded { embeddings: out.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(), waited }
     }
 }
 
-/// Working memory of a thread that offers its core to others at every layer, so that who answers requests, or refuses them, need not wait
-/// until the system takes it away.
-fn giving_way() -> Scratch {
-    Scratch::new().before_each_layer(std::thread::yield_now)
-}
-
-/// Tokens that are being computed, until it is dropped.
-struct Running<'a> {
+/// Counts tokens as running until it is dropped.
+struct RunningGuard<'a> {
     shared: &'a Shared,
     tokens: usize,
-    weight: usize,
+    delaying_tokens: usize,
     rate: Option<f64>,
-    /// By a thread that isn't the pool's.
-    is_here: bool,
+    /// Computed by a thread that is not the pool's.
+    is_on_caller: bool,
 }
 
-impl<'a> Running<'a> {
-    fn new(shared: &'a Shared, batches: &[MicroBatch]) -> Running<'a> {
+impl<'a> RunningGuard<'a> {
+    fn new(shared: &'a Shared, batches: &[MicroBatch], is_on_caller: bool) -> RunningGuard<'a> {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
-        let weight = batches.iter().map(MicroBatch::weight).sum();
-        Running { shared, tokens, weight, rate: None, is_here: false }
+        let delaying_tokens = batches.iter().map(MicroBatch::delaying_tokens).sum();
+        RunningGuard { shared, tokens, delaying_tokens, rate: None, is_on_caller }
     }
 
-    fn here(mut self) -> Running<'a> {
-        self.is_here = true;
-        self
-    }
-
-    fn ends_after(mut self, time: Duration) {
-        self.rate = Some(self.tokens as f64 / time.as_secs_f64().max(1e-6));
+    /// Adds the measured rate to the moving average.
+    fn finish(mut self, elapsed: Duration) {
+        self.rate = Some(self.tokens as f64 / elapsed.as_secs_f64().max(1e-6));
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.running_tokens -= self.weight;
-        queue.here -= usize::from(self.is_here);
+        queue.running_tokens -= self.delaying_tokens;
+        queue.on_callers -= usize::from(self.is_on_caller);
         match self.rate {
-            Some(rate) => queue.rate += RATE_NEWEST * (rate - queue.rate),
-            None => queue.split = None, // led, or ended by a panic
+            Some(rate) => queue.rate += RATE_WEIGHT * (rate - queue.rate),
+            None => queue.pass = None, // a parallel pass, or a panic
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-/// Makes embeddings out of words: each word has a fixed random direction, a text is the sum of its words' directions
-/// scaled to length one. Texts that share words lie near each other; beyond that there is no meaning.
+use super::models::l2_normalise;
+
+/// Embeds words: each has a fixed pseudo-random vector, and a text is the normalised sum of its words' vectors. Texts that share words
+/// are similar; there is no other meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pseudo {
-    /// Floats of an embedding.
+    /// The length of an embedding.
     pub dimension: usize,
 }
 
 impl Pseudo {
-    /// The embedding of `text`: `dimension` floats, length one (all in the first float for a text without words).
+    /// The embedding of `text`, of length one: `[1, 0, …]` for a text without words.
     pub fn embed(self, text: &str) -> Vec<f32> {
         let mut sum = vec![0.0f32; self.dimension];
         for span in word_spans(text) {
@@ -21,21 +23,19 @@ impl Pseudo {
                 *x += (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
             }
         }
-        let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if length > 0.0 {
-            sum.iter_mut().for_each(|x| *x /= length);
-        } else if let Some(first) = sum.first_mut() {
-            *first = 1.0;
+        match sum.first_mut() {
+            Some(first) if word_spans(text).next().is_none() => *first = 1.0,
+            Some(_) | None => l2_normalise(&mut sum),
         }
         sum
     }
 
-    /// One token a word.
+    /// One token per word.
     pub fn token_spans(self, text: &str) -> Vec<Range<usize>> {
         word_spans(text).collect()
     }
 
-    /// Two pseudo models of one dimension make equal embeddings.
+    /// Depends on the dimension alone, as the embeddings do.
     pub fn fingerprint(self) -> String {
         format!("pseudo-1-{}", self.dimension)
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_share_words_lie_near_each_other() {
+    fn texts_that_share_words_are_similar() {
         assert!((cosine("red apple", "Apple, red!") - 1.0).abs() < 1e-6);
         assert!(cosine("red apple pie", "red apple cake") > 0.4);
         assert!(cosine("red apple", "green pear").abs() < 0.4);

@@ -1,18 +1,18 @@
-//! Models that rerank: they read a query and a text together and say how well the one answers the other.
+//! Rerankers: cross-encoders, which score pairs of a query and a text.
 //!
-//! A folder with a classification head runs here, in the interactive lane; others run on another server.
+//! A model folder with a classification head runs in the interactive lane; others run on another server.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use weir_encoder::{Model, Tokenizer};
 
-use super::pool::{Engine, Sequence};
+use super::pool::{ModelTask, Sequence};
 use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
 use super::{InferenceError, Lane, Scheduler, Truncation, estimate};
 use weir_config::{ModelConfig, Prompts};
 
-/// A model that reranks, with the names that callers use for it.
+/// A reranker, with its names.
 pub struct Reranker {
     /// The id.
     pub id: String,
@@ -24,7 +24,7 @@ pub struct Reranker {
     cross_encoder: CrossEncoder,
 }
 
-/// Where its scores come from.
+/// What computes the scores.
 #[derive(Clone)]
 pub(super) enum CrossEncoder {
     /// Our encoder; the model has one label or two.
@@ -33,12 +33,12 @@ pub(super) enum CrossEncoder {
     Upstream(Arc<RemoteModel>),
 }
 
-/// A query and texts that are ready to be scored by the model that read them.
+/// A query and texts for the reranker that made it.
 pub struct RerankInput {
     content: Content,
-    /// Tokens of all pairs, the special ones included; an estimate where an upstream makes them.
+    /// Tokens of all pairs, special ones included; estimated for an upstream.
     pub tokens: usize,
-    /// The places of the texts of which a part was left out; an upstream leaves out parts unseen.
+    /// Indexes of the texts that were truncated; unknown for an upstream.
     pub truncated: Vec<usize>,
 }
 
@@ -49,7 +49,7 @@ enum Content {
 
 impl Reranker {
     /// The model, where it runs in this process.
-    pub(super) fn local(&self) -> Option<&Model> {
+    pub(super) fn local_model(&self) -> Option<&Model> {
         match &self.cross_encoder {
             CrossEncoder::Local(model) => Some(model),
             CrossEncoder::Upstream(_) => None,
@@ -60,28 +60,22 @@ impl Reranker {
         Reranker {
             id: model.id.clone(),
             alias: model.alias.clone(),
-            loaded_at: crate::models::loaded_at(),
+            loaded_at: crate::models::unix_now(),
             prompts: model.prompts.clone(),
             cross_encoder,
         }
     }
 
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
-        match &self.cross_encoder {
-            CrossEncoder::Local(model) => Some(model.tokenizer()),
-            CrossEncoder::Upstream(_) => None,
-        }
+        self.local_model().map(Model::tokenizer)
     }
 
-    /// Tokens of a pair that it reads, the special ones included; `None` where only an upstream knows.
+    /// Upper bound of the tokens of a pair, special ones included; `None` for an upstream.
     pub fn input_tokens_max(&self) -> Option<usize> {
-        match &self.cross_encoder {
-            CrossEncoder::Local(model) => Some(model.info().max_tokens),
-            CrossEncoder::Upstream(_) => None,
-        }
+        self.local_model().map(|model| model.info().max_tokens)
     }
 
-    /// Hash of all that decides a score; of an upstream, of kind, address and model.
+    /// Hash of everything that decides a score; for an upstream, of kind, address and model name.
     pub fn fingerprint(&self) -> String {
         match &self.cross_encoder {
             CrossEncoder::Local(model) => model.info().fingerprint.clone(),
@@ -89,9 +83,9 @@ impl Reranker {
         }
     }
 
-    /// Makes a pair of `query` and each text, cut to the model's length: texts lose their ends, and the query its own only where it
-    /// alone takes more than half of that.
-    pub fn read(&self, query: &str, texts: &[String]) -> RerankInput {
+    /// Tokenises pairs of `query` and each text, truncated to the model's length: the end of the text is cut off, and that of the query
+    /// only where it takes more than half of the length.
+    pub fn input(&self, query: &str, texts: &[String]) -> RerankInput {
         let query = format!("{}{query}", self.prompts.query);
         let document = &self.prompts.document;
         let texts = texts
@@ -101,9 +95,9 @@ impl Reranker {
             CrossEncoder::Local(model) => {
                 let pairs = texts.map(|text| model.tokenizer().encode_pair(&query, &text)).enumerate();
                 let (mut sequences, mut truncated) = (Vec::new(), Vec::new());
-                for (place, pair) in pairs {
+                for (index, pair) in pairs {
                     if pair.is_truncated {
-                        truncated.push(place);
+                        truncated.push(index);
                     }
                     sequences.push(Sequence { ids: pair.ids, second: pair.second });
                 }
@@ -111,9 +105,9 @@ impl Reranker {
                 RerankInput { content: Content::Pairs(sequences), tokens, truncated }
             }
             CrossEncoder::Upstream(_) => {
-                let of_query = estimate::token_spans(&query).len();
+                let query_tokens = estimate::token_spans(&query).len();
                 let text = |text: String| RemoteText {
-                    tokens: of_query + estimate::token_spans(&text).len(),
+                    tokens: query_tokens + estimate::token_spans(&text).len(),
                     text,
                     truncation: Truncation::End,
                 };
@@ -130,7 +124,7 @@ impl Scheduler {
     /// Scores each of `texts` for `query`, in their order: 0 to 1 by a local model, any finite number by an upstream. Tokenises on a
     /// blocking thread.
     ///
-    /// An upstream is not called for a result that would arrive after `until`. Dropping the future cancels the work.
+    /// An upstream is not called for a result that would arrive after `deadline`. Dropping the future cancels the work.
     ///
     /// # Errors
     /// [`InferenceError`].
@@ -139,17 +133,14 @@ impl Scheduler {
         model: Arc<Reranker>,
         query: String,
         texts: Vec<String>,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
     ) -> Result<Vec<f32>, InferenceError> {
-        let reader = model.clone();
-        let input = tokio::task::spawn_blocking(move || reader.read(&query, &texts)).await;
-        self.rerank(&model, input.map_err(|_| InferenceError::Failed)?, until).await
+        let tokenizing = model.clone();
+        let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts)).await;
+        self.rerank(&model, input.map_err(|_| InferenceError::Failed)?, deadline).await
     }
 
-    /// How well each text answers the query, in their order: 0 to 1 by a model that runs here, whatever an upstream says by one that
-    /// does not. Finite numbers all.
-    ///
-    /// An upstream is not asked for what would come after `until`. A caller who leaves ends the work.
+    /// [`Scheduler::rerank_texts`] for pairs that are tokenised.
     ///
     /// # Errors
     /// [`InferenceError`].
@@ -157,15 +148,16 @@ impl Scheduler {
         &self,
         model: &Reranker,
         input: RerankInput,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
     ) -> Result<Vec<f32>, InferenceError> {
         let rows = match (&model.cross_encoder, input.content) {
             (CrossEncoder::Local(model), Content::Pairs(sequences)) => {
-                let logits = self.compute_in_turn(&Engine::Pairs(model.clone()), sequences).await?;
+                let logits =
+                    self.compute_second_stage(&ModelTask::ScorePairs(model.clone()), sequences).await?;
                 return logits.iter().map(|logits| relevance(logits).ok_or(InferenceError::Failed)).collect();
             }
             (CrossEncoder::Upstream(model), Content::Remote(request)) => {
-                model.rows(request, Lane::Interactive, until).await?.0
+                model.rows(request, Lane::Interactive, deadline).await?.0
             }
             (CrossEncoder::Local(_) | CrossEncoder::Upstream(_), _) => return Err(InferenceError::Failed),
         };
@@ -173,7 +165,7 @@ impl Scheduler {
     }
 }
 
-/// One label: the sigmoid of its logit. Two: the probability of the last, as of `true` behind `false`.
+/// One label: the sigmoid of its logit. Two labels, `false` and `true`: the softmax probability of the second.
 fn relevance(logits: &[f32]) -> Option<f32> {
     let logit = match logits {
         [logit] => *logit,
@@ -189,7 +181,7 @@ mod tests {
     use super::relevance;
 
     #[test]
-    fn relevance_is_a_probability_of_one_label_or_of_the_last_of_two() {
+    fn relevance_is_the_probability_of_the_only_or_the_second_label() {
         assert_eq!(relevance(&[0.0]), Some(0.5));
         assert_eq!(relevance(&[-200.0]), Some(0.0));
         assert_eq!(relevance(&[200.0]), Some(1.0));

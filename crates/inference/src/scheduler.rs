@@ -1,12 +1,12 @@
-//! The threads that embed, and the two lanes before them.
+//! The inference threads, and the two lanes of work for them.
 //!
-//! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each lane has a queue and threads of its own, as
-//! many as cores. Those of the bulk lane stand back: where a thread of the interactive lane, or one that answers a request,
-//! wants a core, the system takes it from them at once. So a query never waits for bulk work, and bulk work uses all
-//! that is left. A model that another server runs occupies none of them (see [`super::upstream`]). Micro-batches whose caller has left are dropped unopened. Both lanes are bounded: the interactive one, in
-//! tokens and in time, refuses; the bulk one lets its callers wait.
+//! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each lane has a queue and one thread per core. Threads of the
+//! bulk lane run at idle priority, so the system preempts them for queries and requests: a query never waits for bulk work, and bulk
+//! work uses the idle time of all cores. Models on other servers use no thread of the lanes (see [`super::upstream`]). A cancelled
+//! micro-batch is dropped from the queue. Both lanes are bounded: the interactive one refuses requests beyond its limits of tokens and
+//! time; the bulk one makes its callers wait.
 //!
-//! What takes many tokens for one caller who waits, such as reranking, takes turns in the interactive lane.
+//! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the interactive lane with a concurrency limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,33 +17,32 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::admission::Admission;
-use super::cache::{Cache, Key};
+use super::cache::{CacheKey, EmbeddingCache};
 use super::input::Input;
-use super::memory::Memory;
+use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
-use super::pool::{Engine, MicroBatch, Pool, Sequence, Settings};
-use super::standing::Standing;
+use super::pool::{MicroBatch, ModelTask, Pool, Sequence, Settings};
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
 use weir_upstream::UpstreamError;
 
-/// Tokens of one micro-batch; a single longer text is a micro-batch of its own.
+/// Upper bound of the tokens of a micro-batch; a longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 
-/// Tokens a second of one thread, as long as nothing was measured.
-const RATE_UNKNOWN: f64 = 4000.0;
+/// Tokens per second of one thread, where the model was not calibrated.
+const RATE_DEFAULT: f64 = 4000.0;
 
-/// Which work goes first.
+/// The two queues of inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Queries: somebody waits.
+    /// Queries, and small requests for embeddings.
     Interactive,
-    /// Documents.
+    /// Documents, and large requests for embeddings.
     Bulk,
 }
 
 impl Lane {
-    /// The name in metrics.
+    /// The label in metrics, and the prefix of thread names.
     pub fn name(self) -> &'static str {
         match self {
             Lane::Interactive => "interactive",
@@ -52,155 +51,135 @@ impl Lane {
     }
 }
 
-/// How texts shall be embedded.
+/// How texts are embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbedOptions {
-    /// In which lane.
+    /// The lane that computes them.
     pub lane: Lane,
-    /// Whether embeddings that were made before will do.
+    /// Whether the embedding cache is used.
     pub caching: Caching,
-    /// When nobody waits for them any more, if that is known: upstreams are not asked for what would come later.
-    pub until: Option<Instant>,
+    /// Requests to upstreams that would take longer are given up.
+    pub deadline: Option<Instant>,
 }
 
-/// Embeddings, and what is to be told about them.
+/// The embeddings of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Embedded {
     /// One for each text, in order.
     pub embeddings: Vec<Vec<f32>>,
-    /// How long the last of them waited until it was begun with.
+    /// The longest time that one of the texts waited in a queue.
     pub waited: Duration,
 }
 
-/// Whether embeddings that were made before may be given again, and new ones kept.
+/// Whether the embedding cache is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caching {
-    /// They may.
+    /// Embeddings are read from the cache and, in the interactive lane, added to it.
     On,
-    /// Everything is made anew, and nothing kept.
+    /// The cache is neither read nor changed.
     Off,
 }
 
-/// Why texts were not embedded, or not scored.
+/// Why texts were not embedded or scored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferenceError {
-    /// The lane holds as many tokens as it may.
-    #[error("{queued} tokens wait to be embedded; the limit `inference.queue_tokens_max` is {limit}")]
-    TooMany {
-        /// Tokens that wait.
+    /// The queue has no room for the tokens.
+    #[error("{queued} tokens are queued for inference; the limit `inference.queue_tokens_max` is {limit}")]
+    QueueFull {
+        /// Tokens in the queue.
         queued: usize,
         /// The limit.
         limit: usize,
     },
-    /// What waits in the lane takes longer than it may.
+    /// The text would wait too long in the queue.
     #[error(
-        "a text would wait {} ms to be embedded, and may wait {} ms: `inference.queue_wait_ms_max`, or less while many are refused",
+        "the inference queue would delay the request by {} ms; the limit is {} ms (`inference.queue_wait_ms_max`, less under sustained load)",
         wait.as_micros().div_ceil(1000), limit.as_millis()
     )]
-    TooLong {
-        /// How long a text would wait.
+    QueueTooSlow {
+        /// The estimated wait.
         wait: Duration,
         /// The limit.
         limit: Duration,
-        /// After what time to come again: later where fewer are admitted, or most would be refused again.
-        again: Duration,
+        /// When to retry: later where a smaller share is admitted, so that most retries succeed.
+        retry_after: Duration,
     },
-    /// The model's upstream gave none.
+    /// The upstream of the model failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     /// The scheduler is being stopped.
     #[error("the gateway is stopping")]
     Stopping,
-    /// A micro-batch panicked.
+    /// The model failed or panicked.
     #[error("the model failed; the log has the reason")]
     Failed,
 }
 
-/// Owns the threads that embed. Cloning gives another handle to the same threads.
+/// Owns the inference threads. Clones share them.
 #[derive(Clone)]
-pub struct Scheduler(Arc<Parts>);
+pub struct Scheduler(Arc<Inner>);
 
-struct Parts {
+struct Inner {
     interactive: Pool,
     bulk: Pool,
-    bulk_room: Arc<Semaphore>,
-    cache: Cache,
+    /// One permit per queued or running token of the bulk lane.
+    bulk_permits: Arc<Semaphore>,
+    cache: EmbeddingCache,
     metrics: Metrics,
-    rescoring: Rescoring,
-    memory: Memory,
+    second_stage: SecondStage,
+    memory_budget: MemoryBudget,
     queue_tokens_max: usize,
     admission: Admission,
 }
 
 impl Scheduler {
-    /// Starts the threads of both lanes, for these models.
+    /// Starts the threads of both lanes.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system can't start a thread.
     pub fn start(
         settings: &Inference,
         models: &Models,
-        memory: Memory,
+        memory_budget: MemoryBudget,
         metrics: Metrics,
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
         let token_time = models.default_model().map(|model| model.token_time).filter(|time| !time.is_zero());
-        let rate_at_start = token_time.map_or(RATE_UNKNOWN, |time| time.as_secs_f64().recip());
-        let interactive = Pool::start(Settings {
-            name: "embed",
-            threads,
-            standing: Standing::Soon,
-            splits: true,
-            lane: Lane::Interactive,
-            rate_at_start,
-            metrics: metrics.clone(),
-        })?;
-        let bulk = Pool::start(Settings {
-            name: "bulk",
-            threads,
-            standing: Standing::WhenIdle,
-            splits: false,
-            lane: Lane::Bulk,
-            rate_at_start,
-            metrics: metrics.clone(),
-        })?;
-        let bulk_room = Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS)));
-        let queue_wait_max = Duration::from_millis(settings.queue_wait_ms_max);
-        let admission = Admission::new(queue_tokens_max, queue_wait_max);
-        let cache = Cache::new(settings.cache_bytes_max);
-        Ok(Scheduler(Arc::new(Parts {
-            interactive,
-            bulk,
-            bulk_room,
-            cache,
-            metrics,
-            rescoring: Rescoring::of(threads.saturating_sub(1).max(1)),
-            memory,
+        let initial_rate = token_time.map_or(RATE_DEFAULT, |time| time.as_secs_f64().recip());
+        let pool = |lane| Pool::start(Settings { lane, threads, initial_rate, metrics: metrics.clone() });
+        Ok(Scheduler(Arc::new(Inner {
+            interactive: pool(Lane::Interactive)?,
+            bulk: pool(Lane::Bulk)?,
+            bulk_permits: Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS))),
+            cache: EmbeddingCache::new(settings.cache_bytes_max),
+            second_stage: SecondStage::new(threads.saturating_sub(1).max(1)),
+            memory_budget,
             queue_tokens_max,
-            admission,
+            admission: Admission::new(queue_tokens_max, Duration::from_millis(settings.queue_wait_ms_max)),
+            metrics,
         })))
     }
 
-    /// The embeddings of `inputs`, in order. They must be of this model.
+    /// Embeds `inputs`, which `model` must have made.
     ///
-    /// Bulk work reads the cache and leaves it as it is: what is embedded once must not drive out what is asked often.
+    /// The bulk lane only reads the cache: documents are embedded once and would evict frequent queries.
     ///
     /// # Errors
-    /// [`InferenceError`]; in the bulk lane never `TooMany` or `TooLong`.
+    /// [`InferenceError`]; local models never refuse bulk work with `QueueFull` or `QueueTooSlow`.
     pub async fn embed(
         &self,
         model: &LoadedModel,
         inputs: Vec<Input>,
-        terms: EmbedOptions,
+        options: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
         let is_cheap = matches!(model.embedder, Embedder::Pseudo(_));
-        if is_cheap || terms.caching == Caching::Off || !self.0.cache.is_on() {
-            return self.make(model, inputs, terms).await;
+        if is_cheap || options.caching == Caching::Off || !self.0.cache.is_on() {
+            return self.embed_uncached(model, inputs, options).await;
         }
-        let Parts { cache, metrics, .. } = &*self.0;
-        let fingerprint = model.own_fingerprint();
-        let keys: Vec<Key> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
+        let Inner { cache, metrics, .. } = &*self.0;
+        let fingerprint = model.embedder_fingerprint();
+        let keys: Vec<CacheKey> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
         let known: Vec<Option<Vec<f32>>> = keys.iter().map(|key| cache.get(key)).collect();
         let unknown: Vec<Input> = inputs
             .into_iter()
@@ -209,32 +188,40 @@ impl Scheduler {
             .map(|(input, _)| input)
             .collect();
         metrics.embed_cache(known.len() - unknown.len(), unknown.len());
-        let made = match unknown.is_empty() {
+        let computed = match unknown.is_empty() {
             true => Embedded::default(),
-            false => self.make(model, unknown, terms).await?,
+            false => self.embed_uncached(model, unknown, options).await?,
         };
-        let mut fresh = made.embeddings.into_iter();
+        let mut computed_embeddings = computed.embeddings.into_iter();
         let mut embeddings = Vec::with_capacity(keys.len());
         for (key, known) in keys.into_iter().zip(known) {
-            let embedding = known.or_else(|| fresh.next().inspect(|made| self.keep(terms.lane, key, made)));
-            embeddings.push(embedding.ok_or(InferenceError::Failed)?);
+            let embedding = match known {
+                Some(embedding) => embedding,
+                None => {
+                    let embedding = computed_embeddings.next().ok_or(InferenceError::Failed)?;
+                    if options.lane == Lane::Interactive {
+                        cache.put(key, &embedding);
+                    }
+                    embedding
+                }
+            };
+            embeddings.push(embedding);
         }
-        Ok(Embedded { embeddings, waited: made.waited })
+        Ok(Embedded { embeddings, waited: computed.waited })
     }
 
-    /// Makes embeddings, each by whoever makes those of the model.
-    async fn make(
+    async fn embed_uncached(
         &self,
         model: &LoadedModel,
         inputs: Vec<Input>,
-        terms: EmbedOptions,
+        options: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
-        let engine = match &model.embedder {
-            Embedder::Local(encoder) => Engine::Local(encoder.clone(), model.token_time),
-            Embedder::Onnx(model) => Engine::Onnx(model.clone()),
+        let task = match &model.embedder {
+            Embedder::Local(encoder) => ModelTask::Embed(encoder.clone(), model.token_time),
+            Embedder::Onnx(model) => ModelTask::EmbedOnnx(model.clone()),
             Embedder::Upstream(upstream) => {
                 let texts = inputs.into_iter().map(Input::into_text).collect();
-                return upstream.embed(texts, terms.lane, terms.until).await;
+                return upstream.embed(texts, options.lane, options.deadline).await;
             }
             Embedder::Pseudo(pseudo) => {
                 let embeddings = inputs.into_iter().map(|input| pseudo.embed(&input.into_text().text));
@@ -242,113 +229,110 @@ impl Scheduler {
             }
         };
         let sequences = inputs.into_iter().map(|input| Sequence::from(input.into_ids())).collect();
-        self.compute(&engine, sequences, terms.lane).await
+        self.compute(&task, sequences, options.lane).await
     }
 
-    fn keep(&self, lane: Lane, key: Key, embedding: &[f32]) {
-        if lane == Lane::Interactive {
-            self.0.cache.put(key, embedding);
-        }
-    }
-
-    /// Has the threads of `lane` compute.
     async fn compute(
         &self,
-        engine: &Engine,
+        task: &ModelTask,
         sequences: Vec<Sequence>,
         lane: Lane,
     ) -> Result<Embedded, InferenceError> {
-        let (mut batches, replies) = cut(engine, sequences);
-        let queued = |batch: &mut MicroBatch| {
-            batch.queued = Some(self.0.metrics.queued(lane.name(), batch.sequences.len()));
-        };
+        let (mut batches, replies) = micro_batches(task, sequences);
         match lane {
             Lane::Interactive => {
                 let tokens = batches.iter().map(|batch| batch.tokens).sum();
-                batches.iter_mut().for_each(queued);
-                if may_block()
+                batches.iter_mut().for_each(|batch| self.count_queued(batch, lane));
+                if has_other_runtime_threads()
                     && let [batch] = &mut *batches
-                    && let Some(made) = self.0.interactive.compute_here(batch)
+                    && let Some(embedded) = self.0.interactive.compute_on_caller(batch)
                 {
-                    return Ok(made);
+                    return embedded;
                 }
                 let admit = |load| self.0.admission.admit(load, tokens);
-                self.0.interactive.push(batches, InferenceError::Stopping, admit)?;
+                self.0.interactive.push(batches, admit)?;
             }
             Lane::Bulk => {
                 for mut batch in batches {
-                    queued(&mut batch);
+                    self.count_queued(&mut batch, lane);
                     let tokens = batch.tokens.min(self.0.queue_tokens_max);
                     let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-                    let room = self.0.bulk_room.clone().acquire_many_owned(tokens).await;
-                    batch.room = Some(room.map_err(|_| InferenceError::Stopping)?);
-                    self.0.bulk.push(vec![batch], InferenceError::Stopping, |_| Ok(()))?;
+                    let permit = self.0.bulk_permits.clone().acquire_many_owned(tokens).await;
+                    batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
+                    self.0.bulk.push(vec![batch], |_| Ok(()))?;
                 }
             }
         }
-        let mut made = Embedded::default();
+        let mut embedded = Embedded::default();
         for reply in replies {
-            let part = reply.await.map_err(|_| self.0.why_no_reply())?;
-            made.embeddings.extend(part.embeddings);
-            made.waited = made.waited.max(part.waited);
+            let part = reply.await.map_err(|_| self.no_reply_error())?;
+            embedded.embeddings.extend(part.embeddings);
+            embedded.waited = embedded.waited.max(part.waited);
         }
-        Ok(made)
+        Ok(embedded)
     }
 
-    /// Has the threads of the interactive lane compute a row for each sequence. All that is computed so takes turns, and no more
-    /// micro-batches at a time than all threads but one: that is left to queries, which wait for none of it. The longest sequences come
-    /// first, and those of like length together.
+    /// Computes one row for each sequence in the interactive lane. All second-stage work together occupies all threads but one, which is
+    /// left to queries. The longest sequences come first, so that the sequences of a micro-batch have similar lengths.
     ///
-    /// Who stops waiting is not computed.
+    /// Dropping the future cancels the work.
     ///
     /// # Errors
-    /// [`InferenceError`], never `TooLong`: the caller knows how long it may take.
-    pub(super) async fn compute_in_turn(
+    /// [`InferenceError`], never `QueueTooSlow`: callers set their own deadlines.
+    pub(super) async fn compute_second_stage(
         &self,
-        engine: &Engine,
+        task: &ModelTask,
         sequences: Vec<Sequence>,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let Parts { interactive, metrics, rescoring, .. } = &*self.0;
+        let SecondStage { permits, concurrency, .. } = &self.0.second_stage;
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-        let _waiting = rescoring.wait_in_line(tokens, self.0.queue_tokens_max)?;
-        let mut placed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
-        placed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
-        let (order, sequences): (Vec<usize>, Vec<Sequence>) = placed.into_iter().unzip();
-        let (batches, replies) = cut(engine, sequences);
-        let made = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
-            batch.queued = Some(metrics.queued(Lane::Interactive.name(), batch.sequences.len()));
-            let place = rescoring.places.clone().acquire_owned().await;
-            batch.room = Some(place.map_err(|_| InferenceError::Stopping)?);
-            interactive.push(vec![batch], InferenceError::Stopping, |_| Ok(()))?;
-            reply.await.map_err(|_| self.0.why_no_reply())
+        let _waiting = self.0.second_stage.count_waiting(tokens, self.0.queue_tokens_max)?;
+        let mut indexed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
+        indexed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
+        let (order, sequences): (Vec<usize>, Vec<Sequence>) = indexed.into_iter().unzip();
+        let (batches, replies) = micro_batches(task, sequences);
+        let parts = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
+            self.count_queued(&mut batch, Lane::Interactive);
+            let permit = permits.clone().acquire_owned().await;
+            batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
+            self.0.interactive.push(vec![batch], |_| Ok(()))?;
+            reply.await.map_err(|_| self.no_reply_error())
         });
-        let made: Vec<Embedded> =
-            futures_util::stream::iter(made).buffered(rescoring.at_once).try_collect().await?;
+        let parts: Vec<Embedded> =
+            futures_util::stream::iter(parts).buffered(*concurrency).try_collect().await?;
         let mut rows = vec![Vec::new(); order.len()];
-        for (place, row) in order.into_iter().zip(made.into_iter().flat_map(|part| part.embeddings)) {
-            rows[place] = row;
+        for (index, row) in order.into_iter().zip(parts.into_iter().flat_map(|part| part.embeddings)) {
+            rows[index] = row;
         }
         Ok(rows)
     }
 
-    /// Whether the cache has the embedding of `input`, which must be of this model.
+    fn count_queued(&self, batch: &mut MicroBatch, lane: Lane) {
+        batch.queued = Some(self.0.metrics.queued(lane.name(), batch.sequences.len()));
+    }
+
+    fn no_reply_error(&self) -> InferenceError {
+        if self.0.bulk_permits.is_closed() { InferenceError::Stopping } else { InferenceError::Failed }
+    }
+
+    /// Whether the cache has the embedding of `input`, which `model` must have made.
     pub fn has_cached(&self, model: &LoadedModel, input: &Input) -> bool {
-        self.0.cache.has(&input.key(&model.own_fingerprint()))
+        self.0.cache.has(&input.key(&model.embedder_fingerprint()))
     }
 
-    /// What requests for embeddings may take of the memory.
-    pub fn memory(&self) -> &Memory {
-        &self.0.memory
+    /// The memory that requests for embeddings share.
+    pub fn memory_budget(&self) -> &MemoryBudget {
+        &self.0.memory_budget
     }
 
-    /// Whether the interactive lane refuses most of what comes.
+    /// Whether the interactive lane refuses most requests.
     pub fn is_overloaded(&self) -> bool {
-        self.0.admission.is_overrun()
+        self.0.admission.is_overloaded()
     }
 
     /// Tokens that wait in the interactive lane.
     pub fn queued_tokens(&self) -> usize {
-        self.0.interactive.load().waiting
+        self.0.interactive.load().queued_tokens
     }
 
     /// Bytes that the cached embeddings take.
@@ -356,92 +340,78 @@ impl Scheduler {
         self.0.cache.bytes()
     }
 
-    /// Ends the threads after the micro-batch that each of them works on. What still waits hears
-    /// [`InferenceError::Stopping`].
+    /// Stops every thread after its current micro-batch. Waiting requests fail with [`InferenceError::Stopping`].
     pub fn stop(&self) {
-        self.0.bulk_room.close();
-        self.0.rescoring.places.close();
+        self.0.bulk_permits.close();
+        self.0.second_stage.permits.close();
         self.0.interactive.stop();
         self.0.bulk.stop();
     }
 }
 
-impl Parts {
-    fn why_no_reply(&self) -> InferenceError {
-        if self.bulk_room.is_closed() { InferenceError::Stopping } else { InferenceError::Failed }
-    }
-}
-
-/// Whether the runtime has other threads that take over what this one would do while it computes.
-fn may_block() -> bool {
+/// Whether the runtime has other threads that take over while this one computes.
+fn has_other_runtime_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Who takes turns in the interactive lane.
-struct Rescoring {
-    /// Micro-batches at one instant.
-    places: Arc<Semaphore>,
-    at_once: usize,
-    /// Tokens of all who wait for their turns to be over.
+/// The concurrency limit of second-stage work in the interactive lane.
+struct SecondStage {
+    /// One per micro-batch.
+    permits: Arc<Semaphore>,
+    concurrency: usize,
+    /// Tokens of all unfinished requests.
     waiting: AtomicUsize,
 }
 
-impl Rescoring {
-    fn of(at_once: usize) -> Rescoring {
-        Rescoring { places: Arc::new(Semaphore::new(at_once)), at_once, waiting: AtomicUsize::new(0) }
+impl SecondStage {
+    fn new(concurrency: usize) -> SecondStage {
+        let permits = Arc::new(Semaphore::new(concurrency));
+        SecondStage { permits, concurrency, waiting: AtomicUsize::new(0) }
     }
 
-    /// Counts tokens that wait, up to a limit. Where nobody waits, any number may come.
-    fn wait_in_line(&self, tokens: usize, limit: usize) -> Result<Waiting<'_>, InferenceError> {
+    /// Counts tokens that wait, up to a limit. Where nothing waits, any number is accepted.
+    fn count_waiting(&self, tokens: usize, limit: usize) -> Result<WaitingGuard<'_>, InferenceError> {
         let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
-        let waiting = Waiting { rescoring: self, tokens };
+        let guard = WaitingGuard { waiting: &self.waiting, tokens };
         if queued > 0 && queued + tokens > limit {
-            return Err(InferenceError::TooMany { queued, limit });
+            return Err(InferenceError::QueueFull { queued, limit });
         }
-        Ok(waiting)
+        Ok(guard)
     }
 }
 
-/// Tokens that wait for their turns, until it is dropped.
-struct Waiting<'a> {
-    rescoring: &'a Rescoring,
+/// Counts tokens as waiting until it is dropped.
+struct WaitingGuard<'a> {
+    waiting: &'a AtomicUsize,
     tokens: usize,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
-        self.rescoring.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+        self.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
     }
 }
 
-/// The embeddings of one micro-batch, when they come.
-type Reply = oneshot::Receiver<Embedded>;
-
-/// Cuts sequences into micro-batches, in order, each with the end of its reply channel.
-fn cut(engine: &Engine, sequences: Vec<Sequence>) -> (Vec<MicroBatch>, Vec<Reply>) {
-    let (mut batches, mut replies) = (Vec::new(), Vec::new());
-    let mut open: Option<MicroBatch> = None;
+/// Splits sequences, in order, into micro-batches with a reply channel each.
+fn micro_batches(
+    task: &ModelTask,
+    sequences: Vec<Sequence>,
+) -> (Vec<MicroBatch>, Vec<oneshot::Receiver<Embedded>>) {
+    let (mut batches, mut replies) = (Vec::<MicroBatch>::new(), Vec::new());
     for sequence in sequences {
         let tokens = sequence.ids.len();
-        let full = open.as_ref().is_some_and(|batch| batch.tokens + tokens > MICRO_BATCH_TOKENS);
-        if full {
-            batches.extend(open.take());
-        }
-        let batch = open.get_or_insert_with(|| {
-            let (reply, receiver) = oneshot::channel();
-            replies.push(receiver);
-            MicroBatch {
-                engine: engine.clone(),
-                sequences: Vec::new(),
-                tokens: 0,
-                reply,
-                room: None,
-                queued: None,
+        match batches.last_mut().filter(|batch| batch.tokens + tokens <= MICRO_BATCH_TOKENS) {
+            Some(batch) => {
+                batch.sequences.push(sequence);
+                batch.tokens += tokens;
             }
-        });
-        batch.sequences.push(sequence);
-        batch.tokens += tokens;
+            None => {
+                let (reply, receiver) = oneshot::channel();
+                replies.push(receiver);
+                let (task, sequences) = (task.clone(), vec![sequence]);
+                batches.push(MicroBatch { task, sequences, tokens, reply, permit: None, queued: None });
+            }
+        }
     }
-    batches.extend(open);
     (batches, replies)
 }

@@ -6,7 +6,7 @@ use weir_api::{ErrorCode, Invalid, Problem, ProblemItem};
 
 use crate::collections::CollectionError;
 use crate::models::no_model;
-use weir_inference::{InferenceError, NoPlace, UpstreamError};
+use weir_inference::{BudgetError, InferenceError, UpstreamError};
 
 /// A request that was refused or failed.
 #[derive(Debug, Clone)]
@@ -133,8 +133,10 @@ impl From<weir_store::Error> for RequestError {
 impl From<InferenceError> for RequestError {
     fn from(error: InferenceError) -> RequestError {
         match error {
-            InferenceError::TooLong { again, .. } => RequestError::overloaded(error.to_string(), again),
-            InferenceError::TooMany { .. } | InferenceError::Stopping => {
+            InferenceError::QueueTooSlow { retry_after, .. } => {
+                RequestError::overloaded(error.to_string(), retry_after)
+            }
+            InferenceError::QueueFull { .. } | InferenceError::Stopping => {
                 RequestError::new(ErrorCode::Overloaded, error.to_string())
             }
             InferenceError::Upstream(error) => error.into(),
@@ -143,14 +145,14 @@ impl From<InferenceError> for RequestError {
     }
 }
 
-impl From<NoPlace> for RequestError {
-    fn from(error: NoPlace) -> RequestError {
+impl From<BudgetError> for RequestError {
+    fn from(error: BudgetError) -> RequestError {
         match error {
-            NoPlace::Now => RequestError::new(
+            BudgetError::Busy => RequestError::new(
                 ErrorCode::Overloaded,
                 "other requests for embeddings take all the memory that `inference.memory_limit_bytes` leaves them",
             ),
-            NoPlace::Ever(bytes) => RequestError::new(
+            BudgetError::TooLarge(bytes) => RequestError::new(
                 ErrorCode::PayloadTooLarge,
                 format!(
                     "the request needs more memory than the {bytes} bytes that `inference.memory_limit_bytes` leaves to \

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 use weir_api::ErrorCode;
-use weir_inference::Place;
+use weir_inference::Reservation;
 use weir_retrieval::SearchPermit;
 
 use super::Gateway;
@@ -20,7 +20,7 @@ pub(super) enum Admitted {
     /// A permit for a search.
     Search(SearchPermit),
     /// Memory for the body and its embeddings.
-    Embedding(Place),
+    Embedding(Reservation),
     /// Memory for the body.
     Ingest(#[expect(dead_code, reason = "held until the documents are stored")] OwnedSemaphorePermit),
 }
@@ -37,7 +37,9 @@ pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Re
     match route.admission {
         AdmissionClass::Light => Ok(Admitted::Light),
         AdmissionClass::Search => Ok(Admitted::Search(gateway.retrieval.admit_search()?)),
-        AdmissionClass::Embedding => Ok(Admitted::Embedding(gateway.scheduler.memory().for_body(bytes)?)),
+        AdmissionClass::Embedding => {
+            Ok(Admitted::Embedding(gateway.scheduler.memory_budget().reserve_body(bytes)?))
+        }
         AdmissionClass::Ingest => {
             let permits = gateway.ingest_kib.clone().try_acquire_many_owned(super::kib(bytes));
             permits.map(Admitted::Ingest).map_err(|_| {

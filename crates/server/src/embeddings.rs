@@ -14,7 +14,7 @@ use super::body;
 use super::error::ApiError;
 use super::vectors;
 use weir_inference::{
-    Caching, EmbedOptions, Input, Lane, LoadedModel, Place, Truncation, scale_to_length_one,
+    Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Truncation, l2_normalise,
 };
 use weir_retrieval::{maybe_spawn_blocking, models};
 
@@ -64,10 +64,10 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
 }
 
 /// Reads the body of a request for embeddings; the memory that was reserved for it when it was admitted.
-pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Place), ApiError> {
+pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Reservation), ApiError> {
     let place = match body::take_admitted(&request) {
         Admitted::Embedding(place) => place,
-        Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Place::default(),
+        Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Reservation::default(),
     };
     Ok((body::read(gateway, request).await?, place))
 }
@@ -91,7 +91,7 @@ pub(super) struct EmbedJob {
     /// The requested dimension, already checked; `None` for the model's own.
     pub(super) dimensions: Option<u64>,
     /// The memory that is reserved for the request.
-    pub(super) place: Place,
+    pub(super) place: Reservation,
 }
 
 /// Embeddings, and what they took.
@@ -113,7 +113,7 @@ pub(super) struct EmbedOutput {
     /// Time of the model.
     pub(super) inference: Duration,
     /// The memory that is reserved until the reply is sent.
-    pub(super) place: Place,
+    pub(super) place: Reservation,
 }
 
 /// Refuses a dimension that the model was not trained for.
@@ -143,17 +143,21 @@ pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedO
     let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
     let dimension = model.dimension().unwrap_or_default();
-    place.and(gateway.scheduler.memory().for_embeddings(texts.inputs.len(), dimension)?);
+    place.merge(gateway.scheduler.memory_budget().reserve_embeddings(texts.inputs.len(), dimension)?);
 
     let lane = if texts.tokens <= INTERACTIVE_TOKENS_MAX { Lane::Interactive } else { Lane::Bulk };
     let weights: Vec<usize> = texts.inputs.iter().map(Input::tokens).collect();
-    let made = gateway.scheduler.embed(&model, texts.inputs, EmbedOptions { lane, caching, until }).await?;
+    let made = gateway
+        .scheduler
+        .embed(&model, texts.inputs, EmbedOptions { lane, caching, deadline: until })
+        .await?;
     let mut embeddings = made.embeddings;
     if !texts.split.is_empty() {
         embeddings = average_parts(embeddings, &weights, &texts.parts, model.is_normalised());
     }
     if let Some(dimensions) = dimensions {
-        embeddings = embeddings.into_iter().map(|embedding| model.cut(embedding, dimensions)).collect();
+        embeddings =
+            embeddings.into_iter().map(|embedding| model.truncate_embedding(embedding, dimensions)).collect();
     }
     gateway.metrics.embedded(&model.id, texts.tokens as u64, texts.truncated.len() as u64);
     Ok(EmbedOutput {
@@ -256,7 +260,7 @@ fn average_parts(
         }
         sum.iter_mut().for_each(|x| *x /= total);
         if is_normalised {
-            scale_to_length_one(&mut sum);
+            l2_normalise(&mut sum);
         }
         sum
     };

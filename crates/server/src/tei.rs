@@ -17,7 +17,7 @@ use super::embeddings::{
 };
 use super::error::ApiError;
 use super::vectors;
-use weir_inference::{LoadedModel, scale_to_length_one};
+use weir_inference::{LoadedModel, l2_normalise};
 use weir_policy::Caller;
 use weir_retrieval::{maybe_spawn_blocking, models};
 
@@ -51,7 +51,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
     let place = std::mem::take(&mut made.place);
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if is_scaled {
-            embeddings.iter_mut().for_each(|embedding| scale_to_length_one(embedding));
+            embeddings.iter_mut().for_each(|embedding| l2_normalise(embedding));
         }
         if wants_raw {
             return Ok(vectors::raw(&embeddings, &model.id, usage, place));
@@ -95,7 +95,7 @@ pub(super) async fn info(
 ) -> Result<Json<InfoReply>, ApiError> {
     let model = default_model(&gateway, &caller)?;
     let (limits, inference) = (&gateway.config.limits, &gateway.config.inference);
-    let (dtype, pooling) = model.numbers_and_pooling();
+    let (dtype, pooling) = model.precision_and_pooling();
     Ok(Json(InfoReply {
         model_id: model.id.clone(),
         model_sha: Some(model.fingerprint()),

@@ -10,7 +10,7 @@ use weir_api::{
 };
 
 use super::error::ApiError;
-use weir_inference::Place;
+use weir_inference::Reservation;
 
 const RAW: &str = "application/octet-stream";
 
@@ -32,7 +32,7 @@ pub(super) fn list(
     format: EncodingFormat,
     model: String,
     usage: Usage,
-    place: Place,
+    place: Reservation,
 ) -> Result<Response, ApiError> {
     let floats = embeddings.iter().map(Vec::len).sum();
     let items = embeddings.into_iter().enumerate().map(|(index, embedding)| EmbeddingItem {
@@ -47,7 +47,11 @@ pub(super) fn list(
 }
 
 /// A reply in JSON that holds about this many floats.
-pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Place) -> Result<Response, ApiError> {
+pub(super) fn json(
+    reply: &impl serde::Serialize,
+    floats: usize,
+    place: Reservation,
+) -> Result<Response, ApiError> {
     // the longest floats take 16 bytes with their comma; base64 takes less
     let mut text = Vec::with_capacity(256 + 14 * floats);
     serde_json::to_writer(&mut text, reply).map_err(|error| ApiError::internal(&error))?;
@@ -55,7 +59,7 @@ pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Place) -
 }
 
 /// The reply as [raw bytes](wants_raw): the floats of all embeddings one after the other; count, dimension and type in headers.
-pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Place) -> Response {
+pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Reservation) -> Response {
     let dimension = embeddings.first().map_or(0, Vec::len);
     let mut response = held(bytes(embeddings), place).into_response();
     let headers = response.headers_mut();
@@ -97,8 +101,8 @@ pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: usize) {
 }
 
 /// A body that keeps its memory reserved until it is sent.
-fn held(content: Vec<u8>, place: Place) -> Body {
-    struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Place);
+fn held(content: Vec<u8>, place: Reservation) -> Body {
+    struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Reservation);
     impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
             &self.0

@@ -13,7 +13,7 @@ use weir_store::Store;
 
 use http::HeaderMap;
 use weir_config::Config;
-use weir_inference::{Memory, Models, Scheduler, stand_back, stand_by};
+use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
@@ -33,7 +33,7 @@ pub enum ServeError {
     Model(#[from] weir_inference::ModelError),
     /// The limit on memory is too small.
     #[error(transparent)]
-    Memory(#[from] weir_inference::MemoryError),
+    Memory(#[from] weir_inference::MemoryLimitError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -73,11 +73,11 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .enable_all()
         .worker_threads(BACKGROUND_THREADS)
         .thread_name("background")
-        .on_thread_start(stand_back)
+        .on_thread_start(set_background_priority)
         .build()
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let limiter = CpuLimiter::start(cores, stand_by).map_err(ServeError::Start)?;
+    let limiter = CpuLimiter::start(cores, set_compute_priority).map_err(ServeError::Start)?;
     runtime.block_on(serve(config, background.handle().clone(), limiter))
 }
 
@@ -96,7 +96,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     let models = Models::load(&config, kernels, &metrics)?;
-    let memory = Memory::new(&config.inference, &models)?;
+    let memory = MemoryBudget::new(&config.inference, &models)?;
     let scheduler =
         Scheduler::start(&config.inference, &models, memory, metrics.clone()).map_err(ServeError::Start)?;
     let collections = Collections::open(

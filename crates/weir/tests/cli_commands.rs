@@ -47,8 +47,8 @@ fn config_check_also_reports_problems_of_serving() {
         problems,
         [
             "  weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0",
-            "  listening on 0.0.0.0:8000 would let anybody who reaches it read and change everything",
-            "  `search.rerank` is `ce`, which is no model that reranks; those in `[[models]]` that do: none",
+            "  listening on 0.0.0.0:8000 would let everybody who can reach it read and change all data",
+            "  `search.rerank` is `ce`, which is not a reranker; rerankers in `[[models]]`: none",
         ],
         "{run}"
     );
@@ -89,7 +89,7 @@ fn serve_refuses_a_public_address_and_a_missing_model() {
     let run =
         Weir::new().in_folder(&folder).run(&["serve", "--listen", "0.0.0.0:0", "--model", "no/such/model"]);
     assert_eq!(run.code, 1);
-    assert!(run.err.contains("listening on 0.0.0.0:0 would let anybody"), "{}", run.err);
+    assert!(run.err.contains("listening on 0.0.0.0:0 would let everybody"), "{}", run.err);
     assert!(run.err.contains("--insecure-no-auth"), "{}", run.err);
     assert!(
         run.err.contains("the model `model` can't be loaded: no/such/model is not a folder"),

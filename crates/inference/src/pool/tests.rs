@@ -12,11 +12,10 @@ fn model() -> Arc<Model> {
 
 fn settings() -> Settings {
     let metrics = Metrics::new("none");
-    let (standing, lane) = (Standing::Soon, Lane::Interactive);
-    Settings { name: "test", threads: 2, standing, splits: true, lane, rate_at_start: 4000.0, metrics }
+    Settings { lane: Lane::Interactive, threads: 2, initial_rate: 4000.0, metrics }
 }
 
-/// A pool whose only thread has ended.
+/// The state of a pool whose only thread has ended.
 fn shared() -> Arc<Shared> {
     let pool = Pool::start(Settings { threads: 1, ..settings() }).unwrap();
     pool.stop();
@@ -26,68 +25,69 @@ fn shared() -> Arc<Shared> {
 
 fn batch(model: &Arc<Model>, tokens: usize, token_time: Duration) -> MicroBatch {
     let ids: Vec<u32> = (0..tokens as u32).map(|i| 2000 + i).collect();
-    let engine = Engine::Local(model.clone(), token_time);
+    let task = ModelTask::Embed(model.clone(), token_time);
     let (reply, _) = oneshot::channel();
-    MicroBatch { engine, sequences: vec![ids.into()], tokens, reply, room: None, queued: None }
+    MicroBatch { task, sequences: vec![ids.into()], tokens, reply, permit: None, queued: None }
 }
 
 #[test]
-fn a_helper_that_gave_up_is_not_handed_the_same_pass_again() {
+fn a_thread_does_not_assist_the_same_pass_twice() {
     let (model, shared) = (model(), shared());
-    let split = |first: u32| Arc::new(ParallelPass::new(model.clone(), vec![vec![first, 2001]], 4).unwrap());
-    let (left, other) = (split(2000), split(3000));
-    shared.lock().split = Some(left.clone());
-    assert!(matches!(shared.next(&Weak::new()), Some(Work::Help(helped)) if Arc::ptr_eq(&helped, &left)));
+    let pass = |first: u32| Arc::new(ParallelPass::new(model.clone(), vec![vec![first, 2001]], 4).unwrap());
+    let (assisted, other) = (pass(2000), pass(3000));
+    shared.lock().pass = Some(assisted.clone());
+    let work = shared.next_work(&Weak::new());
+    assert!(matches!(work, Some(Work::Assist(pass)) if Arc::ptr_eq(&pass, &assisted)));
     let (send, receive) = sync_channel(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| send.send(shared.next(&Arc::downgrade(&left)).is_some()).unwrap());
-        while shared.lock().idle == 0 {
-            assert!(receive.try_recv().is_err(), "it waits");
+        scope.spawn(|| send.send(shared.next_work(&Arc::downgrade(&assisted)).is_some()).unwrap());
+        while shared.lock().idle_threads == 0 {
+            assert!(receive.try_recv().is_err(), "the same pass is no work");
             std::thread::yield_now();
         }
-        shared.lock().split = Some(other);
-        shared.work_came.notify_all();
-        assert!(receive.recv().unwrap(), "another pass is work again");
+        shared.lock().pass = Some(other);
+        shared.changed.notify_all();
+        assert!(receive.recv().unwrap(), "another pass is work");
     });
 }
 
 #[test]
-fn the_wait_is_told_by_the_rate_at_start_before_anything_was_computed() {
+fn the_wait_is_estimated_by_the_initial_rate_before_the_first_micro_batch() {
     let shared = shared();
-    shared.lock().waiting_tokens = 400;
+    shared.lock().queued_tokens = 400;
     assert_eq!(
         shared.lock().load(2).wait,
         Duration::from_millis(50),
-        "400 tokens, two threads at 4,000 a second"
+        "400 tokens, two threads with 4,000 tokens per second"
     );
 }
 
 #[test]
-fn what_is_short_or_can_be_split_is_computed_by_its_caller() {
+fn a_short_or_parallel_micro_batch_is_computed_on_the_calling_thread() {
     let model = model();
     let pool = Pool::start(settings()).unwrap();
     while !pool.shared.lock().is_idle(2) {
         std::thread::yield_now();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let here = |tokens, token_time| {
+    let compute = |tokens, token_time| {
         let mut batch = batch(&model, tokens, token_time);
-        let made = runtime.block_on(async { pool.compute_here(&mut batch) });
-        made.map(|made| {
+        let computed = runtime.block_on(async { pool.compute_on_caller(&mut batch) });
+        computed.map(|computed| {
             let mut expected = vec![0.0; model.info().dimension];
             model.embed(&[&batch.sequences[0].ids], &mut Scratch::new(), &mut expected);
-            assert_eq!(made.embeddings, [expected]);
+            assert_eq!(computed.unwrap().embeddings, [expected]);
         })
     };
     let (fast, slow) = (Duration::from_micros(1), Duration::from_millis(1));
-    assert!(here(8, fast).is_some(), "short");
-    assert!(here(60, fast).is_some(), "short, though it has many tokens");
-    assert!(here(8, slow).is_some(), "split");
-    assert!(here(60, slow).is_none(), "left to the pool");
+    assert!(compute(8, fast).is_some(), "short");
+    assert!(compute(60, fast).is_some(), "short, though it has many tokens");
+    assert!(compute(8, slow).is_some(), "parallel");
+    assert!(compute(60, slow).is_none(), "queued for the pool");
     let queue = pool.shared.lock();
-    assert_eq!((queue.here, queue.running_tokens, queue.split.is_none()), (0, 0, true));
+    assert_eq!((queue.on_callers, queue.running_tokens, queue.pass.is_none()), (0, 0, true));
     drop(queue);
-    pool.shared.lock().here = 1;
-    assert!(here(8, fast).is_none(), "half of the cores are taken");
+    pool.shared.lock().on_callers = 1;
+    assert!(compute(8, fast).is_none(), "callers occupy half of the threads");
     pool.stop();
 }

@@ -170,7 +170,7 @@ impl RemoteModel {
         let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
         let waiting = Waiting { waiting: &self.waiting, tokens };
         if self.client.is_saturated() && queued > 0 && queued + tokens > self.waiting_max {
-            return Err(InferenceError::TooMany { queued, limit: self.waiting_max });
+            return Err(InferenceError::QueueFull { queued, limit: self.waiting_max });
         }
         Ok(waiting)
     }

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::json;
 
 use super::RemoteRequest;
-use crate::{Truncation, scale_to_length_one};
+use crate::{Truncation, l2_normalise};
 use weir_config::{Protocol, UpstreamConfig};
 
 /// What is put behind the upstream's address.
@@ -83,7 +83,7 @@ pub(super) fn rows(
             return Err(format!("{what} that are empty or hold something else than finite numbers"));
         }
         if normalize && !protocol.is_reranking() {
-            scale_to_length_one(row);
+            l2_normalise(row);
         }
     }
     Ok(rows)

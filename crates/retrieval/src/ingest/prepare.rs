@@ -93,12 +93,12 @@ impl Preparer {
         let may_be = match error {
             InferenceError::Upstream(error) => error.may_be_the_text(),
             InferenceError::Failed => true,
-            InferenceError::TooMany { .. } | InferenceError::TooLong { .. } | InferenceError::Stopping => {
-                false
-            }
+            InferenceError::QueueFull { .. }
+            | InferenceError::QueueTooSlow { .. }
+            | InferenceError::Stopping => false,
         };
         let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };
-        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::Off, until: None };
+        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::Off, deadline: None };
         self.scheduler.embed(model, vec![model.input(PROBE_TEXT, Truncation::End)], terms).await.is_ok()
     }
 
@@ -124,7 +124,7 @@ impl Preparer {
         }
         let inputs: Vec<Input> =
             missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
-        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, until: None };
+        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, deadline: None };
         let made = self.scheduler.embed(model, inputs, terms).await?;
         let new: Vec<_> = missing.into_iter().zip(made.embeddings).collect();
         known.extend(new.iter().cloned());

@@ -16,7 +16,7 @@ pub(super) enum Part {
 pub(super) fn reason(part: Part, error: Option<&InferenceError>) -> DegradedReason {
     match error {
         // there may be thousands of these a second, and a metric counts them
-        Some(InferenceError::TooMany { .. } | InferenceError::TooLong { .. }) | None => {
+        Some(InferenceError::QueueFull { .. } | InferenceError::QueueTooSlow { .. }) | None => {
             tracing::debug!(
                 ?part,
                 error = error.map(tracing::field::display),
@@ -44,8 +44,8 @@ pub(super) fn reason(part: Part, error: Option<&InferenceError>) -> DegradedReas
     match error {
         None | Some(InferenceError::Upstream(UpstreamError::Timeout { .. })) => deadline,
         Some(
-            InferenceError::TooMany { .. }
-            | InferenceError::TooLong { .. }
+            InferenceError::QueueFull { .. }
+            | InferenceError::QueueTooSlow { .. }
             | InferenceError::Upstream(UpstreamError::Limited { .. }),
         ) => overloaded,
         Some(InferenceError::Upstream(_) | InferenceError::Stopping | InferenceError::Failed) => failed,

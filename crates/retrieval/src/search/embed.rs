@@ -50,7 +50,7 @@ impl Embedded {
         };
         match error {
             Some(InferenceError::Stopping) => Err(InferenceError::Stopping.into()),
-            Some(error @ (InferenceError::TooMany { .. } | InferenceError::TooLong { .. }))
+            Some(error @ (InferenceError::QueueFull { .. } | InferenceError::QueueTooSlow { .. }))
                 if model.is_local() && retrieval.scheduler.is_overloaded() =>
             {
                 Err(error.into())
@@ -94,7 +94,7 @@ async fn embed(
     let is_cached =
         plan.request.explain == Some(true) && caching == Caching::On && scheduler.has_cached(model, &input);
     let source = if is_cached { EmbeddingSource::Cache } else { EmbeddingSource::Made };
-    let options = EmbedOptions { lane: Lane::Interactive, caching, until: Some(deadline.into_std()) };
+    let options = EmbedOptions { lane: Lane::Interactive, caching, deadline: Some(deadline.into_std()) };
     let made = timeout_at(deadline, scheduler.embed(model, vec![input], options)).await;
     let mut made = made.map_err(|_| None)?.map_err(Some)?;
     Ok(Embedded::made(Some(mode), made.embeddings.pop(), source))

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
-use weir_inference::{Caching, EmbedOptions, InferenceError, Lane, Memory, Models, RerankInput, Scheduler};
+use weir_inference::{
+    Caching, EmbedOptions, InferenceError, Lane, MemoryBudget, Models, RerankInput, Scheduler,
+};
 use weir_telemetry::metrics::Metrics;
 
 use crate::in_repository;
@@ -48,13 +50,13 @@ impl Line {
         let kernels = Kernels::requested().unwrap();
         let metrics = Metrics::new(kernels.isa.name());
         let models = Models::load(&config, kernels, &metrics).unwrap();
-        let memory = Memory::new(&config.inference, &models).unwrap();
+        let memory = MemoryBudget::new(&config.inference, &models).unwrap();
         let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
         Line { models, scheduler, metrics, _folder: folder }
     }
 
     fn read(&self, texts: usize) -> RerankInput {
-        self.models.reranker("ce").unwrap().read("weir", &vec!["a weir of stone".to_owned(); texts])
+        self.models.reranker("ce").unwrap().input("weir", &vec!["a weir of stone".to_owned(); texts])
     }
 
     fn rerank(&self, texts: usize) -> impl Future<Output = Result<Vec<f32>, InferenceError>> {
@@ -84,7 +86,7 @@ fn who_leaves_the_line_is_not_computed() {
     let line = Line::with(&[]);
     let model = line.models.get("embedder").unwrap();
     let texts = (0..AHEAD).map(|number| model.query_input(&format!("{} {number}", "stone ".repeat(40))));
-    let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, until: None };
+    let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, deadline: None };
     let texts: Vec<_> = texts.collect();
     run(async {
         let mut ahead = pin!(line.scheduler.embed(model, texts, terms));
@@ -110,7 +112,7 @@ fn a_full_line_refuses_and_has_room_again_when_somebody_leaves() {
             let mut first = pin!(line.rerank(100));
             assert!(is_waiting(&mut first).await, "who finds nobody may bring any number of tokens");
             let refused = line.rerank(1).await;
-            assert_eq!(refused, Err(InferenceError::TooMany { queued, limit: 1 }));
+            assert_eq!(refused, Err(InferenceError::QueueFull { queued, limit: 1 }));
         }
         assert_eq!(line.rerank(100).await.unwrap().len(), 100);
     });
@@ -123,7 +125,7 @@ fn a_short_text_that_is_alone_is_embedded_by_the_thread_that_asks() {
     let line = Line::of("models/all-MiniLM-L6-v2", &[("WEIR_INFERENCE_THREADS", "2")]);
     let model = line.models.get("embedder").unwrap();
     let embed = || {
-        let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, until: None };
+        let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, deadline: None };
         line.scheduler.embed(model, vec![model.query_input("a weir of stone")], terms)
     };
     let mut expected = None;

@@ -217,7 +217,7 @@ fn a_reranker_is_configured_with_what_it_needs_and_no_more() {
     let url = "url = \"http://127.0.0.1:1\"";
     check(
         &format!("[[models]]\nid = \"r\"\nkind = \"tei\"\ntask = \"rerank\"\ndimension = 4\n{url}"),
-        &["`models.dimension` has no meaning for a model that reranks: remove it"],
+        &["`models.dimension` is not a field of a reranker: remove it"],
     );
     check(&format!("[[models]]\nid = \"r\"\nkind = \"cohere\"\n{url}"), &["`models.model` is missing"]);
     check(
@@ -230,7 +230,7 @@ fn a_reranker_is_configured_with_what_it_needs_and_no_more() {
     );
     check(
         &format!("[[models]]\nid = \"r\"\nkind = \"openai\"\nmodel = \"m\"\ntask = \"rerank\"\n{url}"),
-        &["`models.task` has no meaning for"],
+        &["`models.task` is not a field of"],
     );
 }
 
@@ -260,11 +260,11 @@ fn checking_the_configuration_finds_a_default_that_does_not_rerank() {
     }
     for bad in ["p", "bert", "three", "absent"] {
         let expected = format!(
-            "`search.rerank` is `{bad}`, which is no model that reranks; those in `[[models]]` that do: `r`, `ce`\n"
+            "`search.rerank` is `{bad}`, which is not a reranker; rerankers in `[[models]]`: `r`, `ce`\n"
         );
         assert!(check(bad).ends_with(&expected), "{}", check(bad));
         assert_eq!(said(&["serve"], &tables, bad), check(bad));
     }
     let none = said(&["config", "check"], "[[models]]\nid = \"p\"\nkind = \"pseudo\"\n", "p");
-    assert!(none.ends_with("those in `[[models]]` that do: none\n"), "{none}");
+    assert!(none.ends_with("rerankers in `[[models]]`: none\n"), "{none}");
 }
