@@ -14,7 +14,7 @@ use weir_api::{
     SearchReply, SearchRequest,
 };
 
-use crate::{ClientError, Proxy, Transport, TransportError};
+use crate::{ClientError, Transport, TransportError};
 
 /// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,8 +86,8 @@ pub struct Client {
 #[allow(clippy::missing_errors_doc, reason = "all methods fail as the type's comment says")]
 impl Client {
     /// A client of the gateway at `url`, which has no slash at its end.
-    pub fn new(url: String, proxy: Proxy, retries: RetryPolicy) -> Client {
-        Client { url, transport: Transport::new(CONNECT_TIMEOUT, proxy), retries }
+    pub fn new(url: String, retries: RetryPolicy) -> Client {
+        Client { url, transport: Transport::new(CONNECT_TIMEOUT), retries }
     }
 
     /// Searches.

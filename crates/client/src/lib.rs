@@ -17,4 +17,4 @@ pub use ingest::{
     IngestError, IngestOptions, IngestProgress, IngestReport, ReadStep, Rejection, StepResult, ingest,
 };
 pub use json_lines::JsonLines;
-pub use transport::{Proxy, Transport, TransportError};
+pub use transport::{Transport, TransportError};

@@ -1,7 +1,9 @@
-//! HTTP/1.1 with pooled connections, TLS by rustls, and the proxy that the environment names.
+//! HTTP/1.1 with pooled connections, TLS by rustls, and the proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -73,15 +75,6 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// Which proxy connections go through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proxy {
-    /// None, for a server on this machine.
-    Disabled,
-    /// The one in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, except for hosts in NO_PROXY.
-    FromEnvironment,
-}
-
 /// Sends requests over pooled connections.
 pub struct Transport {
     pool: legacy::Client<HttpsConnector<ProxyConnector>, Full<Bytes>>,
@@ -89,19 +82,12 @@ pub struct Transport {
 
 impl Transport {
     /// A transport without open connections. `connect_timeout` limits opening a TCP connection.
-    pub fn new(connect_timeout: Duration, proxy: Proxy) -> Transport {
+    pub fn new(connect_timeout: Duration) -> Transport {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(connect_timeout));
-        let proxies = (proxy == Proxy::FromEnvironment).then(Matcher::from_env);
-        let connector = HttpsConnectorBuilder::new()
-            .with_webpki_roots()
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(ProxyConnector { http, proxies: proxies.map(Into::into) });
-        let mut pool = legacy::Client::builder(TokioExecutor::new());
-        Transport { pool: pool.pool_timer(TokioTimer::new()).build(connector) }
+        Transport { pool: pool(ProxyConnector { http, proxies: Matcher::from_env().into() }) }
     }
 
     /// Sends a request; the reply's body is still to be read.
@@ -137,6 +123,15 @@ impl Transport {
     }
 }
 
+fn pool(connector: ProxyConnector) -> legacy::Client<HttpsConnector<ProxyConnector>, Full<Bytes>> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_webpki_roots()
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
+}
+
 /// Where a reply redirects to, if it names a URL or an absolute path.
 fn redirect_target<B>(from: &Uri, response: &Response<B>) -> Option<Uri> {
     let location: Uri = response.headers().get(LOCATION)?.to_str().ok()?.parse().ok()?;
@@ -148,11 +143,11 @@ fn redirect_target<B>(from: &Uri, response: &Response<B>) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Opens TCP connections to servers, through a proxy where the environment names one.
+/// Opens TCP connections to servers, through the proxy of the environment except for this machine and NO_PROXY.
 #[derive(Clone)]
 struct ProxyConnector {
     http: HttpConnector,
-    proxies: Option<std::sync::Arc<Matcher>>,
+    proxies: Arc<Matcher>,
 }
 
 impl Service<Uri> for ProxyConnector {
@@ -165,7 +160,7 @@ impl Service<Uri> for ProxyConnector {
     }
 
     fn call(&mut self, target: Uri) -> Self::Future {
-        let Some(proxy) = self.proxies.as_ref().and_then(|proxies| proxies.intercept(&target)) else {
+        let Some(proxy) = self.proxies.intercept(&target).filter(|_| !is_loopback(&target)) else {
             let connecting = self.http.call(target);
             return Box::pin(async { Ok(connecting.await?) });
         };
@@ -178,6 +173,12 @@ impl Service<Uri> for ProxyConnector {
     }
 }
 
+/// Whether `target` is on this machine, where a proxy is of no use.
+fn is_loopback(target: &Uri) -> bool {
+    let host = target.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 /// `target` with the port that its scheme implies: a tunnel would take 443 for `http` too.
 fn with_port(target: Uri) -> Result<Uri, http::Error> {
     if target.port().is_some() || target.scheme() != Some(&Scheme::HTTP) {
@@ -185,4 +186,43 @@ fn with_port(target: Uri) -> Result<Uri, http::Error> {
     }
     let authority = format!("{}:80", target.host().unwrap_or_default());
     Uri::builder().scheme(Scheme::HTTP).authority(authority).path_and_query("/").build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_go_through_a_tunnel_of_the_proxy() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = format!("http://user:secret@{}", listener.local_addr().unwrap());
+        let lines = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head = || -> Vec<String> {
+                reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect()
+            };
+            let connect = head();
+            stream.write_all(b"HTTP/1.1 200 x\r\n\r\n").unwrap();
+            let request = head();
+            stream.write_all(b"HTTP/1.1 204 x\r\n\r\n").unwrap();
+            [connect, request].concat()
+        });
+        let proxies = Matcher::builder().all(proxy).no("direct.example").build();
+        let mut connector = ProxyConnector { http: HttpConnector::new(), proxies: proxies.into() };
+        let transport = Transport { pool: pool(connector.clone()) };
+        let response = transport.get("http://weir.example/readyz").await.unwrap();
+        assert_eq!(response.status(), 204);
+        let lines = lines.join().unwrap();
+        assert_eq!(lines[0], "CONNECT weir.example:80 HTTP/1.1");
+        assert!(lines.contains(&"Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"GET /readyz HTTP/1.1".to_owned()), "{lines:?}");
+        // the proxy is gone: only a direct connection can succeed
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("http://{}", server.local_addr().unwrap()).parse().unwrap();
+        connector.call(target).await.unwrap();
+    }
 }

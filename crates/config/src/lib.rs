@@ -12,7 +12,6 @@ mod docs;
 mod environment;
 mod file;
 mod load;
-mod loopback;
 mod models;
 mod problem;
 mod secret;
@@ -23,7 +22,6 @@ pub mod table;
 
 pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load, load_for_serving};
-pub use loopback::is_on_this_machine;
 pub use models::{ModelConfig, ModelKind, Prompts};
 pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};

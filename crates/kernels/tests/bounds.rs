@@ -3,7 +3,11 @@
 //! Each shape runs with slices that end at an unmapped page and with slices that start after one. With `--nocapture` the last
 //! printed line names the kernel that failed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; the last line printed names the kernel that faulted")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test; the last line printed names the kernel that faulted"
+)]
 #![cfg(all(unix, not(miri)))]
 #![allow(unsafe_code, reason = "maps memory between unmapped pages")]
 

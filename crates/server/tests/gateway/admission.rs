@@ -48,7 +48,8 @@ async fn embeddings_beyond_the_memory_budget_are_refused_in_each_dialect() {
 
     // everything that the budget has, in halves
     let halves = (0..30).map(|halvings| LIMIT >> halvings);
-    let held: Vec<_> = halves.filter_map(|bytes| gateway.scheduler.memory().for_body(bytes).ok()).collect();
+    let held: Vec<_> =
+        halves.filter_map(|bytes| gateway.scheduler.memory_budget().reserve_body(bytes).ok()).collect();
     assert!(!held.is_empty());
     let refused = send("/v1/embeddings", openai).await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{}", refused.text);

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
-use weir_inference::{Memory, Models, Scheduler};
+use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_policy::Caller;
 use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, router};
@@ -60,7 +60,7 @@ impl InProcess {
         let config: Arc<Config> = Arc::new(load(&flags, &Environment::of(settings)).unwrap().config);
         let metrics = Metrics::new("test");
         let models = Models::load(&config, Kernels::current(), &metrics).unwrap();
-        let memory = Memory::new(&config.inference, &models).unwrap();
+        let memory = MemoryBudget::new(&config.inference, &models).unwrap();
         let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
         let store = Store::open_sqlite(&config.server.data_dir).unwrap();
         let background = tokio::runtime::Handle::current();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use weir_client::{Client, Proxy, RetryPolicy};
-use weir_config::{Config, Environment, Flags, Problems, is_on_this_machine, load};
+use weir_client::{Client, RetryPolicy};
+use weir_config::{Config, Environment, Flags, Problems, load};
 
 /// Loads the configuration and makes a client of its gateway. `url` is the value of `--url`.
 pub(super) fn connect(
@@ -14,7 +14,5 @@ pub(super) fn connect(
 ) -> Result<(Client, Config), Problems> {
     let flags = Flags { config: file, url, ..Flags::default() };
     let config = load(&flags, environment)?.config;
-    let url = config.client_url();
-    let proxy = if is_on_this_machine(&url) { Proxy::Disabled } else { Proxy::FromEnvironment };
-    Ok((Client::new(url, proxy, retries), config))
+    Ok((Client::new(config.client_url(), retries), config))
 }

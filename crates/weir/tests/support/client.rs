@@ -2,11 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full, Limited};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use weir_client::Transport;
 
 /// A caller. `None` as an answer: the connection broke, and nobody knows what became of the request.
 pub(crate) struct Client {
-    agent: ureq::Agent,
+    transport: Transport,
+    runtime: Runtime,
     url: String,
 }
 
@@ -15,19 +20,18 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) text: String,
     pub(crate) bytes: Vec<u8>,
-    headers: ureq::http::HeaderMap,
+    headers: HeaderMap,
 }
 
 /// Bytes of a reply that are read at most.
-const REPLY_BYTES_MAX: u64 = 256 << 20;
+const REPLY_BYTES_MAX: usize = 256 << 20;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Client {
     pub(crate) fn new(url: &str) -> Client {
-        let config =
-            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
-        Client { agent: config.new_agent(), url: url.to_owned() }
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Client { transport: Transport::new(PATIENCE), runtime: runtime.unwrap(), url: url.to_owned() }
     }
 
     pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
@@ -58,19 +62,19 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> Option<Reply> {
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = match body {
-            Some(body) => self.agent.run(request.body(body).unwrap()),
-            None => self.agent.run(request.body(()).unwrap()),
+        let request = request.body(Full::from(body.unwrap_or_default().to_vec())).unwrap();
+        let received = async {
+            let (head, body) = self.transport.send(request).await.ok()?.into_parts();
+            // a reply that breaks off is no acknowledgement
+            let bytes = Limited::new(body, REPLY_BYTES_MAX).collect().await.ok()?.to_bytes().to_vec();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Some(Reply { status: head.status.as_u16(), text, bytes, headers: head.headers })
         };
-        let mut answer = answer.ok()?;
-        // a reply that breaks off is no acknowledgement
-        let bytes = answer.body_mut().with_config().limit(REPLY_BYTES_MAX).read_to_vec().ok()?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        Some(Reply { status: answer.status().as_u16(), text, bytes, headers: answer.headers().clone() })
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, received).await.ok()? })
     }
 
     /// The document as it is stored; `None` when there is none.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use sha2::{Digest, Sha256};
-use weir_client::{Proxy, Transport, TransportError};
+use weir_client::{Transport, TransportError};
 
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::cancelled_by_ctrl_c;
@@ -174,7 +174,7 @@ fn partial_folder(to: &Path) -> PathBuf {
 }
 
 async fn fetch_all(request: &PullRequest, partial: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let transport = Transport::new(CONNECT_TIMEOUT, Proxy::FromEnvironment);
+    let transport = Transport::new(CONNECT_TIMEOUT);
     for (file, is_required) in FILES {
         let url = request.url(file);
         let response = tokio::time::timeout(RESPONSE_TIMEOUT, transport.get(&url)).await;
