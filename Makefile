@@ -7,8 +7,7 @@ SHELL := /bin/bash
 # Tests run optimised, with every assertion on: see [profile.checked] in Cargo.toml.
 # Always the whole workspace, filtered by test: with `-p` the features of dependencies would differ, and all be built again.
 CHECKED := --workspace --locked --profile checked
-# Every test. Without these names cargo would also build all examples, which clippy has checked, and run rustdoc for each
-# crate, although no documentation has code that runs.
+# Every test but those in documentation. Without these names cargo would also build all examples, which clippy has checked.
 ALL_TESTS := --lib --bins --tests
 # The tests of encoder and index that run on kernels, beside the unit tests of every crate.
 SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
@@ -42,6 +41,7 @@ check: ## format, lints, the crate graph, licences and bans, dead links
 test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED) $(ALL_TESTS)
+	cargo test $(CHECKED) --doc
 	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
