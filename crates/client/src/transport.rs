@@ -61,9 +61,11 @@ impl TransportError {
 
 /// rustls reports a bad certificate, or a server that does not speak TLS, as invalid data.
 fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
-    causes(error)
-        .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .any(|error| error.kind() == std::io::ErrorKind::InvalidData)
+    causes(error).filter_map(|error| error.downcast_ref::<std::io::Error>()).any(|error| {
+        // hyper-rustls wraps the error in another one
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<std::io::Error>());
+        inner.unwrap_or(error).kind() == std::io::ErrorKind::InvalidData
+    })
 }
 
 fn innermost(error: &(dyn Error + 'static)) -> String {

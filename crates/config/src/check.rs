@@ -1,6 +1,7 @@
 //! Checks of several settings together, and of the machine.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
 use crate::problem::{Location, Problem};
@@ -57,8 +58,11 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
     problems
 }
 
+/// Tells of a model's folder whether the model reranks; `None` if its files can't be read. This crate opens no model.
+pub type Reranks<'a> = &'a dyn Fn(&Path) -> Option<bool>;
+
 /// Problems that keep `weir serve` from starting: a missing model or file, or an unsafe address.
-pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns) -> Vec<Problem> {
+pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: Reranks<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     if unknowns.are_known(&["server.listen", "server.insecure_no_auth"]) {
         problems.extend(config.check_address());
@@ -74,7 +78,7 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         problems.extend(config.check_library());
     }
     if unknowns.are_known(&["search.rerank"]) && unknowns.models_are_known() {
-        problems.extend(config.check_rerank());
+        problems.extend(config.check_rerank(reranks));
     }
     problems
 }
@@ -90,19 +94,21 @@ impl Config {
         ))
     }
 
-    /// Checks that `search.rerank` is a reranker, as far as the configuration tells.
-    fn check_rerank(&self) -> Option<Problem> {
+    /// Checks that `search.rerank` is a reranker. A model whose files can't be read has a problem of its own.
+    fn check_rerank(&self, reranks: Reranks<'_>) -> Option<Problem> {
         let name = &self.search.rerank;
         let is_named = |model: &&ModelConfig| model.names().any(|other| other == name);
         let named = self.models.iter().find(is_named);
-        if name.is_empty() || named.is_some_and(|model| model.reranks() != Some(false)) {
+        if name.is_empty() || named.is_some_and(|model| model.reranks(reranks) != Some(false)) {
             return None;
         }
-        let message = format!("`search.rerank` is `{name}`, which is not a reranker");
-        Some(
-            Problem::new(Location::General, message)
-                .hint("set it to a reranker in `[[models]]`, or leave it empty"),
-        )
+        let known = self.models.iter().filter(|model| model.reranks(reranks) == Some(true));
+        let known: Vec<String> = known.map(|model| format!("`{}`", model.id)).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!(
+            "`search.rerank` is `{name}`, which is not a reranker; rerankers in `[[models]]`: {known}"
+        );
+        Some(Problem::new(Location::General, message))
     }
 
     fn check_address(&self) -> Option<Problem> {

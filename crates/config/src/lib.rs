@@ -20,6 +20,7 @@ mod value;
 
 pub mod table;
 
+pub use check::Reranks;
 pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use crate::check::{Unknowns, check_consistency, check_for_serving};
+use crate::check::{Reranks, Unknowns, check_consistency, check_for_serving};
 use crate::environment::Environment;
 use crate::models::{DEFAULT_FOLDER, ModelConfig};
 use crate::problem::{Location, Problem, Problems};
@@ -99,8 +99,12 @@ pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems
 ///
 /// # Errors
 /// All problems, with those that keep the server from starting.
-pub fn load_for_serving(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems> {
-    Layers::read(flags, environment).finish(check_for_serving)
+pub fn load_for_serving(
+    flags: &Flags,
+    environment: &Environment,
+    reranks: Reranks<'_>,
+) -> Result<Loaded, Problems> {
+    Layers::read(flags, environment).finish(|config, unknowns| check_for_serving(config, unknowns, reranks))
 }
 
 #[derive(Default)]
@@ -229,7 +233,7 @@ impl Layers {
     }
 
     /// The configuration, or the problems of single values, of several together, and of `check`.
-    fn finish(mut self, check: fn(&Config, &Unknowns) -> Vec<Problem>) -> Result<Loaded, Problems> {
+    fn finish(mut self, check: impl FnOnce(&Config, &Unknowns) -> Vec<Problem>) -> Result<Loaded, Problems> {
         let unknowns = self.unknowns();
         self.problems.extend(check_consistency(&self.config, &unknowns));
         if self.config.models.iter().all(ModelConfig::is_reranking) && Path::new(DEFAULT_FOLDER).is_dir() {
@@ -452,7 +456,7 @@ mod tests {
         assert_eq!((b.timeout_ms, b.texts_per_request_max, b.concurrent_requests_max), (10_000, 32, 8));
         let unset = in_file(file, &[], Flags::default()).unwrap().config; // only serving needs the key
         assert_eq!(
-            check_for_serving(&unset, &Unknowns::default())[0].to_string(),
+            check_for_serving(&unset, &Unknowns::default(), &|_| None)[0].to_string(),
             "the model `a` has no `api_key`: the variable WEIR_TEST_KEY is not set"
         );
     }
@@ -514,7 +518,7 @@ mod tests {
     #[test]
     fn serving_needs_a_model_and_a_safe_address() {
         let lacks = |config: &Config| {
-            let problems = check_for_serving(config, &Unknowns::default()).into_iter();
+            let problems = check_for_serving(config, &Unknowns::default(), &|_| None).into_iter();
             problems.map(|problem| problem.to_string()).collect::<Vec<_>>()
         };
         let mut config = Config::default();

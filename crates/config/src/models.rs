@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::check::Reranks;
 use crate::environment::Environment;
 use crate::secret::ApiKey;
 use crate::upstream::{EMBED, FieldError, Protocol, RERANK, RawUpstream, UpstreamConfig};
@@ -221,10 +222,10 @@ impl ModelConfig {
         matches!(&self.kind, ModelKind::Upstream(upstream) if upstream.protocol.is_reranking())
     }
 
-    /// Whether it reranks; `None` for a local model, whose files decide.
-    pub(super) fn reranks(&self) -> Option<bool> {
+    /// Whether it reranks; the files of a local model decide, and `None` if they can't be read.
+    pub(super) fn reranks(&self, reranks: Reranks<'_>) -> Option<bool> {
         match &self.kind {
-            ModelKind::Local { .. } => None,
+            ModelKind::Local { folder, .. } => reranks(folder),
             ModelKind::Upstream(_) => Some(self.is_reranking()),
             ModelKind::Onnx { .. } | ModelKind::Pseudo { .. } => Some(false),
         }

@@ -19,7 +19,7 @@ mod upstream;
 pub use self::thread_priority::{set_background_priority, set_compute_priority};
 pub use input::{Input, Truncation};
 pub use memory_budget::{BudgetError, MemoryBudget, MemoryLimitError, Reservation};
-pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, l2_normalise};
+pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, l2_normalise, reranks};
 pub use pseudo::Pseudo;
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Scheduler};

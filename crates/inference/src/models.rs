@@ -194,6 +194,11 @@ fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether the model in `folder` reranks: its classification head has one label or two. `None` if its files can't be read.
+pub fn reranks(folder: &Path) -> Option<bool> {
+    Some(matches!(Model::labels_of(folder).ok()?.len(), 1 | 2))
+}
+
 /// Tokens and number of the passes that measure the speed of one thread.
 const CALIBRATION_TOKENS: usize = 8;
 const CALIBRATION_PASSES: usize = 3;

@@ -8,13 +8,13 @@ pub enum OnnxError {
     /// No library is configured.
     #[error(
         "models of kind `onnx` need ONNX Runtime; set `onnx.library` to its shared library: \
-         `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION"
+         `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION"
     )]
     NoLibrary,
     /// The library can't be loaded.
     #[error(
         "ONNX Runtime can't be loaded from {} (`onnx.library`): {reason}; name the shared library of ONNX Runtime 1.17 or newer: \
-         `pip install onnxruntime` brings one, onnxruntime/capi/libonnxruntime.so.VERSION", path.display()
+         `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION", path.display()
     )]
     Library {
         /// The file.

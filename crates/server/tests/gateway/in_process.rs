@@ -108,6 +108,7 @@ impl InProcess {
             .header("x-api-key", caller)
             .header("host", "localhost")
             .header("content-type", "application/json")
+            .header("content-length", body.len())
             .body(Body::from(body.to_owned()))
             .unwrap();
         let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();

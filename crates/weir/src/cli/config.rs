@@ -27,7 +27,7 @@ pub fn run(
             out.write_all(shown.as_bytes())?;
         }
         ConfigCommand::Check { serve } => {
-            let loaded = load_for_serving(&serve.flags(file), environment)?;
+            let loaded = load_for_serving(&serve.flags(file), environment, &weir_inference::reranks)?;
             writeln!(
                 out,
                 "the configuration is good: `weir serve` would listen on {}",

@@ -15,6 +15,6 @@ pub fn run(
     file: Option<PathBuf>,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let loaded = load_for_serving(&arguments.flags(file), environment)?;
+    let loaded = load_for_serving(&arguments.flags(file), environment, &weir_inference::reranks)?;
     Ok(crate::serve::run(loaded.config)?)
 }

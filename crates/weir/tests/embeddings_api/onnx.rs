@@ -78,7 +78,7 @@ fn check_refused(toml: &str, expected: &[&str]) {
 
 #[test]
 fn a_runtime_that_cannot_be_loaded_is_named_with_where_to_get_one() {
-    let remedy = "`pip install onnxruntime` brings one";
+    let remedy = "`pip install onnxruntime` installs one";
     check_refused(&configuration("", "fixtures/tiny/bert"), &["the model `m` needs ONNX Runtime", remedy]);
     let absent = ["`m` can't be loaded", "/no/such/lib.so (`onnx.library`)", remedy];
     check_refused(&configuration("/no/such/lib.so", "fixtures/tiny/bert"), &absent);

@@ -98,7 +98,7 @@ fn what_cannot_be_measured_is_told_before_anything_is_done() {
     check(&[&weirs, &weirs], 1, "error: two sets are called `weirs`; rename one of the folders\n");
     check(&[&weirs, &weirs, "--collection", "c"], 1, "error: --collection goes with one folder");
     check(&[&weirs, "--min-ndcg", "scifact=0.5"], 1, "error: no set is called `scifact`; there are: weirs\n");
-    check(&[&weirs, "--min-ndcg", "1.5"], 2, "`1.5` is no number from 0 to 1");
+    check(&[&weirs, "--min-ndcg", "1.5"], 2, "`1.5` is not a number from 0 to 1");
     check(&[&weirs, "--against", "rrf"], 1, "error: no configuration is called `rrf`");
     check(&[&weirs, "--fusion", "sum"], 2, "the method is `rrf` or `convex`");
     check(&[&weirs, "--baseline", &format!("{weirs}/corpus.jsonl")], 1, "is no run file: ");

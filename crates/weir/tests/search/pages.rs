@@ -127,11 +127,11 @@ fn a_cursor_is_refused_for_anything_but_its_own_request() {
     for place in [0, 20, cursor.len() - 2] {
         let mut tampered = cursor.clone().into_bytes();
         tampered[place] = if tampered[place] == b'A' { b'B' } else { b'A' };
-        check(body.clone(), &String::from_utf8(tampered).unwrap(), "not one that this gateway made");
+        check(body.clone(), &String::from_utf8(tampered).unwrap(), "not issued by this gateway");
     }
     for nonsense in ["", "abc", "\u{0}", "ÄÖÜ", &cursor[1..], &format!("{cursor}A"), &"A".repeat(100_000)]
     {
-        check(body.clone(), nonsense, "not one that this gateway made");
+        check(body.clone(), nonsense, "not issued by this gateway");
     }
     let stranger = Gateway::start();
     stranger.ingest(&many("d", 9));
@@ -140,7 +140,7 @@ fn a_cursor_is_refused_for_anything_but_its_own_request() {
         &with_cursor(&body, &json!(cursor)),
         "invalid_cursor",
         "cursor",
-        "not one that this gateway made",
+        "not issued by this gateway",
     );
     // what doesn't change the ranking may change
     let patient = json!({"query": "weir", "top_k": 2, "deadline_ms": 20_000, "cursor": cursor});

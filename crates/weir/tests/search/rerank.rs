@@ -243,9 +243,9 @@ fn what_cannot_be_reranked_is_refused_with_what_can() {
     let check = |body: Value, code: &str, param: &str, words: &str| {
         refused(&gateway, &body, code, param, words);
     };
-    let known = "those that rerank: `ce`, `two`";
+    let known = "models that rerank: `ce`, `two`";
     check(json!({"query": "weir", "rerank": "absent"}), "model_not_found", "rerank", known);
-    let embedder = "the model `pseudo` makes embeddings and doesn't rerank; those that rerank: `ce`, `two`";
+    let embedder = "the model `pseudo` embeds and does not rerank; models that rerank: `ce`, `two`";
     check(json!({"query": "weir", "rerank": "pseudo"}), "invalid_parameter", "rerank", embedder);
     check(json!({"query": "weir", "rerank": {}}), "invalid_parameter", "rerank", "names no model");
     check(
@@ -294,7 +294,7 @@ fn models_say_what_they_are_for_and_are_asked_for_nothing_else() {
     let reply = gateway.send("POST", "/v1/embeddings", Some(body.as_bytes()));
     let error = &reply.json()["error"];
     assert_eq!((reply.status, &error["param"]), (400, &json!("model")), "{}", reply.text);
-    let message = "the model `ce` reranks and makes no embeddings; those that do: `pseudo`";
+    let message = "the model `ce` reranks and does not embed; models that embed: `pseudo`";
     assert!(error["message"].as_str().unwrap().starts_with(message), "{error}");
     let reply = gateway.send("PUT", "/v1/collections/c", Some(br#"{"model": "ce"}"#));
     let problem = check_error(&reply, "invalid_parameter", "a collection");
