@@ -76,8 +76,12 @@ Ctrl-C stops it.
 TRY
 }
 
-scripts/setup.sh
+scripts/setup.sh system
+# The model is fetched while the compiler works.
+scripts/setup.sh python model &
+setup=$!
 cargo build --release --locked -p weir --bin weir
+wait "$setup"
 port_is_taken && die "$WEIR_LISTEN is taken by another program; stop it, or choose another: WEIR_LISTEN=127.0.0.1:8001 make run"
 start_server
 wait_until_ready
