@@ -101,7 +101,7 @@ fn what_cannot_be_measured_is_told_before_anything_is_done() {
     check(&[&weirs, "--min-ndcg", "1.5"], 2, "`1.5` is not a number from 0 to 1");
     check(&[&weirs, "--against", "rrf"], 1, "error: no configuration is called `rrf`");
     check(&[&weirs, "--fusion", "sum"], 2, "the method is `rrf` or `convex`");
-    check(&[&weirs, "--baseline", &format!("{weirs}/corpus.jsonl")], 1, "is no run file: ");
+    check(&[&weirs, "--baseline", &format!("{weirs}/corpus.jsonl")], 1, "is not a run file: ");
     check(&[&weirs, "--queries", "5"], 2, "--draft");
     check(&[&weirs, "--late-interaction", "0.6"], 2, "weight is 0.6; it must be above 0 and at most 0.5");
     check(&[&weirs, "--late-interaction", "0.2:0"], 2, "top_n is 0; it must be from 1 to 100");
