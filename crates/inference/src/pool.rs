@@ -82,7 +82,7 @@ impl ModelTask {
             }
             ModelTask::EmbedOnnx(model) => {
                 let lane = match lane {
-                    Lane::Interactive => weir_onnx::Lane::Interactive,
+                    Lane::Query | Lane::Interactive => weir_onnx::Lane::Interactive,
                     Lane::Bulk => weir_onnx::Lane::Bulk,
                 };
                 (model.embed(&ids, lane)?, model.external_model().dimension())
@@ -161,7 +161,7 @@ impl MicroBatch {
 
 /// The settings of a pool.
 pub(super) struct Settings {
-    /// In the interactive lane, a short text is computed by the caller's thread, or by several threads.
+    /// Unless it is the bulk lane, a short text is computed by the caller's thread, or by several threads.
     pub(super) lane: Lane,
     pub(super) threads: usize,
     /// Estimated tokens per second of one thread, until the first micro-batch is measured.
@@ -172,9 +172,9 @@ pub(super) struct Settings {
 /// The state of a queue at one instant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueLoad {
-    /// Tokens that wait.
+    /// Tokens that are computed before a text of the lane.
     pub(super) queued_tokens: usize,
-    /// Estimated wait of a text that arrives now.
+    /// Estimated wait of a text of the lane that arrives now.
     pub(super) wait: Duration,
     /// Estimated time of a full micro-batch on one thread.
     pub(super) batch_time: Duration,
@@ -193,10 +193,11 @@ struct Shared {
 }
 
 struct Queue {
-    waiting: VecDeque<MicroBatch>,
-    /// [`MicroBatch::delaying_tokens`] of `waiting`.
-    queued_tokens: usize,
-    /// The same of micro-batches that are being computed.
+    /// Micro-batches of queries, which go first.
+    queries: Waiting,
+    /// The other micro-batches.
+    texts: Waiting,
+    /// [`MicroBatch::delaying_tokens`] of micro-batches that are being computed.
     running_tokens: usize,
     idle_threads: usize,
     /// Micro-batches that threads of callers compute.
@@ -206,6 +207,14 @@ struct Queue {
     /// Tokens per second of one thread, a moving average.
     rate: f64,
     is_stopping: bool,
+}
+
+/// Micro-batches that wait, in order of arrival.
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<MicroBatch>,
+    /// Their [`MicroBatch::delaying_tokens`].
+    tokens: usize,
 }
 
 /// The next work of a thread.
@@ -252,8 +261,8 @@ impl Pool {
     /// When the system can't start a thread.
     pub(super) fn start(settings: Settings) -> std::io::Result<Pool> {
         let queue = Queue {
-            waiting: VecDeque::new(),
-            queued_tokens: 0,
+            queries: Waiting::default(),
+            texts: Waiting::default(),
             running_tokens: 0,
             idle_threads: 0,
             on_callers: 0,
@@ -272,12 +281,13 @@ impl Pool {
         Ok(Pool { shared, threads: Mutex::new(threads) })
     }
 
-    /// Queues micro-batches if `admit` accepts the load of the queue.
+    /// Queues micro-batches of `lane` if `admit` accepts the load of the queue.
     ///
     /// # Errors
     /// Those of `admit`; [`InferenceError::Stopping`].
     pub(super) fn push(
         &self,
+        lane: Lane,
         batches: Vec<MicroBatch>,
         admit: impl FnOnce(QueueLoad) -> Result<(), InferenceError>,
     ) -> Result<(), InferenceError> {
@@ -286,9 +296,10 @@ impl Pool {
         if queue.is_stopping {
             return Err(InferenceError::Stopping);
         }
-        admit(queue.load(self.shared.settings.threads))?;
-        queue.queued_tokens += batches.iter().map(MicroBatch::delaying_tokens).sum::<usize>();
-        queue.waiting.extend(batches);
+        admit(queue.load(lane, self.shared.settings.threads))?;
+        let waiting = if lane == Lane::Query { &mut queue.queries } else { &mut queue.texts };
+        waiting.tokens += batches.iter().map(MicroBatch::delaying_tokens).sum::<usize>();
+        waiting.batches.extend(batches);
         drop(queue);
         for _ in 0..count.min(self.shared.settings.threads) {
             self.shared.changed.notify_one();
@@ -336,15 +347,17 @@ impl Pool {
         Some(computed.ok_or(InferenceError::Failed))
     }
 
-    pub(super) fn load(&self) -> QueueLoad {
-        self.shared.lock().load(self.shared.settings.threads)
+    /// Tokens that wait.
+    pub(super) fn queued_tokens(&self) -> usize {
+        let queue = self.shared.lock();
+        queue.queries.tokens + queue.texts.tokens
     }
 
     /// Stops every thread after its current work. Waiting micro-batches are dropped.
     pub(super) fn stop(&self) {
         let mut queue = self.shared.lock();
         queue.is_stopping = true;
-        queue.waiting.clear();
+        (queue.queries, queue.texts) = Default::default();
         drop(queue);
         self.shared.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -358,15 +371,22 @@ impl Pool {
 
 impl Queue {
     fn is_idle(&self, threads: usize) -> bool {
-        self.idle_threads == threads && self.waiting.is_empty() && self.pass.is_none() && !self.is_stopping
+        self.idle_threads == threads && self.is_empty() && self.pass.is_none() && !self.is_stopping
     }
 
-    fn load(&self, threads: usize) -> QueueLoad {
-        let ahead = (self.queued_tokens + self.running_tokens) as f64;
+    fn is_empty(&self) -> bool {
+        self.queries.batches.is_empty() && self.texts.batches.is_empty()
+    }
+
+    /// The load for a text of `lane`: texts do not delay queries.
+    fn load(&self, lane: Lane, threads: usize) -> QueueLoad {
+        let texts = if lane == Lane::Query { 0 } else { self.texts.tokens };
+        let queued_tokens = self.queries.tokens + texts;
+        let ahead = (queued_tokens + self.running_tokens) as f64;
         let wait = Duration::from_secs_f64(ahead / (self.rate * threads as f64));
         QueueLoad {
-            queued_tokens: self.queued_tokens,
-            wait: if self.queued_tokens == 0 { Duration::ZERO } else { wait },
+            queued_tokens,
+            wait: if queued_tokens == 0 { Duration::ZERO } else { wait },
             batch_time: Duration::from_secs_f64(MICRO_BATCH_TOKENS as f64 / self.rate),
         }
     }
@@ -374,19 +394,21 @@ impl Queue {
     /// The next micro-batches of one task for one thread: its share of the queue, so that their weights are read once, which is most of
     /// a short text's time. Cancelled micro-batches are dropped.
     fn take(&mut self, threads: usize) -> Vec<MicroBatch> {
-        let share = self.waiting.len().div_ceil(threads);
+        let Queue { queries, texts, running_tokens, .. } = self;
+        let waiting = if queries.batches.is_empty() { texts } else { queries };
+        let share = waiting.batches.len().div_ceil(threads);
         let mut batches: Vec<MicroBatch> = Vec::new();
         let mut tokens = 0;
         while batches.len() < share {
-            let Some(batch) = self.waiting.front() else { break };
+            let Some(batch) = waiting.batches.front() else { break };
             let fits = batches.first().is_none_or(|first| {
                 first.task.is_same(&batch.task) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
             });
-            let Some(batch) = self.waiting.pop_front_if(|_| fits) else { break };
-            self.queued_tokens -= batch.delaying_tokens();
+            let Some(batch) = waiting.batches.pop_front_if(|_| fits) else { break };
+            waiting.tokens -= batch.delaying_tokens();
             if !batch.reply.is_closed() {
                 tokens += batch.tokens;
-                self.running_tokens += batch.delaying_tokens();
+                *running_tokens += batch.delaying_tokens();
                 batches.push(batch);
             }
         }
@@ -408,15 +430,15 @@ impl Shared {
                 return None;
             }
             let mut batches = queue.take(threads);
-            let is_alone = queue.waiting.is_empty() && queue.pass.is_none() && batches.len() == 1;
-            let may_assist = lane == Lane::Interactive && is_alone && queue.idle_threads > 0;
+            let is_alone = queue.is_empty() && queue.pass.is_none() && batches.len() == 1;
+            let may_assist = lane != Lane::Bulk && is_alone && queue.idle_threads > 0;
             if let Some(batch) = batches.pop_if(|batch| may_assist && batch.gains_from_threads()) {
                 return Some(Work::ComputeInParallel(batch));
             }
             if !batches.is_empty() {
                 return Some(Work::Compute(batches));
             }
-            if !queue.waiting.is_empty() {
+            if !queue.is_empty() {
                 continue; // every micro-batch of the share was cancelled
             }
             if let Some(pass) = &queue.pass
@@ -433,7 +455,7 @@ impl Shared {
     /// The main function of the thread with this index.
     fn run_thread(&self, index: usize) {
         match self.settings.lane {
-            Lane::Interactive => ThreadPriority::Compute.apply(index),
+            Lane::Query | Lane::Interactive => ThreadPriority::Compute.apply(index),
             Lane::Bulk => ThreadPriority::Idle.apply(index),
         }
         let mut scratch = ThreadScratch::yielding();

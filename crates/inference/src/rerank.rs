@@ -1,6 +1,6 @@
 //! Rerankers: cross-encoders, which score pairs of a query and a text.
 //!
-//! A model folder with a classification head runs in the interactive lane; others run on another server.
+//! A model folder with a classification head runs in the query lane; others run on another server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -157,7 +157,7 @@ impl Scheduler {
                 return logits.iter().map(|logits| relevance(logits).ok_or(InferenceError::Failed)).collect();
             }
             (CrossEncoder::Upstream(model), Content::Remote(request)) => {
-                model.rows(request, Lane::Interactive, deadline).await?.0
+                model.rows(request, Lane::Query, deadline).await?.0
             }
             (CrossEncoder::Local(_) | CrossEncoder::Upstream(_), _) => return Err(InferenceError::Failed),
         };

@@ -1,12 +1,12 @@
-//! The inference threads, and the two lanes of work for them.
+//! The inference threads, and the three lanes of work for them.
 //!
-//! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each lane has a queue and one thread per core. Threads of the
-//! bulk lane run at idle priority, so the system preempts them for queries and requests: a query never waits for bulk work, and bulk
-//! work uses the idle time of all cores. Models on other servers use no thread of the lanes (see [`super::upstream`]). A cancelled
-//! micro-batch is dropped from the queue. Both lanes are bounded: the interactive one refuses requests beyond its limits of tokens and
-//! time; the bulk one makes its callers wait.
+//! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. The query lane and the interactive lane share one thread per core,
+//! which takes queries first; the bulk lane has as many threads of its own. They run at idle priority, so the system preempts them for queries
+//! and requests: a query never waits for bulk work, and bulk work uses the idle time of all cores. Models on other servers use no thread of
+//! the lanes (see [`super::upstream`]). A cancelled micro-batch is dropped from the queue. All lanes are bounded: the query lane and the
+//! interactive lane refuse requests beyond their limits of tokens and time; the bulk lane makes its callers wait.
 //!
-//! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the interactive lane with a concurrency limit.
+//! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the query lane with a concurrency limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,13 +29,21 @@ use weir_upstream::UpstreamError;
 /// Upper bound of the tokens of a micro-batch; a longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 
+/// Minimum of the wait limit of queries under any load (or one micro-batch, if longer). A shorter queue would leave threads idle until
+/// the next request is read.
+const QUERY_WAIT_MIN: Duration = Duration::from_millis(5);
+/// The same of small requests for embeddings.
+const REQUEST_WAIT_MIN: Duration = Duration::from_millis(50);
+
 /// Tokens per second of one thread, where the model was not calibrated.
 const RATE_DEFAULT: f64 = 4000.0;
 
-/// The two queues of inference.
+/// What texts are embedded for, which decides when and on which threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Queries, and small requests for embeddings.
+    /// Queries and second-stage work of searches; they go before texts of the interactive lane, on the same threads.
+    Query,
+    /// Small requests for embeddings.
     Interactive,
     /// Documents, and large requests for embeddings.
     Bulk,
@@ -45,6 +53,7 @@ impl Lane {
     /// The label in metrics, and the prefix of thread names.
     pub fn name(self) -> &'static str {
         match self {
+            Lane::Query => "query",
             Lane::Interactive => "interactive",
             Lane::Bulk => "bulk",
         }
@@ -74,7 +83,7 @@ pub struct Embedded {
 /// Whether the embedding cache is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caching {
-    /// Embeddings are read from the cache and, in the interactive lane, added to it.
+    /// Embeddings are read from the cache and, unless in the bulk lane, added to it.
     On,
     /// The cache is neither read nor changed.
     Off,
@@ -93,7 +102,7 @@ pub enum InferenceError {
     },
     /// The text would wait too long in the queue.
     #[error(
-        "the inference queue would delay the request by {} ms; the limit is {} ms (`inference.queue_wait_ms_max`, less under sustained load)",
+        "the inference queue would delay the request by {} ms; the limit is {} ms (`{setting}`, less under sustained load or near the request's deadline)",
         wait.as_micros().div_ceil(1000), limit.as_millis()
     )]
     QueueTooSlow {
@@ -101,6 +110,8 @@ pub enum InferenceError {
         wait: Duration,
         /// The limit.
         limit: Duration,
+        /// The setting of the limit.
+        setting: &'static str,
         /// When to retry: later where a smaller share is admitted, so that most retries succeed.
         retry_after: Duration,
     },
@@ -129,11 +140,12 @@ struct Inner {
     second_stage: SecondStage,
     memory_budget: MemoryBudget,
     queue_tokens_max: usize,
-    admission: Admission,
+    query_admission: Admission,
+    interactive_admission: Admission,
 }
 
 impl Scheduler {
-    /// Starts the threads of both lanes.
+    /// Starts the threads.
     ///
     /// # Errors
     /// When the system can't start a thread.
@@ -145,6 +157,9 @@ impl Scheduler {
     ) -> std::io::Result<Scheduler> {
         let threads = settings.threads();
         let queue_tokens_max = settings.queue_tokens_max;
+        let admission = |setting, wait_min, wait_ms_max| {
+            Admission::new(setting, wait_min, Duration::from_millis(wait_ms_max), queue_tokens_max)
+        };
         let token_time = models.default_model().map(|model| model.token_time).filter(|time| !time.is_zero());
         let initial_rate = token_time.map_or(RATE_DEFAULT, |time| time.as_secs_f64().recip());
         let pool = |lane| Pool::start(Settings { lane, threads, initial_rate, metrics: metrics.clone() });
@@ -156,7 +171,16 @@ impl Scheduler {
             second_stage: SecondStage::new(threads.saturating_sub(1).max(1)),
             memory_budget,
             queue_tokens_max,
-            admission: Admission::new(queue_tokens_max, Duration::from_millis(settings.queue_wait_ms_max)),
+            query_admission: admission(
+                "inference.query_wait_ms_max",
+                QUERY_WAIT_MIN,
+                settings.query_wait_ms_max,
+            ),
+            interactive_admission: admission(
+                "inference.request_wait_ms_max",
+                REQUEST_WAIT_MIN,
+                settings.request_wait_ms_max,
+            ),
             metrics,
         })))
     }
@@ -199,7 +223,7 @@ impl Scheduler {
                 Some(embedding) => embedding,
                 None => {
                     let embedding = computed_embeddings.next().ok_or(InferenceError::Failed)?;
-                    if options.lane == Lane::Interactive {
+                    if options.lane != Lane::Bulk {
                         cache.put(key, &embedding);
                     }
                     embedding
@@ -229,18 +253,18 @@ impl Scheduler {
             }
         };
         let sequences = inputs.into_iter().map(|input| Sequence::from(input.into_ids())).collect();
-        self.compute(&task, sequences, options.lane).await
+        self.compute(&task, sequences, options).await
     }
 
     async fn compute(
         &self,
         task: &ModelTask,
         sequences: Vec<Sequence>,
-        lane: Lane,
+        EmbedOptions { lane, deadline, .. }: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
         let (mut batches, replies) = micro_batches(task, sequences);
         match lane {
-            Lane::Interactive => {
+            Lane::Query | Lane::Interactive => {
                 let tokens = batches.iter().map(|batch| batch.tokens).sum();
                 batches.iter_mut().for_each(|batch| self.count_queued(batch, lane));
                 if has_other_runtime_threads()
@@ -249,8 +273,13 @@ impl Scheduler {
                 {
                     return embedded;
                 }
-                let admit = |load| self.0.admission.admit(load, tokens);
-                self.0.interactive.push(batches, admit)?;
+                let admission = match lane {
+                    Lane::Query => &self.0.query_admission,
+                    Lane::Interactive | Lane::Bulk => &self.0.interactive_admission,
+                };
+                // half, because the wait is an estimate and the computation takes time too
+                let patience = deadline.map(|until| until.saturating_duration_since(Instant::now()) / 2);
+                self.0.interactive.push(lane, batches, |load| admission.admit(load, tokens, patience))?;
             }
             Lane::Bulk => {
                 for mut batch in batches {
@@ -259,7 +288,7 @@ impl Scheduler {
                     let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
                     let permit = self.0.bulk_permits.clone().acquire_many_owned(tokens).await;
                     batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
-                    self.0.bulk.push(vec![batch], |_| Ok(()))?;
+                    self.0.bulk.push(lane, vec![batch], |_| Ok(()))?;
                 }
             }
         }
@@ -272,7 +301,7 @@ impl Scheduler {
         Ok(embedded)
     }
 
-    /// Computes one row for each sequence in the interactive lane. All second-stage work together occupies all threads but one, which is
+    /// Computes one row for each sequence in the lane of queries. All second-stage work together occupies all threads but one, which is
     /// left to queries. The longest sequences come first, so that the sequences of a micro-batch have similar lengths.
     ///
     /// Dropping the future cancels the work.
@@ -292,10 +321,10 @@ impl Scheduler {
         let (order, sequences): (Vec<usize>, Vec<Sequence>) = indexed.into_iter().unzip();
         let (batches, replies) = micro_batches(task, sequences);
         let parts = batches.into_iter().zip(replies).map(|(mut batch, reply)| async move {
-            self.count_queued(&mut batch, Lane::Interactive);
+            self.count_queued(&mut batch, Lane::Query);
             let permit = permits.clone().acquire_owned().await;
             batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
-            self.0.interactive.push(vec![batch], |_| Ok(()))?;
+            self.0.interactive.push(Lane::Query, vec![batch], |_| Ok(()))?;
             reply.await.map_err(|_| self.no_reply_error())
         });
         let parts: Vec<Embedded> =
@@ -325,14 +354,14 @@ impl Scheduler {
         &self.0.memory_budget
     }
 
-    /// Whether the interactive lane refuses most requests.
+    /// Whether most queries are refused.
     pub fn is_overloaded(&self) -> bool {
-        self.0.admission.is_overloaded()
+        self.0.query_admission.is_overloaded()
     }
 
-    /// Tokens that wait in the interactive lane.
+    /// Tokens that wait in the lanes for queries and small requests.
     pub fn queued_tokens(&self) -> usize {
-        self.0.interactive.load().queued_tokens
+        self.0.interactive.queued_tokens()
     }
 
     /// Bytes that the cached embeddings take.
@@ -354,7 +383,7 @@ fn has_other_runtime_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// The concurrency limit of second-stage work in the interactive lane.
+/// The concurrency limit of second-stage work.
 struct SecondStage {
     /// One per micro-batch.
     permits: Arc<Semaphore>,

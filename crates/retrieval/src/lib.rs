@@ -179,11 +179,8 @@ mod tests {
     #[test]
     fn a_refused_text_tells_when_to_retry() {
         let (wait, limit) = (Duration::from_millis(60), Duration::from_millis(50));
-        let retry_after = Duration::from_millis(120);
-        check(
-            InferenceError::QueueTooSlow { wait, limit, retry_after }.into(),
-            (120, "inference.queue_wait_ms_max"),
-        );
+        let (setting, retry_after) = ("inference.request_wait_ms_max", Duration::from_millis(120));
+        check(InferenceError::QueueTooSlow { wait, limit, setting, retry_after }.into(), (120, setting));
         check(InferenceError::QueueFull { queued: 9, limit: 8 }.into(), (1000, "inference.queue_tokens_max"));
     }
 }

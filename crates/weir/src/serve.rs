@@ -12,6 +12,7 @@ use weir_index::CpuLimiter;
 use weir_store::Store;
 
 use http::HeaderMap;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
 use weir_policy::Caller;
@@ -68,6 +69,7 @@ pub enum ServeError {
 /// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
+    raise_file_limit();
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
         .enable_all()
@@ -79,6 +81,15 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limiter = CpuLimiter::start(cores, set_compute_priority).map_err(ServeError::Start)?;
     runtime.block_on(serve(config, background.handle().clone(), limiter))
+}
+
+/// Raises the soft limit of open files to the hard one: often it is 1,024, and every connection and every collection takes some.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    }
 }
 
 async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Result<(), ServeError> {

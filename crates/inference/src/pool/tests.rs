@@ -54,12 +54,35 @@ fn a_thread_does_not_assist_the_same_pass_twice() {
 #[test]
 fn the_wait_is_estimated_by_the_initial_rate_before_the_first_micro_batch() {
     let shared = shared();
-    shared.lock().queued_tokens = 400;
+    shared.lock().texts.tokens = 400;
     assert_eq!(
-        shared.lock().load(2).wait,
+        shared.lock().load(Lane::Interactive, 2).wait,
         Duration::from_millis(50),
         "400 tokens, two threads with 4,000 tokens per second"
     );
+}
+
+#[test]
+fn queries_go_before_texts_that_wait_longer() {
+    let (model, shared) = (model(), shared());
+    let pool = Pool { shared, threads: Mutex::default() };
+    let mut replies = Vec::new();
+    let mut push = |lane, tokens| {
+        let mut batch = batch(&model, tokens, Duration::ZERO);
+        let (reply, receiver) = oneshot::channel();
+        batch.reply = reply;
+        replies.push(receiver);
+        let mut load = None;
+        let admit = |seen: QueueLoad| Ok(load = Some(seen.queued_tokens));
+        pool.push(lane, vec![batch], admit).unwrap();
+        load.unwrap()
+    };
+    assert_eq!([push(Lane::Interactive, 100), push(Lane::Interactive, 90)], [0, 100]);
+    assert_eq!([push(Lane::Query, 10), push(Lane::Query, 20)], [0, 10], "texts do not delay queries");
+    assert_eq!(push(Lane::Interactive, 30), 220, "queries delay texts");
+    let mut queue = pool.shared.lock();
+    let mut take = || queue.take(1).iter().map(|batch| batch.tokens).collect::<Vec<_>>();
+    assert_eq!([take(), take(), take(), take()], [vec![10, 20], vec![100], vec![90, 30], vec![]]);
 }
 
 #[test]

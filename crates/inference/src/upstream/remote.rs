@@ -155,7 +155,7 @@ impl RemoteModel {
         let queued = self.metrics.queued(lane.name(), texts.len());
         let tokens: usize = texts.iter().map(|text| text.tokens).sum();
         let permit = match lane {
-            Lane::Interactive => {
+            Lane::Query | Lane::Interactive => {
                 let _waiting = self.count_waiting(tokens)?;
                 self.client.permit(Priority::Interactive, deadline).await?
             }

@@ -94,7 +94,7 @@ async fn embed(
     let is_cached =
         plan.request.explain == Some(true) && caching == Caching::On && scheduler.has_cached(model, &input);
     let source = if is_cached { EmbeddingSource::Cache } else { EmbeddingSource::Made };
-    let options = EmbedOptions { lane: Lane::Interactive, caching, deadline: Some(deadline.into_std()) };
+    let options = EmbedOptions { lane: Lane::Query, caching, deadline: Some(deadline.into_std()) };
     let made = timeout_at(deadline, scheduler.embed(model, vec![input], options)).await;
     let mut made = made.map_err(|_| None)?.map_err(Some)?;
     Ok(Embedded::made(Some(mode), made.embeddings.pop(), source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from collections.abc import Callable
 import openai
 
 MODEL = "all-MiniLM-L6-v2"
+BURST_TEXTS = 100
 
 
 def refusal(call: Callable[[], object], expected: type[openai.APIStatusError]) -> dict[str, str | None]:
@@ -18,6 +20,15 @@ def refusal(call: Callable[[], object], expected: type[openai.APIStatusError]) -
     except expected as error:
         return {"code": error.code, "param": error.param, "type": error.type}
     raise AssertionError(f"{expected.__name__} was not raised")
+
+
+async def burst(url: str) -> int:
+    """How many texts are answered that are sent at once, one in each request."""
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0) as client:
+        texts = [f"text {number} of a burst of requests" for number in range(BURST_TEXTS)]
+        calls = (client.embeddings.create(model=MODEL, input=text) for text in texts)
+        replies = await asyncio.gather(*calls, return_exceptions=True)
+    return sum(not isinstance(reply, BaseException) for reply in replies)
 
 
 def main(url: str) -> None:
@@ -34,6 +45,7 @@ def main(url: str) -> None:
         "models": [model.id for model in client.models.list()],
         "model": client.models.retrieve(MODEL).id,
         "not_found": refusal(lambda: embeddings.create(model="none", input="a"), openai.NotFoundError),
+        "burst_answered": asyncio.run(burst(url)),
         "tokens": refusal(lambda: embeddings.create(model=MODEL, input=[[57668, 53901]]), openai.BadRequestError),
     }
     print(json.dumps(seen))

@@ -29,6 +29,7 @@ fn the_openai_client_reads_the_same_floats() {
     assert_eq!(seen["is_base64"], true, "the client asks for base64 when nothing is said");
     assert_eq!(seen["models"], json!(["all-MiniLM-L6-v2"]));
     assert_eq!(seen["model"], "all-MiniLM-L6-v2");
+    assert_eq!(seen["burst_answered"], 100, "of 100 requests at once, without retries");
     assert_eq!(
         seen["not_found"],
         json!({"code": "model_not_found", "param": "model", "type": "invalid_request_error"})

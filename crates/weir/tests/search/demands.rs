@@ -137,7 +137,7 @@ fn demand_24_a_search_whose_embedding_is_late_answers_by_words_and_says_so() {
         ("WEIR_MODEL", model.to_str().unwrap()),
         ("WEIR_CHUNKING_MAX_TOKENS", "200"),
         ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
-        ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "60000"),
+        ("WEIR_INFERENCE_QUERY_WAIT_MS_MAX", "60000"),
         ("WEIR_INFERENCE_THREADS", "1"),
     ]);
     gateway.ingest(&[

@@ -24,13 +24,14 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// One whose interactive lane is full as soon as a text waits for another.
+    /// One whose query lane and interactive lane are full as soon as a text waits for another.
     pub(crate) fn start_narrow() -> Gateway {
         let model = in_repository("models/all-MiniLM-L6-v2");
         Gateway::start_with(&[
             ("WEIR_MODEL", model.to_str().unwrap()),
             ("WEIR_INFERENCE_THREADS", "1"),
-            ("WEIR_INFERENCE_QUEUE_WAIT_MS_MAX", "1"),
+            ("WEIR_INFERENCE_QUERY_WAIT_MS_MAX", "1"),
+            ("WEIR_INFERENCE_REQUEST_WAIT_MS_MAX", "1"),
             ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
         ])
     }
