@@ -47,6 +47,14 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         let message = "search.weight_lexical and search.weight_dense are both 0";
         problems.push(Problem::new(Location::General, message).hint("at least one must be above 0"));
     }
+    for origin in config.server.cors_origins().filter(|origin| !is_origin(origin)) {
+        let message = format!("`{origin}` in server.cors_origins is not an origin");
+        let hint = "write a scheme and a host without a path, such as `https://app.example.com` or `http://localhost:3000`";
+        problems.push(Problem::new(Location::General, message).hint(hint));
+    }
+    if unknowns.are_known(&["client.url"]) {
+        problems.extend(check_base_url(&config.client.url));
+    }
     let mut names = BTreeSet::new();
     let invalid = unknowns.models.iter().flatten().map(String::as_str);
     for name in config.models.iter().flat_map(ModelConfig::names).chain(invalid) {
@@ -56,6 +64,26 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         }
     }
     problems
+}
+
+/// The problem of a base URL without a scheme, or with the path that calls add themselves.
+fn check_base_url(url: &str) -> Option<Problem> {
+    let trimmed = url.trim_end_matches('/');
+    let (message, meant) = if let Some(base) = trimmed.strip_suffix("/v1") {
+        ("ends in `/v1`, which the calls add themselves", base.to_owned())
+    } else if !trimmed.is_empty() && !trimmed.contains("://") {
+        ("has no scheme", format!("http://{trimmed}"))
+    } else {
+        return None;
+    };
+    let problem = Problem::new(Location::General, format!("the gateway's URL `{url}` {message}"));
+    Some(problem.hint(format!("did you mean `{meant}`?")))
+}
+
+/// Whether it is `*`, or a scheme and a host with or without a port.
+fn is_origin(origin: &str) -> bool {
+    let host = origin.split_once("://").map(|(_, host)| host);
+    origin == "*" || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ', '?', '#']))
 }
 
 /// Tells of a model's folder whether the model reranks; `None` if its files can't be read. This crate opens no model.

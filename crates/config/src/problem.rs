@@ -3,6 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use weir_api::similar_names;
+
+/// Names that a hint suggests at most.
+const SUGGESTED_MAX: usize = 3;
+/// All accepted names are in the hint if there are no more than these.
+const LISTED_MAX: usize = 24;
+
 /// Where a value is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
@@ -63,13 +70,19 @@ impl Problem {
         self
     }
 
-    /// A name that is not one of `accepted`.
+    /// A name that is not one of `accepted`. The hint has the most similar names, and all of them if they are few.
     pub(super) fn unknown(location: Location, what: &str, name: &str, accepted: &[String]) -> Problem {
         let problem = Problem::new(location, format!("unknown {what} `{name}`"));
-        let list = accepted.join(", ");
-        match nearest(name, accepted) {
-            Some(near) => problem.hint(format!("did you mean `{near}`? Accepted: {list}")),
-            None => problem.hint(format!("accepted: {list}")),
+        let names: Vec<&str> = accepted.iter().map(String::as_str).collect();
+        let all = match names.len() {
+            0..=LISTED_MAX => format!("accepted: {}", names.join(", ")),
+            _ => "`weir config show` lists all".to_owned(),
+        };
+        let similar: Vec<String> =
+            similar_names(name, &names).iter().take(SUGGESTED_MAX).map(|name| format!("`{name}`")).collect();
+        match similar.as_slice() {
+            [] => problem.hint(all),
+            _ => problem.hint(format!("did you mean {}? ({all})", similar.join(" or "))),
         }
     }
 }
@@ -96,46 +109,22 @@ impl fmt::Display for Problems {
     }
 }
 
-/// The most similar name among `accepted`, if at most a third of the letters of `name` differ.
-fn nearest<'a>(name: &str, accepted: &'a [String]) -> Option<&'a String> {
-    let (distance, near) = accepted
-        .iter()
-        .map(|candidate| (edit_distance(name, candidate), candidate))
-        .min_by_key(|pair| pair.0)?;
-    (distance * 3 <= name.chars().count().max(3)).then_some(near)
-}
-
-/// The Levenshtein distance: letters to insert, delete or substitute to get from `a` to `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_distance_counts_letters_that_differ() {
-        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
-            assert_eq!(edit_distance(a, b), expected, "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_suggested_only_if_it_is_similar() {
-        let accepted = ["listen".to_owned(), "data_dir".to_owned()];
-        assert_eq!(nearest("lisen", &accepted).map(String::as_str), Some("listen"));
-        assert_eq!(nearest("colour", &accepted), None);
+    fn an_unknown_name_is_answered_with_similar_ones() {
+        let hint = |name: &str, accepted: &[String]| {
+            Problem::unknown(Location::General, "setting", name, accepted).hint.unwrap()
+        };
+        let few = ["listen", "data_dir"].map(str::to_owned);
+        assert_eq!(hint("lisen", &few), "did you mean `listen`? (accepted: listen, data_dir)");
+        assert_eq!(hint("colour", &few), "accepted: listen, data_dir");
+        let many: Vec<String> = (0..30).map(|number| format!("limits.value_{number}")).collect();
+        let similar = hint("limits.valeu_1", &many);
+        assert!(similar.starts_with("did you mean `limits.value_1` or `limits."), "{similar}");
+        assert!(similar.ends_with("? (`weir config show` lists all)"), "{similar}");
+        assert_eq!(similar.matches(" or ").count(), 2, "{similar}");
     }
 }

@@ -117,6 +117,9 @@ settings! {
         /// Comma-separated host names that requests may use (`Host`) and whose web pages may send requests (`Origin`), in addition to
         /// `localhost` and loopback addresses; `*` allows all. Without this check, any web page in a browser on this machine could call the gateway.
         allowed_hosts: String = String::new(), "names", ANY;
+        /// Comma-separated origins, such as `https://app.example.com`, whose web pages may call the gateway from a browser and read its
+        /// replies (CORS); `*` allows all. Requests from other pages are refused.
+        cors_origins: String = String::new(), "origins", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
         /// Time that running requests have to finish after SIGTERM.
@@ -197,12 +200,15 @@ settings! {
         /// from body to reply. Requests are refused with `overloaded` when the remaining memory is in use, and with `payload_too_large` when they need more
         /// than all of it. 0 sets no limit. Memory of ONNX Runtime is not counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
-        /// Maximum estimated wait for a thread in the interactive lane; further requests are refused with `overloaded`.
-        /// It absorbs bursts: under sustained load the limit shrinks with the square of the share of admitted requests, down to 5 ms, so that those are
-        /// answered sooner.
-        queue_wait_ms_max: u64 = 50, "ms", ONE;
+        /// Maximum estimated time that a search waits for the embedding of its query to begin; further searches are lexical or refused.
+        /// While most are refused the limit halves, down to 5 ms, so that admitted searches are answered sooner.
+        query_wait_ms_max: u64 = 50, "ms", ONE;
+        /// Maximum estimated time that an embedding request of up to 512 tokens waits for a thread, or half the time to its deadline if that is
+        /// less; further requests are refused with `overloaded`. A burst waits and is answered. While most requests are refused, for as long as the limit
+        /// itself, the limit halves, down to 50 ms.
+        request_wait_ms_max: u64 = 15_000, "ms", ONE;
         /// Maximum tokens that wait for inference; further requests are refused with `overloaded`.
-        queue_tokens_max: usize = 65_536, "tokens", ONE;
+        queue_tokens_max: usize = 1_048_576, "tokens", ONE;
     }
     /// ONNX Runtime, for models of the kind `onnx`. It is not part of Weir and is loaded only for such a model.
     onnx: Onnx {
@@ -272,6 +278,13 @@ settings! {
     hub: Hub {
         /// A hub with files at `{url}/{model}/resolve/{revision}/{file}`.
         url: String = "https://huggingface.co".to_owned(), "URL", ANY;
+    }
+}
+
+impl Server {
+    /// The origins of `cors_origins`.
+    pub fn cors_origins(&self) -> impl Iterator<Item = &str> {
+        self.cors_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
     }
 }
 

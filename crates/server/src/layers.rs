@@ -18,6 +18,7 @@ use weir_api::ErrorCode;
 
 use super::Gateway;
 use super::admission::admit;
+use super::cors;
 use super::error::{ApiError, ErrorStyle};
 use super::routes::{Access, Route};
 
@@ -123,7 +124,8 @@ fn method_label(method: &axum::http::Method) -> &'static str {
     }
 }
 
-/// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`: any web page can reach a loopback address,
+/// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`, unless the `Origin` is in
+/// `server.cors_origins`: any web page can reach a loopback address,
 /// by its own address (then `Origin` names the page) or by a name that resolves to it (then `Host` names it).
 fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<(), ApiError> {
     let server = &gateway.config.server;
@@ -132,8 +134,9 @@ fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<(), Api
     }
     let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = request.uri().host().or_else(|| text(header::HOST).map(host_of));
-    let page =
-        text(header::ORIGIN).map(|origin| host_of(origin.split_once("://").map_or("?", |(_, host)| host)));
+    let page = text(header::ORIGIN)
+        .filter(|origin| !cors::is_allowed(&gateway.config, origin))
+        .map(|origin| host_of(origin.split_once("://").map_or("?", |(_, host)| host)));
     let named = [(host, "by the host"), (page, "from a page of")];
     let unknown = named
         .into_iter()

@@ -5,6 +5,7 @@
 mod admission;
 mod body;
 mod collections;
+mod cors;
 mod dialect;
 mod documents;
 mod embeddings;

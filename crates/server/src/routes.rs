@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use axum::Router;
+use axum::extract::MatchedPath;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -15,7 +16,7 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
     DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
     FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest,
+    QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest, similar_names,
 };
 use weir_policy::Scope;
 
@@ -505,15 +506,44 @@ pub fn router(gateway: Gateway) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gateway.clone(), super::layers::middleware))
+        .layer(super::cors::layer(&gateway.config))
         .with_state(gateway)
 }
 
 async fn no_route(uri: Uri) -> ApiError {
-    ApiError::new(ErrorCode::RouteNotFound, format!("there is no route `{}`", uri.path().escape_debug()))
+    let path: String = uri.path().chars().take(PATH_CHARS_QUOTED_MAX).collect();
+    let remedy = match nearest_route(&path) {
+        Some(near) if path.starts_with("/v1/v1/") => {
+            format!(
+                "; did you mean `{near}`? The base URL of the client ends in `/v1` and the path begins with it"
+            )
+        }
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => "; `/docs` lists all routes".to_owned(),
+    };
+    let message = format!("there is no route `{}`{remedy}", path.escape_debug());
+    ApiError::new(ErrorCode::RouteNotFound, message)
 }
 
-async fn no_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("`{}` does not take {method}", uri.path().escape_debug());
+/// Most characters of a path that a message quotes.
+const PATH_CHARS_QUOTED_MAX: usize = 200;
+
+/// The route that was probably meant by a path without one.
+fn nearest_route(path: &str) -> Option<&'static str> {
+    let path = path.trim_end_matches('/').replace("/v1/v1/", "/v1/");
+    let paths: Vec<&'static str> = ROUTES.iter().map(|route| route.path).collect();
+    let with_version = format!("/v1{path}");
+    let is_route = |candidate: &str| paths.iter().copied().find(|known| *known == candidate);
+    is_route(&path)
+        .or_else(|| is_route(&with_version))
+        .or_else(|| similar_names(&path, &paths).first().copied())
+}
+
+async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
+    let taken = BY_PATH.get(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
+    let taken: Vec<String> = taken.collect();
+    let message =
+        format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
     ApiError::new(ErrorCode::MethodNotAllowed, message)
 }
 
@@ -533,6 +563,20 @@ mod tests {
         }
         for path in ["/v1/search", "/healthz", "/v1/modelsx", "/"] {
             assert_eq!(Route::dialect_of(path), Dialect::Native, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_path_is_answered_with_the_nearest_route() {
+        for (path, expected) in [
+            ("/v1/v1/embeddings", Some("/v1/embeddings")),
+            ("/search", Some("/v1/search")),
+            ("/v1/search/", Some("/v1/search")),
+            ("/v1/serach", Some("/v1/search")),
+            ("/v1/collection", Some("/v1/collections")),
+            ("/unrelated", None),
+        ] {
+            assert_eq!(nearest_route(path), expected, "{path}");
         }
     }
 

@@ -111,6 +111,11 @@ impl InProcess {
             .header("content-length", body.len())
             .body(Body::from(body.to_owned()))
             .unwrap();
+        self.answer(request).await
+    }
+
+    /// The reply to any request.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Reply {
         let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod cors;
 mod in_process;
 mod route_walk;
