@@ -8,6 +8,7 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::ErrorCode;
 use crate::object::Object;
+use crate::similar::similar_field;
 
 /// Why a request, or one document of it, is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -182,11 +183,11 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str, part: Part) -> Result<T, Invalid>
                 Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
             Category::Syntax | Category::Data | Category::Eof | Category::Io => {
-                invalid_from(error.inner(), steps, part)
+                invalid_from(error.inner(), steps, part, text)
             }
         }
     })?;
-    reader.end().map_err(|error| invalid_from(&error, Vec::new(), part))?;
+    reader.end().map_err(|error| invalid_from(&error, Vec::new(), part, text))?;
     Ok(value)
 }
 
@@ -216,7 +217,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
-fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part) -> Invalid {
+fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part, text: &str) -> Invalid {
     let whole = part.message_of(error);
     let message = shortened(&whole);
     match error.classify() {
@@ -226,6 +227,7 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part) -> 
         }
         Category::Data => match quoted_name(&whole, "unknown field `") {
             Some(field) => {
+                let message = with_suggestion(&message, &field);
                 let field = shortened(&field).into_owned();
                 if steps.last() != Some(&Step::Key(field.clone())) {
                     steps.push(Step::Key(field));
@@ -233,12 +235,37 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part) -> 
                 Invalid::at_steps(ErrorCode::UnknownField, &steps, message)
             }
             None => {
+                let mut message = message.into_owned();
                 if let Some(field) = quoted_name(&whole, "missing field `") {
+                    if let Some(sent) = misnamed(&field, text).filter(|_| steps.is_empty()) {
+                        message.push_str(&format!("; rename `{sent}`"));
+                    }
                     steps.push(Step::Key(field));
                 }
                 Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
         },
+    }
+}
+
+/// The key in the JSON object `text` that was probably meant to be `field`.
+fn misnamed(field: &str, text: &str) -> Option<String> {
+    if text.len() > REPARSED_BYTES_MAX {
+        return None;
+    }
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    let key = object.keys().find(|key| similar_field(key, &[field]).is_some())?;
+    Some(shortened(key).into_owned())
+}
+
+/// The message about an unknown field, with the field that was probably meant.
+fn with_suggestion<'m>(message: &'m str, field: &str) -> Cow<'m, str> {
+    let Some((start, expected)) = message.split_once("`, expected ") else { return message.into() };
+    // every second part is between backticks
+    let accepted: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    match similar_field(field, &accepted) {
+        Some(meant) => format!("{start}`; did you mean `{meant}`? Expected {expected}").into(),
+        None => message.into(),
     }
 }
 
@@ -304,7 +331,7 @@ mod tests {
         let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
         assert_eq!(
             message,
-            "unknown field `topk`, expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
+            "unknown field `topk`; did you mean `top_k`? Expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
              `mode`, `fusion`, `rerank`, `late_interaction`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
              `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
@@ -345,6 +372,29 @@ mod tests {
         check(r#"{"strict":none}"#, "the query is not valid JSON: expected ident");
         check(r#"{"query":"\ud800"}"#, "the query is not valid JSON: unexpected end of hex escape");
         check("7", "invalid type: integer `7`, expected a JSON object");
+    }
+
+    #[test]
+    fn an_unknown_field_is_answered_with_the_one_that_was_meant() {
+        let message = |body: &str| parse::<SearchRequest>(body.as_bytes()).unwrap_err().message;
+        let limit = message(r#"{"query":"a","limit":3}"#);
+        assert!(
+            limit.starts_with("unknown field `limit`; did you mean `top_k`? Expected one of `"),
+            "{limit}"
+        );
+        let colour = message(r#"{"query":"a","colour":3}"#);
+        assert!(colour.starts_with("unknown field `colour`, expected one of `"), "{colour}");
+    }
+
+    #[test]
+    fn a_missing_field_is_answered_with_the_one_that_was_sent_for_it() {
+        let message = |body: &str| parse::<crate::EmbeddingsRequest>(body.as_bytes()).unwrap_err().message;
+        let inputs = message(r#"{"model":"a","inputs":["b"]}"#);
+        assert!(
+            inputs.starts_with("missing field `input`") && inputs.ends_with("; rename `inputs`"),
+            "{inputs}"
+        );
+        assert!(!message(r#"{"model":"a"}"#).contains("rename"));
     }
 
     #[test]

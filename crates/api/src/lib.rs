@@ -23,6 +23,7 @@ mod models;
 mod object;
 mod problem;
 mod search;
+mod similar;
 mod tei;
 mod texts;
 
@@ -54,6 +55,7 @@ pub use search::{
     SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,
     WhyNotStage,
 };
+pub use similar::similar_names;
 pub use tei::{
     EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,
 };

@@ -47,8 +47,10 @@ fn cosines(precision: Precision) -> (f64, f64) {
     let model = model(precision);
     let (texts, expected) = recordings();
     assert!(texts.len() >= 200, "the recordings are incomplete");
+    // the scalar reference takes a hundred times as long
+    let step = if model.kernels_name() == "scalar" { 8 } else { 1 };
     let mut cosines = Vec::new();
-    for (recorded, expected) in texts.iter().zip(expected.chunks_exact(384)) {
+    for (recorded, expected) in texts.iter().zip(expected.chunks_exact(384)).step_by(step) {
         let ids = model.tokenizer().encode(&recorded.text).ids;
         assert_eq!(ids.len(), (recorded.tokens + 2).min(256), "{:?}", recorded.text);
         let got = embed(&model, &[ids]);
@@ -61,7 +63,7 @@ fn cosines(precision: Precision) -> (f64, f64) {
     let (precision, kernels) = (precision.name(), model.kernels_name());
     println!(
         "{precision} embeddings: {} texts on {kernels}, cosine mean {mean:.7}, least {least:.7}",
-        texts.len()
+        cosines.len()
     );
     (least, mean)
 }

@@ -46,6 +46,16 @@ pub enum FilterProblem {
          {{\"type\": \"eq\", \"key\": \"not\", \"value\": …}}"
     )]
     NotAFilter,
+    /// `{"must": [{…}]}`
+    #[error(
+        "`{name}` is not an operator of this filter language: write `{meant}` in its place; `and` and `or` take a list of filters, `not` takes one"
+    )]
+    ForeignCombination {
+        /// The key in the request.
+        name: String,
+        /// `and`, `or` or `not`.
+        meant: &'static str,
+    },
     /// `{"year": {}}`
     #[error("the condition has no operator: write for instance {{\"gte\": 2020}}")]
     NoOperator,

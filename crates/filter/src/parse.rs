@@ -47,6 +47,19 @@ const FOREIGN_NAMES: [(&str, &str); 21] = [
     ("is_null", "exists"),
 ];
 
+/// Names of `and`, `or` and `not` in other filter languages, without a leading `$`.
+const FOREIGN_COMBINATIONS: [(&str, &str); 9] = [
+    ("and", "and"),
+    ("must", "and"),
+    ("filter", "and"),
+    ("all", "and"),
+    ("or", "or"),
+    ("should", "or"),
+    ("any", "or"),
+    ("must_not", "not"),
+    ("nor", "not"),
+];
+
 #[derive(Debug, Clone, Copy)]
 enum Operator {
     Equals,
@@ -118,6 +131,10 @@ impl<'j> Parser<'j> {
                 "not" if !json.is_object() => Err(parser.error(FilterProblem::NotAFilter)),
                 "not" => Ok(Filter::Not(Box::new(parser.filter(json)?))),
                 path => {
+                    if let Some(meant) = foreign_combination(path, json) {
+                        let name = truncate(path);
+                        return Err(parser.error(FilterProblem::ForeignCombination { name, meant }));
+                    }
                     parser.note_mention(path);
                     parser.conditions(path, json)
                 }
@@ -318,6 +335,14 @@ fn kind(json: &Json) -> &'static str {
 fn truncate(key: &str) -> String {
     let end = key.floor_char_boundary(QUOTED_BYTES_MAX);
     if end == key.len() { key.to_owned() } else { format!("{}…", &key[..end]) }
+}
+
+/// What `name` with a list of filters means in our language; a metadata field has no condition of that form.
+fn foreign_combination(name: &str, json: &Json) -> Option<&'static str> {
+    let is_list_of_filters = json.as_array().is_some_and(|list| list.iter().any(Json::is_object));
+    let name = name.trim_start_matches('$').to_lowercase();
+    let (_, meant) = FOREIGN_COMBINATIONS.iter().find(|(foreign, _)| *foreign == name)?;
+    is_list_of_filters.then_some(*meant)
 }
 
 /// The operator that was probably meant.

@@ -86,6 +86,18 @@ fn our_form_is_parsed() {
 }
 
 #[test]
+fn combinations_of_other_filter_languages_are_answered_with_ours() {
+    let check = |json: Json, pointer: &str, name: &str, meant| {
+        let problem = FilterProblem::ForeignCombination { name: name.to_owned(), meant };
+        check_error(&json, pointer, &problem);
+    };
+    check(json!({"must": [{"year": 2020}]}), "/must", "must", "and");
+    check(json!({"or": [{"$OR": [{"year": 2020}]}]}), "/or/0/$OR", "$OR", "or");
+    check(json!({"must_not": [{"year": 2020}]}), "/must_not", "must_not", "not");
+    assert_eq!(filter(&json!({"must": 1})), condition("must", Test::Equals(number(1))), "a metadata field");
+}
+
+#[test]
 fn openai_form_is_equivalent() {
     let same = |theirs: Json, ours: Json| assert_eq!(filter(&theirs), filter(&ours), "{theirs}");
     same(json!({"type": "eq", "key": "year", "value": 2020}), json!({"year": 2020}));

@@ -5,7 +5,6 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tokio::runtime::Builder;
 use weir::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
 use weir_config::Environment;
@@ -16,7 +15,7 @@ use weir_config::Environment;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_process();
     let environment = Environment::of_process();
     let mut out = std::io::stdout().lock();
     match run(arguments, &environment, &mut out).and_then(|()| Ok(out.flush()?)) {

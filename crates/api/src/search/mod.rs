@@ -282,6 +282,7 @@ impl SearchRequest {
         };
         check_names("facets", facets.iter().map(|facet| &facet.field), limits)?;
         check_names("sort", sorts.iter().map(|sort| &sort.field), limits)?;
+        check_directions(sorts)?;
         check_names("group_by", group.into_iter(), limits)?;
         for (index, facet) in facets.iter().enumerate() {
             let (values, most) =
@@ -336,6 +337,21 @@ fn check_names<'a>(
     names.try_for_each(|name| {
         check_bytes(&[field], "the field's name", name.len(), limits.metadata_bytes_max, "metadata_bytes_max")
     })
+}
+
+/// Refuses `"year:desc"` and `"year desc"`, which other APIs read as a field and a direction.
+fn check_directions(sorts: &[Sort]) -> Result<(), Invalid> {
+    for (index, Sort { field, .. }) in sorts.iter().enumerate() {
+        let parts = field.rsplit_once([':', ' ']).map(|(name, direction)| (name, direction.to_lowercase()));
+        let meant = match parts {
+            Some((name, direction)) if direction == "desc" => format!("-{name}"),
+            Some((name, direction)) if direction == "asc" => name.to_owned(),
+            _ => continue,
+        };
+        let message = format!("`{}` is not a field; write `{}`", field.escape_debug(), meant.escape_debug());
+        return Err(Invalid::at_item(ErrorCode::InvalidParameter, "sort", index, message));
+    }
+    Ok(())
 }
 
 fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<(), Invalid> {
@@ -401,6 +417,9 @@ mod tests {
         check(r#"{"vector":[1,2]}"#, "ok");
         check(r#"{"filter":{"a":1}}"#, "ok");
         check(r#"{"sort":["a"]}"#, "ok");
+        check(r#"{"sort":["a:b"]}"#, "ok");
+        check(r#"{"sort":["a","year:desc"]}"#, "invalid_parameter sort[1]");
+        check(r#"{"sort":["year ASC"]}"#, "invalid_parameter sort[0]");
         check(r#"{"facets":["a"]}"#, "ok");
         check(r#"{"query":"","filter":{}}"#, "invalid_parameter query");
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use weir_api::Mode;
@@ -18,6 +19,27 @@ pub struct Arguments {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// The arguments of this process. Prints an error or the help text and exits when there is nothing to run.
+    pub fn parse_process() -> Arguments {
+        Arguments::try_parse().unwrap_or_else(|error| {
+            let is_search = std::env::args_os().any(|word| word == "search");
+            if is_search { explain_search(error).exit() } else { error.exit() }
+        })
+    }
+}
+
+/// Adds a tip to the error about the second word of a query.
+fn explain_search(mut error: clap::Error) -> clap::Error {
+    let is_word =
+        |value: &ContextValue| matches!(value, ContextValue::String(word) if !word.starts_with('-'));
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::InvalidArg).is_some_and(is_word) {
+        let tip = "a query of several words is one argument: put it in quotes";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// The commands.
