@@ -1,0 +1,126 @@
+//! The examples of the pages are executed in order, each page against its own gateway over the sample documents.
+//!
+//! Blocks marked `sh` and `python` run and must succeed; a reply with an error status is a failure. Blocks marked `toml` must be a valid
+//! configuration. Commands that build, measure or serve are marked `console` and do not run here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::gateway::{Gateway, in_repository};
+
+/// Before every `sh` block: a reply with an error status fails the block.
+const PRELUDE: &str = "set -euo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n";
+
+/// A fenced block of a page.
+struct Example {
+    language: String,
+    /// The line of its first fence, from 1.
+    line: usize,
+    text: String,
+}
+
+fn examples(page: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let mut is_open = false;
+    for (index, line) in page.lines().enumerate() {
+        match line.trim_start().strip_prefix("```") {
+            Some(_) if is_open => is_open = false,
+            Some(language) => {
+                is_open = true;
+                found.push(Example { language: language.to_owned(), line: index + 1, text: String::new() });
+            }
+            None if is_open => {
+                let example = found.last_mut().unwrap();
+                example.text.push_str(line);
+                example.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// A folder in which the examples run: `weir` and `python` are on its path, its home has a folder `notes`.
+fn working_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(path("bin")).unwrap();
+    std::fs::create_dir_all(path("notes")).unwrap();
+    std::fs::write(path("notes/weirs.md"), "# Weirs\n\nA weir is a low dam across a river.\n").unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), path("bin/weir")).unwrap();
+    std::os::unix::fs::symlink(in_repository("samples"), path("samples")).unwrap();
+    folder
+}
+
+fn check(page: &str) {
+    let model = in_repository("models/all-MiniLM-L6-v2");
+    let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap())]);
+    let folder = working_folder();
+    let url = &gateway.weir.url;
+    run("sh", &format!("weir ingest {}", in_repository("samples/xquad/documents").display()), folder.path(), url);
+    let text = std::fs::read_to_string(in_repository(page)).unwrap();
+    let mut count = 0;
+    for Example { language, line, text } in examples(&text) {
+        let place = format!("{page}:{line}");
+        match language.as_str() {
+            "sh" | "python" => {
+                count += 1;
+                println!("{place}");
+                run(&language, &text, folder.path(), url);
+            }
+            "toml" => {
+                std::fs::write(folder.path().join("weir.toml"), text).unwrap();
+                run("sh", "weir config show --config weir.toml", folder.path(), url);
+            }
+            _ => {}
+        }
+    }
+    assert!(count > 0, "{page} has no example");
+}
+
+/// Runs one block; panics with what it printed when it fails.
+fn run(language: &str, text: &str, folder: &Path, url: &str) {
+    let text = text.replace("http://127.0.0.1:8000", url).replace("target/release/weir", "weir");
+    let mut command = match language {
+        "sh" => {
+            let mut command = Command::new("bash");
+            command.args(["-c", &format!("{PRELUDE}{text}")]);
+            command
+        }
+        _ => {
+            let mut command = Command::new(in_repository(".venv/bin/python"));
+            command.args(["-c", &text]);
+            command
+        }
+    };
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.join("bin").display());
+    let output = command
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env("WEIR_URL", url)
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&printed));
+}
+
+#[test]
+fn examples_of_the_readme_run() {
+    check("README.md");
+}
+
+#[test]
+fn examples_of_the_api_page_run() {
+    check("docs/api.md");
+}
+
+#[test]
+fn examples_of_the_search_page_run() {
+    check("docs/search.md");
+}
