@@ -113,13 +113,13 @@ impl From<weir_store::Error> for RequestError {
         use weir_store::Error;
         let code = match &error {
             Error::Full => ErrorCode::InsufficientStorage,
-            Error::UnknownCursor { .. } => {
+            Error::UnknownCursor(_) => {
                 return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
-            Error::UnknownCollection { name } => return RequestError::no_collection(name),
+            Error::UnknownCollection(name) => return RequestError::no_collection(name),
             Error::NotAllowed => return RequestError::new(ErrorCode::InsufficientScope, error.to_string()),
-            Error::Locked { .. }
-            | Error::ReadOnly { .. }
+            Error::Locked(_)
+            | Error::ReadOnly(_)
             | Error::Io { .. }
             | Error::Sqlite { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,
