@@ -8,6 +8,9 @@ use crate::collections::CollectionError;
 use crate::models::no_model;
 use weir_inference::{BudgetError, InferenceError, UpstreamError};
 
+/// The result of a request.
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
+
 /// A request that was refused or failed.
 #[derive(Debug, Clone)]
 pub struct RequestError {

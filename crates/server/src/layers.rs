@@ -20,6 +20,7 @@ use super::Gateway;
 use super::admission::admit;
 use super::error::{ApiError, ErrorStyle};
 use super::routes::{Access, Route};
+use crate::Result;
 
 /// The name of a request in reply, error body and log.
 #[derive(Debug, Clone)]
@@ -125,7 +126,7 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 
 /// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`: any web page can reach a loopback address,
 /// by its own address (then `Origin` names the page) or by a name that resolves to it (then `Host` names it).
-fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<(), ApiError> {
+fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<()> {
     let server = &gateway.config.server;
     if server.insecure_no_auth {
         return Ok(());
