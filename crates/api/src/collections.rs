@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Count, ErrorCode, Invalid};
+use crate::{Count, Result, require};
 
 /// Most characters of a collection's name.
 const NAME_LENGTH_MAX: usize = 128;
@@ -14,20 +14,18 @@ const CHUNK_TOKENS_MAX: u32 = 8_192;
 
 /// The settings of a collection: the body of `PUT /v1/collections/{name}`, and a part of [`CollectionReply`].
 /// Absent fields take the values of the gateway's configuration.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollectionSettings {
     /// Id or alias of the model that embeds the chunks; default: the default model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// `none` creates a text-only collection: lexical search only, no model. Cannot be combined with `model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingChoice>,
     /// The language of the texts, which determines the stemmer and the stop words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// How texts are split into chunks.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
 }
 
@@ -40,15 +38,14 @@ pub enum EmbeddingChoice {
 }
 
 /// How texts are split into chunks.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chunking {
     /// Most tokens of a chunk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub max_tokens: Option<Count>,
     /// Approximate number of tokens that neighbouring chunks share; less than `max_tokens`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub overlap_tokens: Option<Count>,
 }
@@ -86,18 +83,17 @@ pub enum CollectionStatus {
 ///
 /// # Errors
 /// `invalid_parameter` at `collection`.
-pub fn check_collection_name(name: &str) -> Result<(), Invalid> {
+pub fn check_collection_name(name: &str) -> Result<()> {
     let is_accepted = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     let has_length = (1..=NAME_LENGTH_MAX).contains(&name.len());
-    if has_length && name.bytes().all(is_accepted) && name != "." && name != ".." {
-        return Ok(());
-    }
-    let shown: String = name.chars().take(NAME_LENGTH_MAX).collect();
-    let message = format!(
-        "`{}` is not a valid collection name; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
-        shown.escape_debug()
-    );
-    Err(Invalid::at(ErrorCode::InvalidParameter, &["collection"], message))
+    let is_good = has_length && name.bytes().all(is_accepted) && name != "." && name != "..";
+    require(is_good, &["collection"], || {
+        let shown: String = name.chars().take(NAME_LENGTH_MAX).collect();
+        format!(
+            "`{}` is not a valid collection name; use 1 to {NAME_LENGTH_MAX} characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
+            shown.escape_debug()
+        )
+    })
 }
 
 impl CollectionSettings {
@@ -105,11 +101,12 @@ impl CollectionSettings {
     ///
     /// # Errors
     /// `invalid_parameter` at the first invalid field.
-    pub fn check(&self, default_max_tokens: u32, default_overlap_tokens: u32) -> Result<(), Invalid> {
-        if self.model.is_some() && self.embedding == Some(EmbeddingChoice::None) {
-            let message = "`embedding` is `none` and `model` names a model; send one of them";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["embedding"], message));
-        }
+    pub fn check(&self, default_max_tokens: u32, default_overlap_tokens: u32) -> Result<()> {
+        require(
+            self.model.is_none() || self.embedding.is_none(),
+            &["embedding"],
+            || "`embedding` is `none` and `model` names a model; send one of them",
+        )?;
         let chunking = self.chunking.unwrap_or_default();
         let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens.into());
         max_tokens.check(&["chunking", "max_tokens"], 1..=CHUNK_TOKENS_MAX.into(), "")?;
@@ -122,6 +119,7 @@ impl CollectionSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorCode;
 
     #[test]
     fn names_with_invalid_characters_or_lengths_are_refused() {

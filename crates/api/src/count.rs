@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{ErrorCode, Invalid};
+use crate::{ErrorCode, Invalid, Result};
 
 /// An integer in a request. Parsing accepts any JSON value; [`Count::check`] then reports a value out of range, a number
 /// beyond 64 bits and a value of another type with the same message.
@@ -33,7 +33,7 @@ impl Count {
     ///
     /// # Errors
     /// `invalid_parameter` with the number and its range.
-    pub(crate) fn check(self, path: &[&str], range: RangeInclusive<u64>, bound: &str) -> Result<(), Invalid> {
+    pub(crate) fn check(self, path: &[&str], range: RangeInclusive<u64>, bound: &str) -> Result<()> {
         let (least, most) = range.into_inner();
         let what = match self.0 {
             Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => return Ok(()),

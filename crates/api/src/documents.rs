@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::check_bytes;
-use crate::{Invalid, Limits, Metadata, RawJson};
+use crate::{Limits, Metadata, RawJson, Result};
 
 /// One document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,18 +34,16 @@ pub struct DeletedReply {
 }
 
 /// Selects documents to delete.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentsDeleteRequest {
     /// Condition on metadata, in the native or OpenAI's filter syntax.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub filter: Option<RawJson>,
     /// Confirms the deletion of all documents, for a request without a condition. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,
     /// Only count the documents. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
 }
 
@@ -69,7 +67,7 @@ impl DocumentsDeleteRequest {
     ///
     /// # Errors
     /// `payload_too_large` for a filter that is too long.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, limits: &Limits) -> Result<()> {
         let bytes = self.filter.as_ref().map_or(0, |filter| filter.text().len());
         check_bytes(&["filter"], "the filter", bytes, limits.filter_bytes_max, "filter_bytes_max")
     }

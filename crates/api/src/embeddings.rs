@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Count, ErrorCode, Invalid, Limits, Texts};
+use crate::{Count, ErrorCode, Invalid, Limits, Result, Texts};
 
 /// Texts to embed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -13,22 +13,16 @@ pub struct EmbeddingsRequest {
     /// The texts.
     pub input: Texts,
     /// Encoding of the embeddings; default: `float`.
-    #[serde(default)]
     pub encoding_format: Option<EncodingFormat>,
     /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
-    #[serde(default)]
     pub dimensions: Option<Count>,
     /// How texts longer than the model's input limit are truncated; default: `end`.
-    #[serde(default)]
     pub truncate: Option<Truncate>,
     /// The role of the texts, which determines the model's prompt; default: no prompt.
-    #[serde(default)]
     pub input_type: Option<TextRole>,
     /// Jina's name for `input_type`.
-    #[serde(default)]
     pub task: Option<TextRole>,
     /// TEI's name for `input_type`.
-    #[serde(default)]
     pub prompt_name: Option<TextRole>,
 }
 
@@ -148,7 +142,7 @@ impl EmbeddingsRequest {
     ///
     /// # Errors
     /// The first error of the texts or of their role.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, limits: &Limits) -> Result<()> {
         self.input.check("input", limits)?;
         self.role().map(drop)
     }
@@ -157,7 +151,7 @@ impl EmbeddingsRequest {
     ///
     /// # Errors
     /// `invalid_parameter` when two fields contradict each other.
-    pub fn role(&self) -> Result<Option<TextRole>, Invalid> {
+    pub fn role(&self) -> Result<Option<TextRole>> {
         let given = [("input_type", self.input_type), ("task", self.task), ("prompt_name", self.prompt_name)];
         let mut given = given.into_iter().filter_map(|(field, role)| Some((field, role?)));
         let Some((first, role)) = given.next() else { return Ok(None) };

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
-use crate::{Count, DEFAULT_COLLECTION, ErrorCode, Invalid, Limits};
+use crate::{Count, DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, Result, require};
 
 /// The highest grade of a document.
 pub const GRADE_MAX: u32 = 100;
 
 /// A judgment of a document as an answer to a query. Exactly one of `relevant` and `grade` is required.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackRequest {
@@ -19,17 +20,13 @@ pub struct FeedbackRequest {
     /// The judged document: the `id` of a result.
     pub document_id: String,
     /// The collection; default: `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
     /// Whether the document answers the query: equals grade 1 or 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevant: Option<bool>,
     /// How well the document answers the query, from 0 (not at all) to 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u32>")]
     pub grade: Option<Count>,
     /// The number of the displayed chunk: the `chunk` of a citation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u64>,
 }
 
@@ -55,8 +52,20 @@ pub struct FeedbackReply {
 }
 
 /// A report over the query log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum QueryReport {
     /// All queries, the most frequent first.
     Popular,
@@ -67,18 +76,8 @@ pub enum QueryReport {
 }
 
 impl QueryReport {
-    /// Every report.
-    pub const ALL: [QueryReport; 3] =
-        [QueryReport::Popular, QueryReport::ZeroResults, QueryReport::LowRelevance];
-
-    /// The report's name in requests.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QueryReport::Popular => "popular",
-            QueryReport::ZeroResults => "zero_results",
-            QueryReport::LowRelevance => "low_relevance",
-        }
-    }
+    /// The names of all reports.
+    pub const NAMES: &[&str] = <QueryReport as strum::VariantNames>::VARIANTS;
 }
 
 /// A query of the query log.
@@ -106,11 +105,9 @@ impl FeedbackRequest {
     ///
     /// # Errors
     /// `invalid_parameter` or `payload_too_large` at the first invalid field.
-    pub fn check(&self, limits: &Limits) -> Result<u32, Invalid> {
-        if self.query.trim().is_empty() {
-            let message = "the query is empty; send the query of the search";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message));
-        }
+    pub fn check(&self, limits: &Limits) -> Result<u32> {
+        let has_query = !self.query.trim().is_empty();
+        require(has_query, &["query"], || "the query is empty; send the query of the search")?;
         check_bytes(&["query"], "the query", self.query.len(), limits.query_bytes_max, "query_bytes_max")?;
         check_bytes(
             &["document_id"],

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::collections::check_collection_name;
 use crate::invalid::without_position;
 use crate::limits::check_bytes;
-use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, parse_item};
+use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, Result, parse_item, require};
 
 /// Deepest nesting that serde_json parses.
 const METADATA_DEPTH_MAX: usize = 127;
@@ -29,19 +29,17 @@ pub struct IngestRequest<'a> {
 }
 
 /// A document to ingest. A document with the same id is replaced; identical content is a no-op.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// The id in the collection, any text of 1 to 512 bytes; default: generated from the content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The title. It is searched and embedded together with the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The text.
     pub text: String,
     /// Arbitrary data, returned with each result and available to filters, facets and sorting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
@@ -99,7 +97,7 @@ impl Metadata {
         serde_json::from_str(self.0.get())
     }
 
-    fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    fn check(&self, limits: &Limits) -> Result<()> {
         let path = &["metadata"];
         check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
         let map = self.to_map().map_err(|error| {
@@ -113,12 +111,9 @@ impl Metadata {
             Invalid::at(ErrorCode::InvalidParameter, path, message)
         })?;
         let (keys, keys_max) = (map.len(), limits.metadata_keys_max);
-        if keys > keys_max {
-            let message =
-                format!("metadata has {keys} keys; the limit `limits.metadata_keys_max` is {keys_max}");
-            return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
-        }
-        Ok(())
+        require(keys <= keys_max, path, || {
+            format!("metadata has {keys} keys; the limit `limits.metadata_keys_max` is {keys_max}")
+        })
     }
 }
 
@@ -147,13 +142,10 @@ impl IngestRequest<'_> {
     ///
     /// # Errors
     /// An invalid collection name; no documents, or too many.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, limits: &Limits) -> Result<()> {
         check_collection_name(self.collection())?;
         let (count, count_max) = (self.documents.len(), limits.documents_per_request_max);
-        if count == 0 {
-            let message = "`documents` is empty; send at least one document";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["documents"], message));
-        }
+        require(count > 0, &["documents"], || "`documents` is empty; send at least one document")?;
         if count > count_max {
             let message = format!(
                 "the request has {count} documents; the limit `limits.documents_per_request_max` is {count_max}"
@@ -169,7 +161,7 @@ impl Document {
     ///
     /// # Errors
     /// The first error of the document; [`Invalid::in_document`] adds its position in the request.
-    pub fn parse(json: &RawValue, limits: &Limits) -> Result<Document, Invalid> {
+    pub fn parse(json: &RawValue, limits: &Limits) -> Result<Document> {
         let document: Document = parse_item(json.get(), "document")?;
         document.check(limits)?;
         Ok(document)
@@ -180,15 +172,16 @@ impl Document {
     /// # Errors
     /// The first error: an empty or too long id, neither text nor title, a text or a title longer than the limit for
     /// texts, metadata with too many bytes or keys.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, limits: &Limits) -> Result<()> {
         if let Some(id) = &self.id {
             check_document_id(id, limits)?;
         }
         let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
-        if self.text.trim().is_empty() && !has_title {
-            let message = "text and title are empty; omit the document, or delete it by its id";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["text"], message));
-        }
+        require(
+            has_title || !self.text.trim().is_empty(),
+            &["text"],
+            || "text and title are empty; omit the document, or delete it by its id",
+        )?;
         let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
         check_bytes(&["text"], "the text", self.text.len(), text_max, setting)?;
         if let Some(title) = &self.title {
@@ -198,11 +191,8 @@ impl Document {
     }
 }
 
-fn check_document_id(id: &str, limits: &Limits) -> Result<(), Invalid> {
-    if id.is_empty() {
-        let message = "the id is empty; omit it to have one generated";
-        return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message));
-    }
+fn check_document_id(id: &str, limits: &Limits) -> Result<()> {
+    require(!id.is_empty(), &["id"], || "the id is empty; omit it to have one generated")?;
     check_bytes(&["id"], "the id", id.len(), limits.document_id_bytes_max, "document_id_bytes_max")
 }
 

@@ -10,6 +10,9 @@ use crate::ErrorCode;
 use crate::object::Object;
 use crate::similar::similar_field;
 
+/// The result of reading or checking a request.
+pub type Result<T, E = Invalid> = std::result::Result<T, E>;
+
 /// Why a request, or one document of it, is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -82,6 +85,14 @@ impl Invalid {
     }
 }
 
+/// Requires a property of the value at `path`; otherwise `message` says what is wrong.
+///
+/// # Errors
+/// `invalid_parameter`.
+pub fn require<M: Into<String>>(has_it: bool, path: &[&str], message: impl FnOnce() -> M) -> Result<()> {
+    if has_it { Ok(()) } else { Err(Invalid::at(ErrorCode::InvalidParameter, path, message())) }
+}
+
 fn render_param(steps: &[Step]) -> String {
     let mut param = String::new();
     for step in steps {
@@ -114,7 +125,7 @@ fn render_pointer(steps: &[Step]) -> String {
 /// # Errors
 /// `invalid_utf8` with the offset of the first invalid byte; `invalid_json` with line and column; `unknown_field` and
 /// `invalid_parameter` with the position.
-pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Invalid::whole(
@@ -131,7 +142,7 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
 ///
 /// # Errors
 /// Those of [`parse`], except `invalid_utf8`.
-pub fn parse_item<'a, T: Deserialize<'a>>(item: &'a str, name: &'static str) -> Result<T, Invalid> {
+pub fn parse_item<'a, T: Deserialize<'a>>(item: &'a str, name: &'static str) -> Result<T> {
     read(item, Part::Item(name))
 }
 
@@ -167,7 +178,7 @@ pub(crate) fn without_position(error: &serde_json::Error) -> String {
     message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
-fn read<'a, T: Deserialize<'a>>(text: &'a str, part: Part) -> Result<T, Invalid> {
+fn read<'a, T: Deserialize<'a>>(text: &'a str, part: Part) -> Result<T> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let steps = steps_of(error.path());

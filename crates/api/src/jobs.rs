@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::ErrorCode;
 
 /// The status of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum JobStatus {
     /// Accepted and stored; no document is searchable yet.
     Pending,

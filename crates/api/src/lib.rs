@@ -40,7 +40,7 @@ pub use embeddings::{
 pub use feedback::{FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
-pub use invalid::{Invalid, parse, parse_item};
+pub use invalid::{Invalid, Result, parse, parse_item, require};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use limits::Limits;
 pub use list::List;

@@ -1,6 +1,6 @@
 //! The limits of requests, and the checks that several resources share.
 
-use crate::{ErrorCode, Invalid};
+use crate::{ErrorCode, Invalid, Result};
 
 /// The limits that a parsed request is validated against. Each is a setting under `limits.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) fn check_bytes(
     bytes: usize,
     bytes_max: usize,
     setting: &str,
-) -> Result<(), Invalid> {
+) -> Result<()> {
     if bytes <= bytes_max {
         return Ok(());
     }

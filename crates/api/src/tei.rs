@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Count, ErrorCode, Invalid, Limits, TextRole, Texts, Truncate};
+use crate::{Count, ErrorCode, Limits, Result, TextRole, Texts, Truncate};
 
 /// Texts to embed with the default model. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -12,19 +12,14 @@ pub struct EmbedRequest {
     pub inputs: Texts,
     /// Whether texts longer than the model's input limit are truncated or refused; default: true. A value of `truncate`
     /// of `/v1/embeddings` is also accepted and overrides `truncation_direction`.
-    #[serde(default)]
     pub truncate: Option<EmbedTruncate>,
     /// The side on which texts are truncated; default: `Right`.
-    #[serde(default)]
     pub truncation_direction: Option<TruncationDirection>,
     /// The role of the texts, which determines the model's prompt; default: no prompt.
-    #[serde(default)]
     pub prompt_name: Option<TextRole>,
     /// Whether embeddings are normalised to length one; default: true.
-    #[serde(default)]
     pub normalize: Option<bool>,
     /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
-    #[serde(default)]
     pub dimensions: Option<Count>,
 }
 
@@ -52,10 +47,7 @@ pub enum TruncationDirection {
 
 impl EmbedRequest {
     /// Validates the request by itself.
-    ///
-    /// # Errors
-    /// The first error of the texts.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, limits: &Limits) -> Result<()> {
         self.inputs.check("inputs", limits)
     }
 

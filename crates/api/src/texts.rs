@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::{ErrorCode, Invalid, Limits};
+use crate::{ErrorCode, Invalid, Limits, Result};
 
 /// Most texts that are kept; further texts are only counted. Upper bound of `limits.embedding_inputs_max`.
 pub const INPUTS_MAX: usize = 65_536;
@@ -45,7 +45,7 @@ impl Texts {
     ///
     /// # Errors
     /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the position.
-    pub fn check(&self, field: &str, limits: &Limits) -> Result<(), Invalid> {
+    pub fn check(&self, field: &str, limits: &Limits) -> Result<()> {
         if self.shape == Shape::Tokens {
             let message = format!("`{field}` contains token ids, which are specific to another tokenizer");
             return Err(Invalid::at(ErrorCode::TokenInputUnsupported, &[field], message));
@@ -65,7 +65,7 @@ impl Texts {
         })
     }
 
-    fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<(), Invalid> {
+    fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<()> {
         let invalid = |code, message: String| self.invalid(field, index, code, message);
         if text.is_empty() {
             return Err(invalid(ErrorCode::EmptyInput, "the text is empty".to_owned()));

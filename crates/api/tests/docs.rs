@@ -43,7 +43,7 @@ follows the message in `detail`; where the column is empty, the message itself s
 
 fn render() -> String {
     let mut page = INTRO.to_owned();
-    for row in &weir_api::ERROR_TABLE {
+    for row in weir_api::ERROR_TABLE {
         let retry = if row.retryable { "yes" } else { "no" };
         page.push_str(&format!(
             "| `{}` | {} | `{}` | {retry} | {} | {} |\n",

@@ -14,7 +14,7 @@ use weir_api::{
     SearchReply, SearchRequest,
 };
 
-use crate::{ClientError, Transport, TransportError};
+use crate::{ClientError, Result, Transport, TransportError};
 
 /// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned> Reply<T> {
     ///
     /// # Errors
     /// [`ClientError::NotAGateway`] when the body has another form.
-    pub fn parse(&self) -> Result<T, ClientError> {
+    pub fn parse(&self) -> Result<T> {
         let not_a_gateway = |_| ClientError::NotAGateway { url: self.url.clone(), status: 200 };
         serde_json::from_str(&self.text).map_err(not_a_gateway)
     }
@@ -83,7 +83,6 @@ pub struct Client {
     retries: RetryPolicy,
 }
 
-#[allow(clippy::missing_errors_doc, reason = "all methods fail as the type's comment says")]
 impl Client {
     /// A client of the gateway at `url`, which has no slash at its end.
     pub fn new(url: String, retries: RetryPolicy) -> Client {
@@ -91,48 +90,44 @@ impl Client {
     }
 
     /// Searches.
-    pub async fn search(&self, request: &SearchRequest) -> Result<Reply<SearchReply>, ClientError> {
+    pub async fn search(&self, request: &SearchRequest) -> Result<Reply<SearchReply>> {
         self.call(Method::POST, "/v1/search", json(request), |_| {}).await
     }
 
     /// Sends documents. `report` is called with the reason before each delay of a second or more.
-    pub async fn ingest(
-        &self,
-        request: &IngestRequest<'_>,
-        report: impl FnMut(&str),
-    ) -> Result<JobReply, ClientError> {
+    pub async fn ingest(&self, request: &IngestRequest<'_>, report: impl FnMut(&str)) -> Result<JobReply> {
         self.call(Method::POST, "/v1/ingest", json(request), report).await?.parse()
     }
 
     /// All jobs that the gateway lists.
-    pub async fn jobs(&self) -> Result<Reply<List<JobReply>>, ClientError> {
+    pub async fn jobs(&self) -> Result<Reply<List<JobReply>>> {
         self.get("/v1/jobs").await
     }
 
     /// One job.
-    pub async fn job(&self, id: &str) -> Result<Reply<JobReply>, ClientError> {
+    pub async fn job(&self, id: &str) -> Result<Reply<JobReply>> {
         self.get(&format!("/v1/jobs/{}", encode(id))).await
     }
 
     /// One collection.
-    pub async fn collection(&self, name: &str) -> Result<CollectionReply, ClientError> {
+    pub async fn collection(&self, name: &str) -> Result<CollectionReply> {
         self.get(&collection_path(name)).await?.parse()
     }
 
     /// Creates a collection with default settings.
-    pub async fn create_collection(&self, name: &str) -> Result<CollectionReply, ClientError> {
+    pub async fn create_collection(&self, name: &str) -> Result<CollectionReply> {
         let path = collection_path(name);
         self.call(Method::PUT, &path, Bytes::from_static(b"{}"), |_| {}).await?.parse()
     }
 
     /// Deletes a collection with its documents.
-    pub async fn delete_collection(&self, name: &str) -> Result<DeletedReply, ClientError> {
+    pub async fn delete_collection(&self, name: &str) -> Result<DeletedReply> {
         let path = collection_path(name);
         self.call(Method::DELETE, &path, Bytes::new(), |_| {}).await?.parse()
     }
 
     /// One document.
-    pub async fn document(&self, collection: &str, id: &str) -> Result<DocumentReply, ClientError> {
+    pub async fn document(&self, collection: &str, id: &str) -> Result<DocumentReply> {
         self.get(&format!("{}/documents/{}", collection_path(collection), encode(id))).await?.parse()
     }
 
@@ -142,7 +137,7 @@ impl Client {
         collection: &str,
         limit: usize,
         cursor: Option<&str>,
-    ) -> Result<List<DocumentReply>, ClientError> {
+    ) -> Result<List<DocumentReply>> {
         let path = format!("{}/documents?limit={limit}", collection_path(collection));
         self.get(&with_cursor(path, cursor)).await?.parse()
     }
@@ -153,12 +148,12 @@ impl Client {
         collection: &str,
         limit: usize,
         cursor: Option<&str>,
-    ) -> Result<List<FeedbackReply>, ClientError> {
+    ) -> Result<List<FeedbackReply>> {
         let path = format!("/v1/feedback?collection={}&limit={limit}", encode(collection));
         self.get(&with_cursor(path, cursor)).await?.parse()
     }
 
-    async fn get<T>(&self, path: &str) -> Result<Reply<T>, ClientError> {
+    async fn get<T>(&self, path: &str) -> Result<Reply<T>> {
         self.call(Method::GET, path, Bytes::new(), |_| {}).await
     }
 
@@ -169,7 +164,7 @@ impl Client {
         path: &str,
         body: Bytes,
         mut report: impl FnMut(&str),
-    ) -> Result<Reply<T>, ClientError> {
+    ) -> Result<Reply<T>> {
         let begun = Instant::now();
         let mut backoff = DELAY_FIRST;
         loop {

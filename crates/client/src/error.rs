@@ -4,6 +4,9 @@ use weir_api::ErrorCode;
 
 use crate::TransportError;
 
+/// The result of a call.
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
 
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Result};
 
 /// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -120,9 +120,6 @@ pub enum IngestError {
 
 impl IngestReport {
     /// An error when something was rejected.
-    ///
-    /// # Errors
-    /// [`IngestError::Incomplete`].
     pub fn check_complete(&self) -> Result<(), IngestError> {
         match self.rejections.len() as u64 {
             0 => Ok(()),
@@ -215,7 +212,7 @@ struct Ingest<'a> {
 }
 
 impl Ingest<'_> {
-    async fn send_all(&mut self, steps: impl Iterator<Item = ReadStep>) -> Result<(), ClientError> {
+    async fn send_all(&mut self, steps: impl Iterator<Item = ReadStep>) -> Result<()> {
         let mut batch = Batch::default();
         for step in steps {
             match step.result {
@@ -243,7 +240,7 @@ impl Ingest<'_> {
     }
 
     /// Sends a batch. One that is too large for the gateway is halved; a document that is too large by itself is rejected.
-    async fn send(&mut self, batch: Batch) -> Result<(), ClientError> {
+    async fn send(&mut self, batch: Batch) -> Result<()> {
         let mut parts = VecDeque::from([batch.documents]);
         let mut file_bytes = batch.file_bytes;
         while let Some(mut documents) = parts.pop_front() {
@@ -277,7 +274,7 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    async fn post(&mut self, documents: &[EncodedDocument]) -> Result<JobReply, ClientError> {
+    async fn post(&mut self, documents: &[EncodedDocument]) -> Result<JobReply> {
         let request = IngestRequest {
             collection: Some(self.options.collection.into()),
             documents: documents.iter().map(|document| &*document.json).collect(),
@@ -286,7 +283,7 @@ impl Ingest<'_> {
     }
 
     /// Waits until at most `count` jobs are unfinished.
-    async fn finish_jobs(&mut self, count: usize) -> Result<(), ClientError> {
+    async fn finish_jobs(&mut self, count: usize) -> Result<()> {
         while self.accepted.len() > count {
             let Some(oldest) = self.accepted.front() else { break };
             let job = wait_for(self.client, &oldest.job_id).await?;
@@ -298,7 +295,7 @@ impl Ingest<'_> {
     }
 }
 
-async fn wait_for(client: &Client, job_id: &str) -> Result<JobReply, ClientError> {
+async fn wait_for(client: &Client, job_id: &str) -> Result<JobReply> {
     let mut delay = POLL_FIRST;
     loop {
         let job = client.job(job_id).await?.parse()?;

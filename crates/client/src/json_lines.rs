@@ -23,9 +23,6 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Opens a file. Documents without an id get `file_id#line`; `file_id` is also the default of their metadata's `path`.
-    ///
-    /// # Errors
-    /// When the file can't be opened.
     pub fn open(path: PathBuf, file_id: String) -> std::io::Result<JsonLines> {
         let file = Some(BufReader::new(File::open(&path)?));
         Ok(JsonLines { file, path, file_id, line_number: 0 })

@@ -12,7 +12,7 @@ mod json_lines;
 mod transport;
 
 pub use client::{Client, Reply, RetryPolicy};
-pub use error::ClientError;
+pub use error::{ClientError, Result};
 pub use ingest::{
     IngestError, IngestOptions, IngestProgress, IngestReport, ReadStep, Rejection, StepResult, ingest,
 };

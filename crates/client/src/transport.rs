@@ -2,9 +2,7 @@
 
 use std::error::Error;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,9 +18,8 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tower::Service;
-
-type BoxError = Box<dyn Error + Send + Sync>;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service as _, service_fn};
 
 /// How many redirects [`Transport::get`] follows.
 const REDIRECTS_MAX: usize = 10;
@@ -79,7 +76,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 /// Sends requests over pooled connections.
 pub struct Transport {
-    pool: legacy::Client<HttpsConnector<ProxyConnector>, Full<Bytes>>,
+    pool: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
 }
 
 impl Transport {
@@ -89,13 +86,10 @@ impl Transport {
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(connect_timeout));
-        Transport { pool: pool(ProxyConnector { http, proxies: Matcher::from_env().into() }) }
+        Transport { pool: pool(connector(http, Matcher::from_env())) }
     }
 
     /// Sends a request; the reply's body is still to be read.
-    ///
-    /// # Errors
-    /// When no reply begins.
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -125,7 +119,7 @@ impl Transport {
     }
 }
 
-fn pool(connector: ProxyConnector) -> legacy::Client<HttpsConnector<ProxyConnector>, Full<Bytes>> {
+fn pool(connector: Connector) -> legacy::Client<HttpsConnector<Connector>, Full<Bytes>> {
     let connector = HttpsConnectorBuilder::new()
         .with_webpki_roots()
         .https_or_http()
@@ -145,34 +139,28 @@ fn redirect_target<B>(from: &Uri, response: &Response<B>) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Opens TCP connections to servers, through the proxy of the environment except for this machine and NO_PROXY.
-#[derive(Clone)]
-struct ProxyConnector {
-    http: HttpConnector,
-    proxies: Arc<Matcher>,
+/// Opens TCP connections to servers.
+type Connector = BoxCloneSyncService<Uri, TokioIo<TcpStream>, BoxError>;
+
+fn connector(http: HttpConnector, proxies: Matcher) -> Connector {
+    let proxies = Arc::new(proxies);
+    BoxCloneSyncService::new(service_fn(move |target| connect(http.clone(), proxies.clone(), target)))
 }
 
-impl Service<Uri> for ProxyConnector {
-    type Response = TokioIo<TcpStream>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.http.poll_ready(context).map_err(Into::into)
+/// Connects to a server, through the proxy of the environment except for this machine and NO_PROXY.
+async fn connect(
+    mut http: HttpConnector,
+    proxies: Arc<Matcher>,
+    target: Uri,
+) -> Result<TokioIo<TcpStream>, BoxError> {
+    let Some(proxy) = proxies.intercept(&target).filter(|_| !is_loopback(&target)) else {
+        return Ok(http.call(target).await?);
+    };
+    let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
+    if let Some(credentials) = proxy.basic_auth() {
+        tunnel = tunnel.with_auth(credentials.clone());
     }
-
-    fn call(&mut self, target: Uri) -> Self::Future {
-        let Some(proxy) = self.proxies.intercept(&target).filter(|_| !is_loopback(&target)) else {
-            let connecting = self.http.call(target);
-            return Box::pin(async { Ok(connecting.await?) });
-        };
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.http.clone());
-        if let Some(credentials) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(credentials.clone());
-        }
-        let connecting = with_port(target).map(|target| tunnel.call(target));
-        Box::pin(async { Ok(connecting?.await?) })
-    }
+    Ok(tunnel.call(with_port(target)?).await?)
 }
 
 /// Whether `target` is on this machine, where a proxy is of no use.
@@ -214,7 +202,7 @@ mod tests {
             [connect, request].concat()
         });
         let proxies = Matcher::builder().all(proxy).no("direct.example").build();
-        let mut connector = ProxyConnector { http: HttpConnector::new(), proxies: proxies.into() };
+        let mut connector = connector(HttpConnector::new(), proxies);
         let transport = Transport { pool: pool(connector.clone()) };
         let response = transport.get("http://weir.example/readyz").await.unwrap();
         assert_eq!(response.status(), 204);

@@ -17,12 +17,12 @@ pub struct Configuration {
 impl Configuration {
     /// A mode with the gateway's defaults.
     pub fn of_mode(mode: Mode) -> Configuration {
-        let label = mode.as_str().to_owned();
+        let label = <&str>::from(mode).to_owned();
         Configuration { label, mode, fusion: None, rerank: None, late_interaction: None }
     }
 
     fn hybrid(label_suffix: String) -> Configuration {
-        let label = format!("{} {label_suffix}", Mode::Hybrid.as_str());
+        let label = format!("{} {label_suffix}", <&str>::from(Mode::Hybrid));
         Configuration { label, ..Configuration::of_mode(Mode::Hybrid) }
     }
 
@@ -32,9 +32,7 @@ impl Configuration {
     /// A message that says what is wrong with `text`.
     pub fn parse_fusion(text: &str) -> Result<Configuration, String> {
         let (method, rest) = text.split_once(':').unwrap_or((text, ""));
-        let method =
-            [FusionMethod::Rrf, FusionMethod::Convex].into_iter().find(|known| known.as_str() == method);
-        let method = method.ok_or("the method is `rrf` or `convex`")?;
+        let method: FusionMethod = method.parse().map_err(|_| "the method is `rrf` or `convex`")?;
         let mut fusion = Fusion { method: Some(method), ..Fusion::default() };
         let mut weights = Vec::new();
         for part in rest.split(',').filter(|part| !part.is_empty()) {
@@ -56,9 +54,6 @@ impl Configuration {
     }
 
     /// Hybrid search with a reranker: `ms-marco`, or `ms-marco:50` with the number of results that it reorders.
-    ///
-    /// # Errors
-    /// None today.
     pub fn parse_rerank(text: &str) -> Result<Configuration, String> {
         // the name of a model may contain colons
         let numbered =

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::EvalError;
 use crate::metrics::Grades;
+use crate::{EvalError, Result};
 
 /// The file of documents: `_id`, `title`, `text`.
 pub(crate) const CORPUS: &str = "corpus.jsonl";
@@ -53,7 +53,7 @@ impl EvaluationSet {
     ///
     /// # Errors
     /// When a file can't be read or is malformed, and when judged queries are missing.
-    pub(crate) fn load(folder: &Path, split: Option<&str>) -> Result<EvaluationSet, EvalError> {
+    pub(crate) fn load(folder: &Path, split: Option<&str>) -> Result<EvaluationSet> {
         let name =
             folder.canonicalize().map_err(|source| EvalError::Read { path: folder.to_owned(), source })?;
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -77,14 +77,14 @@ impl EvaluationSet {
             });
         }
         if queries.is_empty() {
-            return Err(EvalError::NoRelevantJudgment { folder: folder.to_owned() });
+            return Err(EvalError::NoRelevantJudgment(folder.to_owned()));
         }
         Ok(EvaluationSet { name, corpus: folder.join(CORPUS), queries })
     }
 }
 
 /// The file of judgments: `qrels.tsv`, or the file of the split in `qrels/`.
-fn judgments_path(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalError> {
+fn judgments_path(folder: &Path, split: Option<&str>) -> Result<PathBuf> {
     let single = folder.join(QRELS);
     if single.is_file() {
         return Ok(single);
@@ -111,7 +111,7 @@ fn judgments_path(folder: &Path, split: Option<&str>) -> Result<PathBuf, EvalErr
     }
 }
 
-fn read_judgments(path: &Path) -> Result<BTreeMap<String, Grades>, EvalError> {
+fn read_judgments(path: &Path) -> Result<BTreeMap<String, Grades>> {
     let mut judged: BTreeMap<String, Grades> = BTreeMap::new();
     for (number, line) in (1..).zip(read(path)?.lines()) {
         let fields: Vec<&str> = line.trim_end().split('\t').collect();
@@ -140,7 +140,7 @@ fn bad_line(path: &Path, number: usize, message: String) -> EvalError {
     EvalError::Line { path: path.to_owned(), number, message }
 }
 
-fn read(path: &Path) -> Result<String, EvalError> {
+fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|source| EvalError::Read { path: path.to_owned(), source })
 }
 

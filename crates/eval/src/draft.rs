@@ -14,8 +14,8 @@ use weir_api::{DocumentReply, FeedbackReply, List};
 use weir_client::{Client, ClientError};
 use weir_text::{Analyser, Language, is_stop_word};
 
-use crate::EvalError;
 use crate::dataset::{CORPUS, QRELS, QRELS_HEADER, QUERIES};
+use crate::{EvalError, Result};
 
 /// Entries per page of a list: the gateway's maximum.
 const PAGE: usize = 1_000;
@@ -60,10 +60,10 @@ pub async fn draft(
     options: DraftOptions<'_>,
     client: &Client,
     cancelled: &CancellationToken,
-) -> Result<Draft, EvalError> {
+) -> Result<Draft> {
     let files = [CORPUS, QUERIES, QRELS].map(|name| options.folder.join(name));
     if let Some(path) = files.iter().find(|path| path.exists()) {
-        return Err(EvalError::DraftExists { path: path.clone() });
+        return Err(EvalError::DraftExists(path.clone()));
     }
     std::fs::create_dir_all(options.folder).map_err(unwritable(options.folder))?;
     let drafted = cancelled.run_until_cancelled(write_set(&files, options, client)).await;
@@ -78,7 +78,7 @@ async fn write_set(
     [corpus, queries, qrels]: &[PathBuf; 3],
     options: DraftOptions<'_>,
     client: &Client,
-) -> Result<Draft, EvalError> {
+) -> Result<Draft> {
     let DraftOptions { collection, language, queries_max, .. } = options;
     let mut judged = Judged::default();
     let feedback = async |cursor: Option<&str>| client.feedback(collection, PAGE, cursor).await;
@@ -110,7 +110,7 @@ async fn write_set(
     let from_feedback = judged.into_queries();
     let from_documents = statistics.draft_queries(candidates.into_sorted(), queries_max);
     if from_feedback.is_empty() && from_documents.is_empty() {
-        return Err(EvalError::NothingToDraft { collection: collection.to_owned() });
+        return Err(EvalError::NothingToDraft(collection.to_owned()));
     }
     write_queries(from_feedback.iter().chain(&from_documents), queries, qrels)?;
     Ok(Draft { documents, from_documents: from_documents.len(), from_feedback: from_feedback.len() })
@@ -119,8 +119,8 @@ async fn write_set(
 /// Passes every entry of a list to `each`, page by page.
 async fn for_each<T>(
     page: impl AsyncFn(Option<&str>) -> Result<List<T>, ClientError>,
-    mut each: impl FnMut(T) -> Result<(), EvalError>,
-) -> Result<(), EvalError> {
+    mut each: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
     let mut cursor: Option<String> = None;
     loop {
         let list = page(cursor.as_deref()).await?;
@@ -142,11 +142,7 @@ struct Drafted {
 }
 
 /// Writes queries and judgments.
-fn write_queries<'a>(
-    drafted: impl Iterator<Item = &'a Drafted>,
-    queries: &Path,
-    qrels: &Path,
-) -> Result<(), EvalError> {
+fn write_queries<'a>(drafted: impl Iterator<Item = &'a Drafted>, queries: &Path, qrels: &Path) -> Result<()> {
     let (mut lines, mut judgments) = (create(queries)?, create(qrels)?);
     writeln!(judgments, "{QRELS_HEADER}").map_err(unwritable(qrels))?;
     for (number, query) in (1..).zip(drafted) {
@@ -160,7 +156,7 @@ fn write_queries<'a>(
     judgments.flush().map_err(unwritable(qrels))
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>, EvalError> {
+fn create(path: &Path) -> Result<BufWriter<File>> {
     File::create_new(path).map(BufWriter::new).map_err(unwritable(path))
 }
 

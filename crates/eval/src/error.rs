@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use weir_client::{ClientError, IngestError};
 
+/// The result of a measurement or a draft.
+pub type Result<T, E = EvalError> = std::result::Result<T, E>;
+
 /// Why a set can't be measured or drafted.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
@@ -52,11 +55,8 @@ pub enum EvalError {
         example: String,
     },
     /// No query has a relevant document.
-    #[error("{} has no query with a relevant document", folder.display())]
-    NoRelevantJudgment {
-        /// The folder.
-        folder: PathBuf,
-    },
+    #[error("{} has no query with a relevant document", .0.display())]
+    NoRelevantJudgment(PathBuf),
     /// The collection has none of the relevant documents: every score would be 0.
     #[error("none of the {count} documents that `{set}` calls relevant is in {place}")]
     NoRelevantDocument {
@@ -99,17 +99,11 @@ pub enum EvalError {
         reason: String,
     },
     /// The baseline was measured on other sets or configurations.
-    #[error("the baseline does not have {missing}")]
-    NotInBaseline {
-        /// The missing set or configuration.
-        missing: String,
-    },
+    #[error("the baseline does not have {0}")]
+    NotInBaseline(String),
     /// The baseline was measured with other queries.
-    #[error("the baseline has other queries of `{set}`")]
-    OtherQueries {
-        /// The set.
-        set: String,
-    },
+    #[error("the baseline has other queries of `{0}`")]
+    OtherQueries(String),
     /// An unknown set is named.
     #[error("no set is called `{set}`; there are: {known}")]
     UnknownSet {
@@ -127,19 +121,13 @@ pub enum EvalError {
         known: String,
     },
     /// A draft would overwrite a file.
-    #[error("{} is there already; name a new folder for the draft", path.display())]
-    DraftExists {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{} is there already; name a new folder for the draft", .0.display())]
+    DraftExists(PathBuf),
     /// No query can be drafted from a collection.
     #[error(
-        "no query can be drafted from the collection `{collection}`: its documents have neither titles nor sentences that name them"
+        "no query can be drafted from the collection `{0}`: its documents have neither titles nor sentences that name them"
     )]
-    NothingToDraft {
-        /// The collection.
-        collection: String,
-    },
+    NothingToDraft(String),
 }
 
 fn no_judgments(splits: &[String]) -> String {
@@ -165,10 +153,10 @@ impl EvalError {
             EvalError::Query { source, .. } | EvalError::Client(source) => return source.hint(),
             EvalError::Ingest(IngestError::Call { source, .. }) => return source.hint(),
             EvalError::NoJudgments { splits, .. } if !splits.is_empty() => "choose one with --split",
-            EvalError::NotInBaseline { .. } | EvalError::OtherQueries { .. } => {
+            EvalError::NotInBaseline(_) | EvalError::OtherQueries(_) => {
                 "measure the baseline anew with --out, over the same folders"
             }
-            EvalError::NothingToDraft { .. } => "send feedback with `POST /v1/feedback`, and draft again",
+            EvalError::NothingToDraft(_) => "send feedback with `POST /v1/feedback`, and draft again",
             EvalError::NoRelevantDocument { .. } => {
                 "compare the ids in the judgments with those of the documents, and see which collection --collection names"
             }
@@ -177,7 +165,7 @@ impl EvalError {
             | EvalError::Line { .. }
             | EvalError::NoJudgments { .. }
             | EvalError::UnknownQueries { .. }
-            | EvalError::NoRelevantJudgment { .. }
+            | EvalError::NoRelevantJudgment(_)
             | EvalError::DuplicateName(_)
             | EvalError::OneCollection
             | EvalError::Ingest(_)
@@ -185,7 +173,7 @@ impl EvalError {
             | EvalError::NotARunFile { .. }
             | EvalError::UnknownSet { .. }
             | EvalError::UnknownConfiguration { .. }
-            | EvalError::DraftExists { .. } => return None,
+            | EvalError::DraftExists(_) => return None,
         };
         Some(hint.to_owned())
     }

@@ -29,7 +29,7 @@ use run_file::{ConfigurationRun, Run, SetRun};
 
 pub use configuration::Configuration;
 pub use draft::{Draft, DraftOptions, draft};
-pub use error::EvalError;
+pub use error::{EvalError, Result};
 pub use minimum::Minimum;
 pub use report::Report;
 
@@ -68,20 +68,23 @@ pub async fn measure(
     client: &Client,
     progress: &mut dyn IngestProgress,
     cancelled: &CancellationToken,
-) -> Result<Report, EvalError> {
+) -> Result<Report> {
     // find every mistake in the arguments before minutes of work
     let baseline = options.baseline.as_deref().map(Run::load).transpose()?;
     let sets = load_sets(options)?;
     check_names(options, &sets)?;
-    let target = Target {
+    let mut target = Target {
         client,
         collection: options.collection.as_deref(),
         keep_collection: options.keep_collection,
+        configurations: &options.configurations,
+        top_k: options.top_k,
+        progress,
         cancelled,
     };
     let mut run = Run { top_k: options.top_k, sets: Vec::new() };
     for set in &sets {
-        run.sets.push(target.measure(set, &options.configurations, options.top_k, progress).await?);
+        run.sets.push(target.measure(set).await?);
     }
     if let Some(path) = &options.out {
         run.save(path)?;
@@ -89,7 +92,7 @@ pub async fn measure(
     Report::new(run, options, baseline.as_ref())
 }
 
-fn load_sets(options: &MeasureOptions) -> Result<Vec<EvaluationSet>, EvalError> {
+fn load_sets(options: &MeasureOptions) -> Result<Vec<EvaluationSet>> {
     if options.collection.is_some() && options.folders.len() > 1 {
         return Err(EvalError::OneCollection);
     }
@@ -103,7 +106,7 @@ fn load_sets(options: &MeasureOptions) -> Result<Vec<EvaluationSet>, EvalError> 
 }
 
 /// Checks the names of sets and configurations in the options, on a run without scores.
-fn check_names(options: &MeasureOptions, sets: &[EvaluationSet]) -> Result<(), EvalError> {
+fn check_names(options: &MeasureOptions, sets: &[EvaluationSet]) -> Result<()> {
     let configuration = |one: &Configuration| ConfigurationRun {
         configuration: one.label().to_owned(),
         queries: Default::default(),

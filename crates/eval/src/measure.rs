@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use weir_api::ErrorCode;
 use weir_client::{Client, ClientError, IngestOptions, IngestProgress, JsonLines, StepResult, ingest};
 
-use crate::EvalError;
 use crate::configuration::Configuration;
 use crate::dataset::{CORPUS, EvaluationSet, Query};
 use crate::metrics::Scores;
 use crate::run_file::{ConfigurationRun, SetRun};
+use crate::{EvalError, Result};
 
 /// Searches that run at a time.
 const SEARCHES_MAX: usize = 4;
@@ -27,6 +27,12 @@ pub(crate) struct Target<'a> {
     pub(crate) collection: Option<&'a str>,
     /// Whether a created collection is kept.
     pub(crate) keep_collection: bool,
+    /// What is measured on each set.
+    pub(crate) configurations: &'a [Configuration],
+    /// Results per search.
+    pub(crate) top_k: u64,
+    /// Where the progress is shown.
+    pub(crate) progress: &'a mut dyn IngestProgress,
     /// Ends the measurement; a created collection is removed then too.
     pub(crate) cancelled: &'a CancellationToken,
 }
@@ -34,62 +40,42 @@ pub(crate) struct Target<'a> {
 impl Target<'_> {
     /// Measures every configuration on `set`. An existing collection is searched and not changed. Otherwise one is
     /// created, filled with the set's documents and, whether or not the measurement succeeds, removed.
-    pub(crate) async fn measure(
-        &self,
-        set: &EvaluationSet,
-        configurations: &[Configuration],
-        top_k: u64,
-        progress: &mut dyn IngestProgress,
-    ) -> Result<SetRun, EvalError> {
+    pub(crate) async fn measure(&mut self, set: &EvaluationSet) -> Result<SetRun> {
         let name = self.collection.map_or_else(|| unique_name(&set.name), str::to_owned);
         if self.collection.is_some() && self.collection_exists(&name).await? {
-            progress.note(&format!("{}: searching the existing collection `{name}`", set.name));
+            self.progress.note(&format!("{}: searching the existing collection `{name}`", set.name));
             self.check_documents(set, &name, format!("the collection `{name}`")).await?;
-            return self.search_all(set, &name, configurations, top_k, progress).await;
+            return self.search_all(set, &name).await;
         }
         self.client.create_collection(&name).await?;
-        let measured = self.fill_and_search(set, &name, configurations, top_k, progress).await;
+        let measured = self.fill_and_search(set, &name).await;
         if self.keep_collection {
-            progress.note(&format!("{}: the collection `{name}` is kept", set.name));
+            self.progress.note(&format!("{}: the collection `{name}` is kept", set.name));
         } else if let Err(error) = self.client.delete_collection(&name).await {
-            progress.note(&format!("{}: the collection `{name}` could not be removed: {error}", set.name));
+            self.progress
+                .note(&format!("{}: the collection `{name}` could not be removed: {error}", set.name));
         }
         measured
     }
 
     /// Fills an empty collection and measures. Each configuration is tried first, because the gateway may refuse it.
-    async fn fill_and_search(
-        &self,
-        set: &EvaluationSet,
-        collection: &str,
-        configurations: &[Configuration],
-        top_k: u64,
-        progress: &mut dyn IngestProgress,
-    ) -> Result<SetRun, EvalError> {
+    async fn fill_and_search(&mut self, set: &EvaluationSet, collection: &str) -> Result<SetRun> {
         if let Some(query) = set.queries.first() {
-            for configuration in configurations {
-                self.until_cancelled(self.search(set, query, collection, configuration, top_k)).await?;
+            for configuration in self.configurations {
+                self.until_cancelled(self.search(set, query, collection, configuration)).await?;
             }
         }
-        self.fill(set, collection, progress).await?;
+        self.fill(set, collection).await?;
         self.check_documents(set, collection, set.corpus.display().to_string()).await?;
-        self.search_all(set, collection, configurations, top_k, progress).await
+        self.search_all(set, collection).await
     }
 
-    async fn until_cancelled<T>(
-        &self,
-        work: impl Future<Output = Result<T, EvalError>>,
-    ) -> Result<T, EvalError> {
+    async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.cancelled.run_until_cancelled(work).await.unwrap_or(Err(EvalError::Cancelled))
     }
 
     /// Fails unless the collection has at least one relevant document. `place` is part of the message.
-    async fn check_documents(
-        &self,
-        set: &EvaluationSet,
-        collection: &str,
-        place: String,
-    ) -> Result<(), EvalError> {
+    async fn check_documents(&self, set: &EvaluationSet, collection: &str, place: String) -> Result<()> {
         let judged = set.queries.iter().flat_map(|query| &query.grades);
         let relevant: BTreeSet<&str> =
             judged.filter(|(id, grade)| **grade > 0 && !id.is_empty()).map(|(id, _)| id.as_str()).collect();
@@ -115,12 +101,7 @@ impl Target<'_> {
     }
 
     /// Ingests the set's documents. Those with neither title nor text can't be found and are left out.
-    async fn fill(
-        &self,
-        set: &EvaluationSet,
-        collection: &str,
-        progress: &mut dyn IngestProgress,
-    ) -> Result<(), EvalError> {
+    async fn fill(&mut self, set: &EvaluationSet, collection: &str) -> Result<()> {
         let unreadable = |source| EvalError::Read { path: set.corpus.clone(), source };
         let bytes_total = std::fs::metadata(&set.corpus).map_err(unreadable)?.len();
         let mut empty = 0_u64;
@@ -135,38 +116,30 @@ impl Target<'_> {
             StepResult::Empty | StepResult::Rejected(_) => true,
         });
         let options = IngestOptions { collection, batch_documents_max: BATCH_DOCUMENTS_MAX, bytes_total };
-        let report = ingest(self.client, options, documents, progress, self.cancelled).await?;
+        let report = ingest(self.client, options, documents, self.progress, self.cancelled).await?;
         report.check_complete()?;
         let (name, count, seconds) = (&set.name, report.documents, report.elapsed.as_secs_f64());
         let left_out =
             if empty > 0 { format!(", {empty} without text were left out") } else { String::new() };
-        progress.note(&format!("{name}: {count} documents in {seconds:.1} s{left_out}"));
+        self.progress.note(&format!("{name}: {count} documents in {seconds:.1} s{left_out}"));
         Ok(())
     }
 
-    async fn search_all(
-        &self,
-        set: &EvaluationSet,
-        collection: &str,
-        configurations: &[Configuration],
-        top_k: u64,
-        progress: &mut dyn IngestProgress,
-    ) -> Result<SetRun, EvalError> {
+    async fn search_all(&mut self, set: &EvaluationSet, collection: &str) -> Result<SetRun> {
         let mut measured = Vec::new();
-        for configuration in configurations {
+        for configuration in self.configurations {
             let begun = Instant::now();
-            let searches =
-                set.queries.iter().map(|query| self.search(set, query, collection, configuration, top_k));
+            let searches = set.queries.iter().map(|query| self.search(set, query, collection, configuration));
             let searches = stream::iter(searches).buffered(SEARCHES_MAX).try_collect::<Vec<Searched>>();
             let searched = self.until_cancelled(searches).await?;
             let (set, label, seconds) = (&set.name, configuration.label(), begun.elapsed().as_secs_f64());
             let degraded = searched.iter().filter(|one| one.is_degraded).count();
             if degraded > 0 {
-                progress.note(&format!(
+                self.progress.note(&format!(
                     "warning: {set}: {label}: {degraded} replies were degraded: they lack a part of what was asked for"
                 ));
             }
-            progress.note(&format!("{set}: {label}: {} queries in {seconds:.1} s", searched.len()));
+            self.progress.note(&format!("{set}: {label}: {} queries in {seconds:.1} s", searched.len()));
             let queries = searched.into_iter().filter_map(|one| Some((one.query_id, one.scores?))).collect();
             measured.push(ConfigurationRun { configuration: label.to_owned(), queries });
         }
@@ -179,9 +152,8 @@ impl Target<'_> {
         query: &Query,
         collection: &str,
         configuration: &Configuration,
-        top_k: u64,
-    ) -> Result<Searched, EvalError> {
-        let request = configuration.request(&query.text, collection, top_k);
+    ) -> Result<Searched> {
+        let request = configuration.request(&query.text, collection, self.top_k);
         let reply = self.client.search(&request).await.and_then(|reply| reply.parse());
         let reply = reply.map_err(|source| {
             let name = format!("{}/{}", set.name, query.id);

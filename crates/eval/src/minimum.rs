@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::EvalError;
 use crate::run_file::Run;
+use crate::{EvalError, Result};
 
 /// A required nDCG@10: `0.63`, `scifact=0.7`, `scifact/dense=0.64` or `/lexical=0.5` on the command line.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ impl Minimum {
     ///
     /// # Errors
     /// When the named set or configuration was not measured.
-    pub(crate) fn check(&self, run: &Run) -> Result<MinimumResult, EvalError> {
+    pub(crate) fn check(&self, run: &Run) -> Result<MinimumResult> {
         let labels = run.labels();
         let label = self.configuration.as_deref().or(labels.first().copied()).unwrap_or_default();
         if !labels.contains(&label) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::metrics::Scores;
 use crate::minimum::MinimumResult;
 use crate::run_file::{Comparison, Run};
-use crate::{EvalError, MeasureOptions};
+use crate::{MeasureOptions, Result};
 
 /// The name of the mean in the column of sets.
 const MEAN: &str = "mean of the sets";
@@ -22,11 +22,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(
-        run: Run,
-        options: &MeasureOptions,
-        baseline: Option<&Run>,
-    ) -> Result<Report, EvalError> {
+    pub(crate) fn new(run: Run, options: &MeasureOptions, baseline: Option<&Run>) -> Result<Report> {
         let minima =
             options.min_ndcg.iter().map(|minimum| minimum.check(&run)).collect::<Result<Vec<_>, _>>()?;
         let mut shortfalls: Vec<String> =

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::EvalError;
 use crate::bootstrap::Difference;
 use crate::metrics::Scores;
+use crate::{EvalError, Result};
 
 /// The scores of one call of `weir eval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Run {
     ///
     /// # Errors
     /// When the file can't be read, or is not a run file.
-    pub(crate) fn load(path: &Path) -> Result<Run, EvalError> {
+    pub(crate) fn load(path: &Path) -> Result<Run> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
         serde_json::from_str(&text)
@@ -68,10 +68,7 @@ impl Run {
     }
 
     /// Writes a run file.
-    ///
-    /// # Errors
-    /// When the file can't be written.
-    pub(crate) fn save(&self, path: &Path) -> Result<(), EvalError> {
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         std::fs::write(path, text).map_err(|source| EvalError::Write { path: path.to_owned(), source })
@@ -104,10 +101,10 @@ impl Run {
     ///
     /// # Errors
     /// When the baseline lacks a set, has other queries of a set, or shares no label.
-    pub(crate) fn compare_with_baseline(&self, baseline: &Run) -> Result<Vec<Comparison>, EvalError> {
+    pub(crate) fn compare_with_baseline(&self, baseline: &Run) -> Result<Vec<Comparison>> {
         if let Some(set) = self.sets.iter().find(|set| baseline.sets.iter().all(|other| other.set != set.set))
         {
-            return Err(EvalError::NotInBaseline { missing: format!("the set `{}`", set.set) });
+            return Err(EvalError::NotInBaseline(format!("the set `{}`", set.set)));
         }
         let first = self.sets.first().map(|set| set.set.as_str()).unwrap_or_default();
         let labels: Vec<&str> = self
@@ -117,7 +114,7 @@ impl Run {
             .collect();
         if labels.is_empty() {
             let missing = format!("any of the configurations {}", self.labels().join(", "));
-            return Err(EvalError::NotInBaseline { missing });
+            return Err(EvalError::NotInBaseline(missing));
         }
         let compare = |label| self.compare(label, baseline, label);
         Ok(labels.into_iter().map(compare).collect::<Result<Vec<_>, _>>()?.concat())
@@ -127,7 +124,7 @@ impl Run {
     ///
     /// # Errors
     /// When no configuration has this label.
-    pub(crate) fn compare_with_configuration(&self, label: &str) -> Result<Vec<Comparison>, EvalError> {
+    pub(crate) fn compare_with_configuration(&self, label: &str) -> Result<Vec<Comparison>> {
         if !self.labels().contains(&label) {
             let known = self.labels().join(", ");
             return Err(EvalError::UnknownConfiguration { label: label.to_owned(), known });
@@ -137,7 +134,7 @@ impl Run {
     }
 
     /// `label` minus `other_label` of `other`: on each set, and on their mean when there are several.
-    fn compare(&self, label: &str, other: &Run, other_label: &str) -> Result<Vec<Comparison>, EvalError> {
+    fn compare(&self, label: &str, other: &Run, other_label: &str) -> Result<Vec<Comparison>> {
         let comparison = |set: Option<&str>, differences: &[Vec<f64>]| Comparison {
             set: set.map(str::to_owned),
             configuration: label.to_owned(),
@@ -149,10 +146,10 @@ impl Run {
                 (self.configuration(&set.set, label), other.configuration(&set.set, other_label))
             else {
                 let missing = format!("the configuration `{other_label}` on `{}`", set.set);
-                return Err(EvalError::NotInBaseline { missing });
+                return Err(EvalError::NotInBaseline(missing));
             };
             if !ours.queries.keys().eq(theirs.queries.keys()) {
-                return Err(EvalError::OtherQueries { set: set.set.clone() });
+                return Err(EvalError::OtherQueries(set.set.clone()));
             }
             let pairs = ours.queries.values().zip(theirs.queries.values());
             differences.push(pairs.map(|(ours, theirs)| ours.ndcg - theirs.ndcg).collect::<Vec<f64>>());
@@ -195,7 +192,7 @@ pub(crate) mod tests {
     }
 
     /// `set configuration mean` of each row, or the error.
-    fn shown(rows: Result<Vec<Comparison>, EvalError>) -> String {
+    fn shown(rows: Result<Vec<Comparison>>) -> String {
         let show = |row: &Comparison| {
             format!("{} {} {}", row.set.as_deref().unwrap_or("mean"), row.configuration, row.difference.mean)
         };

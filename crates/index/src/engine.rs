@@ -10,7 +10,7 @@ use crate::limiter::catch_panic;
 use crate::relevance::{Calibration, HitFeatures, JudgedHit};
 use crate::{
     Change, ConsistencyReport, CpuLimiter, Embedded, IndexError, IndexQuery, IndexResult, RebuildReason,
-    Recall,
+    Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine.
@@ -84,7 +84,7 @@ impl Engine {
         settings: EngineSettings,
         limiter: CpuLimiter,
         store_last_operation: u64,
-    ) -> Result<Opened, IndexError> {
+    ) -> Result<Opened> {
         let folder = folder.into();
         let (index, rebuilt) =
             blocking(move || Embedded::open(&folder, settings, store_last_operation)).await?;
@@ -99,7 +99,7 @@ impl Engine {
     /// # Errors
     /// [`IndexError::OutOfOrder`] if `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that does not fit the
     /// collection; errors of the file system. After an error nothing of the batch is visible, and it can be applied again.
-    pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<(), IndexError> {
+    pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
         blocking(move || index.apply(changes, applied_seq)).await
     }
@@ -108,10 +108,7 @@ impl Engine {
     ///
     /// `operation` is the number of the removal, which must be in the store already. Until a batch reaches it, earlier changes do
     /// not bring the document back; the batch that contains the removal makes it durable.
-    ///
-    /// # Errors
-    /// Errors of reading the document table.
-    pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
+    pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
         let Engine::Embedded { index, .. } = self;
         index.remove_now(document_id, operation)
     }
@@ -120,7 +117,7 @@ impl Engine {
     ///
     /// # Errors
     /// A missing or unfit embedding, an invalid parameter, damaged files, [`IndexError::Panicked`].
-    pub async fn search(&self, caller: &Caller, query: IndexQuery) -> Result<IndexResult, IndexError> {
+    pub async fn search(&self, caller: &Caller, query: IndexQuery) -> Result<IndexResult> {
         let Engine::Embedded { index, limiter } = self;
         let query = index.restrict(caller, query)?;
         let searching = index.clone();
@@ -149,15 +146,12 @@ impl Engine {
 
     /// The features from which the relevance of a document in this search is computed, on whichever page it is: to be stored with
     /// feedback. `None` if no retriever has it among its candidates, or the collection lacks it.
-    ///
-    /// # Errors
-    /// As [`Engine::search`].
     pub async fn features(
         &self,
         caller: &Caller,
         query: IndexQuery,
         document_id: &str,
-    ) -> Result<Option<HitFeatures>, IndexError> {
+    ) -> Result<Option<HitFeatures>> {
         let Engine::Embedded { index, limiter } = self;
         let query = index.restrict(caller, query)?;
         let (index, document_id) = (index.clone(), document_id.to_owned());
@@ -166,10 +160,7 @@ impl Engine {
 
     /// Compares the first `limit` chunks of the dense ranking with those of an exact comparison. `None` without an embedding.
     /// Reads every embedding: for samples, in the background.
-    ///
-    /// # Errors
-    /// As [`Engine::search`].
-    pub async fn recall(&self, caller: &Caller, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
+    pub async fn recall(&self, caller: &Caller, query: IndexQuery) -> Result<Option<Recall>> {
         let Engine::Embedded { index, limiter } = self;
         let query = index.restrict(caller, query)?;
         let index = index.clone();
@@ -198,12 +189,6 @@ impl Engine {
         index.counts()
     }
 
-    /// Whether deleted chunks outnumber live ones, so that a new generation is worth its cost.
-    pub fn needs_rebuild(&self) -> bool {
-        let Engine::Embedded { index, .. } = self;
-        index.needs_rebuild()
-    }
-
     /// The properties of this engine.
     pub fn capabilities(&self) -> Capabilities {
         match self {
@@ -213,29 +198,20 @@ impl Engine {
     }
 
     /// Bytes on disk.
-    ///
-    /// # Errors
-    /// Errors of listing the folder.
-    pub async fn disk_bytes(&self) -> Result<u64, IndexError> {
+    pub async fn disk_bytes(&self) -> Result<u64> {
         let Engine::Embedded { index, .. } = self.clone();
         blocking(move || index.disk_bytes()).await
     }
 
     /// Waits for running merges, merges the remaining small segments, and shows the result: searches are faster then. Call it when
     /// no changes are waiting. Batches may be applied meanwhile; none needs it to be durable.
-    ///
-    /// # Errors
-    /// Errors of the merges.
-    pub async fn flush(&self) -> Result<(), IndexError> {
+    pub async fn flush(&self) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
         blocking(move || index.flush()).await
     }
 
     /// Ends background work and saves the score baseline. Searches are still answered; applying returns [`IndexError::Closed`].
-    ///
-    /// # Errors
-    /// Errors of the background work.
-    pub async fn close(&self) -> Result<(), IndexError> {
+    pub async fn close(&self) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
         blocking(move || index.close()).await
     }
@@ -244,15 +220,13 @@ impl Engine {
     ///
     /// # Errors
     /// Errors of reading; inconsistencies are listed in the report.
-    pub async fn verify(&self) -> Result<ConsistencyReport, IndexError> {
+    pub async fn verify(&self) -> Result<ConsistencyReport> {
         let Engine::Embedded { index, .. } = self.clone();
         blocking(move || index.verify()).await
     }
 }
 
 /// Runs work that computes or waits for disks on a blocking thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
-) -> Result<T, IndexError> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     spawn_blocking(|| catch_panic(work)).await.unwrap_or(Err(IndexError::Interrupted))
 }

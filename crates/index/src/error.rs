@@ -6,6 +6,9 @@ use tantivy::TantivyError;
 use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
 use weir_mapped::MappedError;
 
+/// The result of a call to the index.
+pub type Result<T, E = IndexError> = std::result::Result<T, E>;
+
 /// Why a call to the index failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
@@ -31,11 +34,8 @@ pub enum IndexError {
         current: u64,
     },
     /// Another process, or another engine in this one, has locked the folder.
-    #[error("index folder `{}` is in use by another process: stop it, or use another data directory", folder.display())]
-    Locked {
-        /// The folder.
-        folder: PathBuf,
-    },
+    #[error("index folder `{}` is in use by another process: stop it, or use another data directory", .0.display())]
+    Locked(PathBuf),
     /// The engine was closed.
     #[error("the index is closed: open it again")]
     Closed,
@@ -82,11 +82,8 @@ pub enum IndexError {
     #[error("embedding holds a value that is not a finite number: check the model")]
     EmbeddingNotFinite,
     /// The embedding of a chunk, or of a dense or hybrid search, is missing.
-    #[error("an embedding is missing: give one of {dimension} values, or search in mode `lexical`")]
-    EmbeddingMissing {
-        /// The collection's dimension.
-        dimension: usize,
-    },
+    #[error("an embedding is missing: give one of {0} values, or search in mode `lexical`")]
+    EmbeddingMissing(usize),
     /// Dense or hybrid search in a text-only collection.
     #[error("this collection holds no embeddings: search in mode `lexical`")]
     NoEmbeddings,
@@ -100,12 +97,9 @@ pub enum IndexError {
     },
     /// The snapshot of an earlier page is no longer pinned.
     #[error(
-        "the snapshot of operation {applied_seq}, which this page continues, has expired: start again from the first page"
+        "the snapshot of operation {0}, which this page continues, has expired: start again from the first page"
     )]
-    SnapshotExpired {
-        /// The applied sequence of that snapshot.
-        applied_seq: u64,
-    },
+    SnapshotExpired(u64),
     /// A filter, facet, sort key, group or query names a field that no document has had.
     #[error("no document has the field `{field}`{}{}", suggest_fields(known), if *is_full { FULL } else { "" })]
     UnknownField {
@@ -144,14 +138,14 @@ impl IndexError {
             IndexError::Lexical { source, .. } => lexical_is_damaged(source),
             IndexError::AheadOfStore { .. }
             | IndexError::OutOfOrder { .. }
-            | IndexError::Locked { .. }
+            | IndexError::Locked(_)
             | IndexError::Closed
             | IndexError::EmbeddingLength { .. }
             | IndexError::EmbeddingNotFinite
-            | IndexError::EmbeddingMissing { .. }
+            | IndexError::EmbeddingMissing(_)
             | IndexError::NoEmbeddings
             | IndexError::InvalidParameter { .. }
-            | IndexError::SnapshotExpired { .. }
+            | IndexError::SnapshotExpired(_)
             | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
             | IndexError::Panicked

@@ -28,7 +28,7 @@ pub use weir_filter as filter;
 pub use change::{Change, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
 pub use engine::{Capabilities, Engine, EngineSettings, IndexCounts, Opened};
-pub use error::IndexError;
+pub use error::{IndexError, Result};
 pub use limiter::CpuLimiter;
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,

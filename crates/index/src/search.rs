@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::IndexError;
 use crate::query::Query;
 use crate::relevance::HitFeatures;
+use crate::{IndexError, Result};
 use weir_filter::{Filter, Value};
 
 /// A search in one collection.
@@ -166,7 +166,7 @@ impl Default for FusionFunction {
 
 impl FusionFunction {
     /// Checks that weights and constants are finite and not negative.
-    pub(crate) fn check(&self) -> Result<(), IndexError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let settings = match *self {
             FusionFunction::ReciprocalRank { k, lexical, dense } => {
                 [("k", k), ("lexical", lexical), ("dense", dense)]

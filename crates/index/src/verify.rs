@@ -1,7 +1,5 @@
 //! The report of a consistency check.
 
-use std::fmt;
-
 /// The result of checking every document, chunk and lexical entry of one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsistencyReport {
@@ -34,9 +32,10 @@ impl ConsistencyReport {
 }
 
 /// An inconsistency of an index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     /// A live chunk has not exactly one lexical entry.
+    #[error("chunk {chunk_id} has {found} lexical entries instead of 1")]
     LexicalEntries {
         /// The chunk's internal id.
         chunk_id: u32,
@@ -44,21 +43,16 @@ pub enum Inconsistency {
         found: u32,
     },
     /// The lexical index has entries of chunks that were never committed.
-    ForeignEntries {
-        /// Number of entries.
-        found: u32,
-    },
+    #[error("{0} lexical entries belong to no committed chunk")]
+    ForeignEntries(u32),
     /// The document or text of a chunk cannot be read.
-    Unreadable {
-        /// The chunk's internal id.
-        chunk_id: u32,
-    },
+    #[error("the document or text of chunk {0} cannot be read")]
+    Unreadable(u32),
     /// Some chunks of a document are live and others deleted.
-    HalfDocument {
-        /// Internal id of the document's first chunk.
-        chunk_id: u32,
-    },
+    #[error("the document of chunk {0} is partly deleted")]
+    HalfDocument(u32),
     /// The engine's document count is wrong.
+    #[error("the document count is {reported}, but the files have {counted} documents")]
     DocumentCount {
         /// The engine's count.
         reported: u32,
@@ -66,33 +60,6 @@ pub enum Inconsistency {
         counted: u32,
     },
     /// An append-only file differs from its committed checksum.
-    File {
-        /// The file's name in the folder.
-        name: &'static str,
-    },
-}
-
-impl fmt::Display for Inconsistency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Inconsistency::LexicalEntries { chunk_id, found } => {
-                write!(f, "chunk {chunk_id} has {found} lexical entries instead of 1")
-            }
-            Inconsistency::ForeignEntries { found } => {
-                write!(f, "{found} lexical entries belong to no committed chunk")
-            }
-            Inconsistency::Unreadable { chunk_id } => {
-                write!(f, "the document or text of chunk {chunk_id} cannot be read")
-            }
-            Inconsistency::HalfDocument { chunk_id } => {
-                write!(f, "the document of chunk {chunk_id} is partly deleted")
-            }
-            Inconsistency::DocumentCount { reported, counted } => {
-                write!(f, "the document count is {reported}, but the files have {counted} documents")
-            }
-            Inconsistency::File { name } => {
-                write!(f, "file `{name}` differs from its committed checksum")
-            }
-        }
-    }
+    #[error("file `{0}` differs from its committed checksum")]
+    File(&'static str),
 }

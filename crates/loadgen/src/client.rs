@@ -20,8 +20,21 @@ use crate::http1::{Malformed, parse_head};
 /// Read buffer per connection. It also limits the response head.
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Why a request failed; `name` is its stable name in reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a request failed, in the order of reports, which have these names in snake case.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    serde::Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FailureKind {
     /// No connection could be opened.
     Connect,
@@ -41,36 +54,6 @@ pub enum FailureKind {
     BodyMismatch,
     /// Due, but never sent: no connection became free before the run ended (constant rate only).
     Unsent,
-}
-
-impl FailureKind {
-    /// Every kind, in the order of reports.
-    pub const ALL: [FailureKind; 9] = [
-        FailureKind::Connect,
-        FailureKind::Timeout,
-        FailureKind::Reset,
-        FailureKind::Closed,
-        FailureKind::Truncated,
-        FailureKind::Malformed,
-        FailureKind::BadStatus,
-        FailureKind::BodyMismatch,
-        FailureKind::Unsent,
-    ];
-
-    /// The stable name in tables and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            FailureKind::Connect => "connect",
-            FailureKind::Timeout => "timeout",
-            FailureKind::Reset => "reset",
-            FailureKind::Closed => "closed",
-            FailureKind::Truncated => "truncated",
-            FailureKind::Malformed => "malformed",
-            FailureKind::BadStatus => "bad_status",
-            FailureKind::BodyMismatch => "body_mismatch",
-            FailureKind::Unsent => "unsent",
-        }
-    }
 }
 
 /// One failed request.

@@ -64,7 +64,7 @@ fn load(args: &LoadArgs) -> Result<ExitCode, CommandError> {
 
 fn null(args: &NullArgs) -> Result<ExitCode, CommandError> {
     if !args.allow_remote && !args.listen.ip().is_loopback() {
-        return Err(CommandError::usage(TargetError::Remote { addr: args.listen }.into()));
+        return Err(CommandError::usage(TargetError::Remote(args.listen).into()));
     }
     let server = start_null(&args.config())?;
     print(&format!("http://{}\n", server.addr()))?;

@@ -38,11 +38,8 @@ pub enum PlanError {
     #[error("there is no request to send; give at least one body")]
     NoRequests,
     /// A list of statuses can't be parsed.
-    #[error("`{given}` isn't a list of statuses; write 2xx, 404, 200-299 or several separated by commas")]
-    Status {
-        /// The given text.
-        given: String,
-    },
+    #[error("`{0}` isn't a list of statuses; write 2xx, 404, 200-299 or several separated by commas")]
+    Status(String),
 }
 
 /// When requests are sent.
@@ -199,7 +196,7 @@ impl FromStr for ExpectedStatus {
     /// Parses `2xx`, `404`, `200-299` or several of them separated by commas.
     fn from_str(text: &str) -> Result<ExpectedStatus, PlanError> {
         let ranges: Option<Vec<_>> = text.split(',').map(|part| parse_status_range(part.trim())).collect();
-        ranges.map(ExpectedStatus).ok_or_else(|| PlanError::Status { given: text.to_owned() })
+        ranges.map(ExpectedStatus).ok_or_else(|| PlanError::Status(text.to_owned()))
     }
 }
 

@@ -26,7 +26,7 @@ pub struct ProcessError {
 }
 
 /// Resources that one process used.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct ProcessUsage {
     /// Process id.
     pub pid: u32,
@@ -39,7 +39,7 @@ pub struct ProcessUsage {
 }
 
 /// Resources that the server's processes used together. RSS counts a page once per process that shares it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct ServerUsage {
     /// Resident memory at the start of the run.
     pub rss_bytes_start: u64,
@@ -61,6 +61,7 @@ pub struct ServerUsage {
     /// Every process that was seen during the run.
     pub processes: Vec<ProcessUsage>,
     /// Given processes that ended during the run.
+    #[serde(skip)]
     pub ended: Vec<u32>,
 }
 

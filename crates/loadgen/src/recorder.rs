@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn failure(kind: FailureKind) -> Result<(), Failure> {
-        Err(Failure::new(kind, kind.name()))
+        Err(Failure::new(kind, <&str>::from(kind)))
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use strum::VariantArray as _;
 
 use crate::client::FailureKind;
 use crate::excerpt::excerpt;
@@ -20,7 +22,7 @@ const QUEUED_SHARE_MAX: f64 = 0.01;
 const CORES_PER_THREAD_MAX: f64 = 0.9;
 
 /// Percentiles of a time in milliseconds, precise to 0.1 %; all zero when nothing was recorded.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     /// Number of recorded times.
     pub count: u64,
@@ -70,18 +72,25 @@ impl Latency {
 }
 
 /// How closely a constant-rate run followed its schedule.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScheduleReport {
     /// Requests per second that were due.
     pub rate_target_per_s: f64,
     /// Requests that found every connection busy when they were due.
     pub requests_queued: u64,
     /// Delay of sending caused by the generator itself, without the wait for a free connection.
+    #[serde(flatten, with = "late")]
     pub lateness: Latency,
 }
 
+// The names in JSON are stable and end with their unit.
+serde_with::with_prefix!(latency "latency_");
+serde_with::with_prefix!(service "service_");
+serde_with::with_prefix!(late "late_");
+serde_with::with_prefix!(server "server_");
+
 /// The result of one run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The given URL.
     pub url: String,
@@ -104,14 +113,19 @@ pub struct Report {
     /// Successful requests per second.
     pub requests_per_s: f64,
     /// Latency seen by a caller: from the due instant at a constant rate, from sending in the closed loop.
+    #[serde(flatten, with = "latency")]
     pub latency: Latency,
     /// From sending to the last byte of the response. Equal to `latency` in the closed loop.
+    #[serde(flatten, with = "service")]
     pub service: Latency,
     /// Constant rate only.
+    #[serde(flatten)]
     pub schedule: Option<ScheduleReport>,
     /// From sending to the last byte of complete responses, expected or not, by status.
+    #[serde(skip)]
     pub statuses: BTreeMap<u16, Latency>,
     /// Failures by kind; kinds that did not occur are missing.
+    #[serde(skip)]
     pub failures: BTreeMap<FailureKind, u64>,
     /// Description of the first failure of each kind.
     pub failure_examples: BTreeMap<FailureKind, String>,
@@ -124,6 +138,7 @@ pub struct Report {
     /// User and system time of the generator's threads during the run.
     pub generator_cpu_s: f64,
     /// Memory and CPU time of the server's processes, if any were given.
+    #[serde(flatten, with = "server")]
     pub server: Option<ServerUsage>,
     /// Reasons why the figures may not mean what they seem to.
     pub warnings: Vec<String>,
@@ -233,101 +248,20 @@ impl Report {
 
     /// The report as a flat JSON object; names end with their unit and are stable.
     pub fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        self.put_plan(&mut map);
-        put_latency(&mut map, "latency", &self.latency);
-        put_latency(&mut map, "service", &self.service);
-        if let Some(schedule) = &self.schedule {
-            map.insert("rate_target_per_s".to_owned(), json!(schedule.rate_target_per_s));
-            map.insert("requests_queued".to_owned(), json!(schedule.requests_queued));
-            put_latency(&mut map, "late", &schedule.lateness);
+        let mut report = json!(self);
+        report["tool"] = json!("weir-bench");
+        report["version"] = json!(env!("CARGO_PKG_VERSION"));
+        report["mode"] = json!(if self.schedule.is_some() { "rate" } else { "closed" });
+        let counts = self.statuses.iter().map(|(status, times)| (status.to_string(), times.count));
+        report["statuses"] = json!(BTreeMap::from_iter(counts));
+        report["service_by_status"] = json!(BTreeMap::from_iter(self.statuses.iter().map(by_status)));
+        let failed = |kind: &FailureKind| (*kind, self.failures.get(kind).copied().unwrap_or(0));
+        report["failures"] = json!(BTreeMap::from_iter(FailureKind::VARIANTS.iter().map(failed)));
+        report["generator_cores_mean"] = json!(self.generator_cores_mean());
+        if self.server.is_some() {
+            report["server_requests_per_cpu_s"] = json!(self.requests_per_cpu_s());
         }
-        self.put_counts(&mut map);
-        self.put_usage(&mut map);
-        Value::Object(map)
-    }
-
-    fn mode(&self) -> &'static str {
-        if self.schedule.is_some() { "rate" } else { "closed" }
-    }
-
-    fn put_plan(&self, map: &mut Map<String, Value>) {
-        put(
-            map,
-            json!({
-                "tool": "weir-bench",
-                "version": env!("CARGO_PKG_VERSION"),
-                "mode": self.mode(),
-                "url": self.url,
-                "concurrency": self.concurrency,
-                "threads": self.threads,
-                "requests_warmup": self.requests_warmup,
-                "timeout_ms": self.timeout_ms,
-            }),
-        );
-    }
-
-    fn put_counts(&self, map: &mut Map<String, Value>) {
-        let failures: BTreeMap<_, _> = FailureKind::ALL
-            .map(|kind| (kind.name(), self.failures.get(&kind).copied().unwrap_or(0)))
-            .into_iter()
-            .collect();
-        let examples: BTreeMap<_, _> =
-            self.failure_examples.iter().map(|(kind, text)| (kind.name(), text)).collect();
-        let statuses: BTreeMap<_, _> =
-            self.statuses.iter().map(|(status, times)| (status.to_string(), times.count)).collect();
-        let service_by_status: BTreeMap<_, _> = self.statuses.iter().map(by_status).collect();
-        put(
-            map,
-            json!({
-                "duration_s": self.duration_s,
-                "requests_sent": self.requests_sent,
-                "requests_ok": self.requests_ok,
-                "requests_failed": self.requests_failed,
-                "requests_per_s": self.requests_per_s,
-                "statuses": statuses,
-                "service_by_status": service_by_status,
-                "failures": failures,
-                "failure_examples": examples,
-                "sent_bytes": self.sent_bytes,
-                "received_bytes": self.received_bytes,
-                "reconnects": self.reconnects,
-                "warnings": self.warnings,
-            }),
-        );
-    }
-
-    fn put_usage(&self, map: &mut Map<String, Value>) {
-        put(
-            map,
-            json!({
-                "generator_cpu_s": self.generator_cpu_s,
-                "generator_cores_mean": self.generator_cores_mean(),
-            }),
-        );
-        let Some(server) = &self.server else { return };
-        let processes: Vec<Value> = server
-            .processes
-            .iter()
-            .map(|p| {
-                json!({ "pid": p.pid, "name": p.name, "rss_bytes_max": p.rss_bytes_max, "cpu_s": p.cpu_s })
-            })
-            .collect();
-        put(
-            map,
-            json!({
-                "server_rss_bytes_start": server.rss_bytes_start,
-                "server_rss_bytes_min": server.rss_bytes_min,
-                "server_rss_bytes_mean": server.rss_bytes_mean,
-                "server_rss_bytes_max": server.rss_bytes_max,
-                "server_rss_bytes_end": server.rss_bytes_end,
-                "server_pss_bytes_end": server.pss_bytes_end,
-                "server_cpu_s": server.cpu_s,
-                "server_cores_mean": server.cores_mean,
-                "server_requests_per_cpu_s": self.requests_per_cpu_s(),
-                "server_processes": processes,
-            }),
-        );
+        report
     }
 }
 
@@ -351,22 +285,9 @@ fn shorten_example((kind, example): (FailureKind, String)) -> (FailureKind, Stri
     (kind, shown)
 }
 
-fn put(map: &mut Map<String, Value>, object: Value) {
-    if let Value::Object(fields) = object {
-        map.extend(fields);
-    }
-}
-
 fn by_status((status, times): (&u16, &Latency)) -> (String, Map<String, Value>) {
     let columns = times.columns().map(|(name, ms)| (format!("ms_{name}"), json!(ms)));
     (status.to_string(), Map::from_iter(columns))
-}
-
-fn put_latency(map: &mut Map<String, Value>, what: &str, latency: &Latency) {
-    map.insert(format!("{what}_count"), json!(latency.count));
-    for (name, ms) in latency.columns() {
-        map.insert(format!("{what}_ms_{name}"), json!(ms));
-    }
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -74,7 +74,7 @@ impl Report {
 
     fn render_failure(&self, kind: FailureKind, count: u64) -> String {
         let example = self.failure_examples.get(&kind).map_or("", String::as_str);
-        format!("  FAILED     {count} {}, first: {example}", kind.name())
+        format!("  FAILED     {count} {}, first: {example}", <&str>::from(kind))
     }
 
     fn render_server(&self, server: &ServerUsage) -> Vec<String> {

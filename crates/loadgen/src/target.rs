@@ -24,11 +24,8 @@ pub enum TargetError {
         source: Option<std::io::Error>,
     },
     /// The host is another machine, which is not allowed.
-    #[error("{addr} is not a loopback address; pass --allow-remote if you may put load on that machine")]
-    Remote {
-        /// The rejected address.
-        addr: SocketAddr,
-    },
+    #[error("{0} is not a loopback address; pass --allow-remote if you may put load on that machine")]
+    Remote(SocketAddr),
     /// A method, header name or header value that HTTP doesn't allow, or a header that follows from the body.
     #[error("{what} `{given}` can't be sent: {reason}")]
     Header {
@@ -79,7 +76,7 @@ pub(crate) fn check_loopback(addr: SocketAddr, allow_remote: bool) -> Result<(),
     if allow_remote || addr.ip().to_canonical().is_loopback() {
         return Ok(());
     }
-    Err(TargetError::Remote { addr })
+    Err(TargetError::Remote(addr))
 }
 
 fn resolve(host: &str, port: u16, allow_remote: bool) -> Result<SocketAddr, TargetError> {

@@ -199,15 +199,16 @@ impl OpenCollection {
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
-pub struct Collections(Arc<Inner>);
+pub struct Collections(pub(crate) Arc<Inner>);
 
-struct Inner {
-    store: Store,
-    models: Models,
-    scheduler: Scheduler,
+/// What collections work with.
+pub struct Inner {
+    pub(crate) store: Store,
+    pub(crate) models: Models,
+    pub(crate) scheduler: Scheduler,
     limiter: CpuLimiter,
-    config: Arc<Config>,
-    metrics: Metrics,
+    pub(crate) config: Arc<Config>,
+    pub(crate) metrics: Metrics,
     /// The runtime of the workers, whose threads have background priority.
     background: Handle,
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
@@ -217,9 +218,6 @@ struct Inner {
 
 impl Collections {
     /// Opens every collection of the store, and creates the default collection if it is missing and its model is ready.
-    ///
-    /// # Errors
-    /// The first collection that cannot be opened.
     pub async fn open(
         store: Store,
         models: Models,
@@ -261,9 +259,6 @@ impl Collections {
     }
 
     /// Opens the default collection; creates it if it is missing.
-    ///
-    /// # Errors
-    /// [`CollectionError`].
     pub async fn create_default(&self) -> Result<(), CollectionError> {
         self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
     }
@@ -303,9 +298,6 @@ impl Collections {
     }
 
     /// Opens the collection called `name`; creates it with `settings` if it is missing, and returns `true` then.
-    ///
-    /// # Errors
-    /// [`CollectionError`].
     pub async fn create(
         &self,
         name: &str,
@@ -318,7 +310,7 @@ impl Collections {
         let settings = self.pinned(settings);
         let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
         learn_dimension(name, model.as_deref()).await?;
-        let fingerprint = model.map(|model| model.fingerprint()).unwrap_or_default();
+        let fingerprint = fingerprint_of(model.as_deref());
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
         let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
         Ok((self.open_stored(collection).await?, created))
@@ -369,12 +361,9 @@ impl Collections {
 
     /// Whether `settings`, as a request has them, are those of the collection.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
-        let same_model = match self.model_for(settings) {
-            Ok(model) => {
-                model.map(|model| model.fingerprint()).unwrap_or_default() == collection.preparer.fingerprint
-            }
-            Err(_) => false,
-        };
+        let same_model = self
+            .model_for(settings)
+            .is_ok_and(|model| fingerprint_of(model.as_deref()) == collection.preparer.fingerprint);
         let sent = self.pinned(settings);
         same_model
             && sent.language == collection.settings.language
@@ -391,7 +380,7 @@ impl Collections {
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
         learn_dimension(&name, model.as_deref()).await?;
-        let fingerprint = model.as_ref().map(|model| model.fingerprint()).unwrap_or_default();
+        let fingerprint = fingerprint_of(model.as_deref());
         let stored = self.matching_generation(stored, &fingerprint).await?;
         let language = language_of(&settings, &self.0.config);
         let chunking = settings.chunking.unwrap_or_default();
@@ -422,10 +411,7 @@ impl Collections {
         }
         let engine = opened.engine;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
-        hide_deleted(&documents, &engine).await.map_err(|error| match error {
-            HideError::Store(error) => CollectionError::Store(error),
-            HideError::Index(error) => index_error(error),
-        })?;
+        hide_deleted(&documents, &engine, index_error).await?;
         settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
         let open = Arc::new(OpenCollection {
             id: stored.id,
@@ -508,6 +494,11 @@ impl Collections {
     }
 }
 
+/// The fingerprint of a collection's model; empty without one.
+fn fingerprint_of(model: Option<&LoadedModel>) -> String {
+    model.map(LoadedModel::fingerprint).unwrap_or_default()
+}
+
 /// Asks the model's upstream for its dimension, if that is unknown.
 async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), CollectionError> {
     let Some(model) = model else { return Ok(()) };
@@ -515,23 +506,22 @@ async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), 
     model.learn_dimension().await.map_err(error)
 }
 
-enum HideError {
-    Store(weir_store::Error),
-    Index(IndexError),
-}
-
 /// Hides the documents that were deleted after the index's last batch: an acknowledged deletion must hold for the first search.
-async fn hide_deleted(documents: &StoreView, engine: &Engine) -> Result<(), HideError> {
+async fn hide_deleted(
+    documents: &StoreView,
+    engine: &Engine,
+    index_error: impl Fn(IndexError) -> CollectionError,
+) -> Result<(), CollectionError> {
     let mut after = engine.applied_seq();
     if after == 0 {
         return Ok(());
     }
     loop {
-        let operations = documents.operations_after(after, 1000).await.map_err(HideError::Store)?;
+        let operations = documents.operations_after(after, 1000).await?;
         let Some(last) = operations.last() else { return Ok(()) };
         after = last.number;
         for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
-            engine.remove_now(&operation.document_id, operation.number).await.map_err(HideError::Index)?;
+            engine.remove_now(&operation.document_id, operation.number).await.map_err(&index_error)?;
         }
     }
 }

@@ -25,7 +25,7 @@ const TAG_BYTES: usize = 32;
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
 /// What a cursor belongs to; it is refused for anything else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Binding {
     /// The collection.
     pub collection: CollectionId,
@@ -69,9 +69,7 @@ pub(crate) struct Placed {
 #[derive(Serialize, Deserialize)]
 struct Content {
     format: u8,
-    collection: i64,
-    generation: i64,
-    request: RequestHash,
+    binding: Binding,
     position: Position,
 }
 
@@ -132,9 +130,6 @@ impl CursorKey {
     }
 
     /// Reads a cursor of [`CursorKey::sign_after`] for `binding`: the id.
-    ///
-    /// # Errors
-    /// As [`CursorKey::verify`].
     pub(crate) fn verify_after(&self, binding: &Binding, text: &str) -> Result<String, Invalid> {
         match self.verify_position(binding, text)? {
             Position::AfterId(id) => Ok(id),
@@ -143,13 +138,7 @@ impl CursorKey {
     }
 
     fn sign_position(&self, binding: &Binding, position: Position) -> String {
-        let content = Content {
-            format: FORMAT,
-            collection: binding.collection.0,
-            generation: binding.generation.0,
-            request: binding.request,
-            position,
-        };
+        let content = Content { format: FORMAT, binding: *binding, position };
         // serialising into memory does not fail
         let mut bytes = postcard::to_stdvec(&content).unwrap_or_default();
         let tag = blake3::keyed_hash(&self.0, &bytes);
@@ -163,15 +152,15 @@ impl CursorKey {
             return Err(refusal("the cursor is of another version of the gateway"));
         }
         let content: Content = postcard::from_bytes(&content).map_err(|_| not_ours())?;
-        if content.collection != binding.collection.0 {
+        if content.binding.collection != binding.collection {
             return Err(refusal("the cursor belongs to another collection"));
         }
-        if content.request != binding.request {
+        if content.binding.request != binding.request {
             return Err(refusal(
                 "the cursor belongs to another request: everything but `cursor` must be the same",
             ));
         }
-        if content.generation != binding.generation.0 {
+        if content.binding.generation != binding.generation {
             let message = "the collection was embedded again since the first page";
             return Err(Invalid::at(ErrorCode::CursorExpired, &["cursor"], message));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_api::{
     DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, Invalid, List,
-    Metadata, RawJson, Sort,
+    Metadata, RawJson, Sort, require,
 };
 use weir_index::filter::Filter;
 use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, RetrievalMode};
@@ -16,7 +16,7 @@ use weir_store::{GenerationId, StoredDocument};
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
 use crate::search::{read_filter, refusal as search_refusal, sort_keys, unknown_in_filter};
-use crate::{CollectionView, Retrieval, SearchPermit, run_to_completion};
+use crate::{CollectionView, Result, Retrieval, SearchPermit, run_to_completion};
 
 /// Documents on a page: by default, and at most.
 pub const DOCUMENTS_PAGE: (usize, usize) = (100, 1_000);
@@ -57,12 +57,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `collection_not_found`, `document_not_found`; store errors.
-    pub async fn document(
-        &self,
-        caller: &Arc<Caller>,
-        collection: &str,
-        id: &str,
-    ) -> Result<DocumentReply, RequestError> {
+    pub async fn document(&self, caller: &Arc<Caller>, collection: &str, id: &str) -> Result<DocumentReply> {
         let view = self.view(caller, collection)?;
         let document = view.store.document(id).await?.ok_or_else(|| no_document(collection, id))?;
         render(document)
@@ -79,7 +74,7 @@ impl Retrieval {
         _permit: &SearchPermit,
         collection: &str,
         query: DocumentsQuery,
-    ) -> Result<List<DocumentReply>, RequestError> {
+    ) -> Result<List<DocumentReply>> {
         let wanted = Wanted::new(query, self.config.limits.sort_fields_max)?;
         if wanted.filter.is_none() && wanted.sort.is_empty() {
             return self.stored_documents(caller, collection, wanted).await;
@@ -122,7 +117,7 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         wanted: Wanted,
-    ) -> Result<List<DocumentReply>, RequestError> {
+    ) -> Result<List<DocumentReply>> {
         let view = self.view(caller, collection)?;
         let binding = Binding { collection: view.id, generation: ANY_GENERATION, request: wanted.hash() };
         let after = match &wanted.cursor {
@@ -145,7 +140,7 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         id: &str,
-    ) -> Result<DeletedReply, RequestError> {
+    ) -> Result<DeletedReply> {
         let view = self.view(caller, collection)?;
         let id = id.to_owned();
         run_to_completion(async move {
@@ -165,7 +160,7 @@ impl Retrieval {
         _permit: &SearchPermit,
         collection: &str,
         request: DocumentsDeleteRequest,
-    ) -> Result<DocumentsDeleteReply, RequestError> {
+    ) -> Result<DocumentsDeleteReply> {
         request.check(&self.config.request_limits())?;
         let filter = request.filter.as_ref().map(read_filter).transpose()?;
         let matches_all = filter.as_ref().is_none_or(|filter| filter.paths().next().is_none());
@@ -205,13 +200,11 @@ impl Retrieval {
 
     fn check_depth(&self, offset: u64, limit: usize) -> Result<(), Invalid> {
         let (end, most) = (offset.saturating_add(limit as u64), self.config.limits.list_depth_max);
-        if offset == 0 || end <= most {
-            return Ok(());
-        }
-        let message = format!(
-            "the page ends at document {end}; the limit `limits.list_depth_max` is {most}. Filter for values after the last one instead"
-        );
-        Err(Invalid::at(ErrorCode::InvalidParameter, &["cursor"], message))
+        require(offset == 0 || end <= most, &["cursor"], || {
+            format!(
+                "the page ends at document {end}; the limit `limits.list_depth_max` is {most}. Filter for values after the last one instead"
+            )
+        })
     }
 }
 
@@ -238,16 +231,17 @@ impl Wanted {
     /// Refuses `after`, a position in the order of ids, beside another order or another position.
     fn check_after(&self) -> Result<(), Invalid> {
         let is_by_id = self.filter.is_none() && self.sort.is_empty();
-        let message = match (&self.after, &self.cursor) {
-            (Some(_), Some(_)) => {
-                "`after` and `cursor` both say where the page begins; leave out one of them"
-            }
-            (Some(_), None) if !is_by_id => {
-                "`after` is a position in the order of ids; with `filter` or `sort`, send `next_cursor` of the page before as `cursor`"
-            }
-            (Some(_) | None, None) | (None, Some(_)) => return Ok(()),
-        };
-        Err(Invalid::at(ErrorCode::InvalidParameter, &["after"], message))
+        let is_after = self.after.is_some();
+        require(
+            !is_after || self.cursor.is_none(),
+            &["after"],
+            || "`after` and `cursor` both say where the page begins; leave out one of them",
+        )?;
+        require(
+            !is_after || is_by_id,
+            &["after"],
+            || "`after` is a position in the order of ids; with `filter` or `sort`, send `next_cursor` of the page before as `cursor`",
+        )
     }
 
     fn hash(&self) -> RequestHash {
@@ -287,10 +281,7 @@ fn count(total: MatchCount) -> u64 {
 }
 
 /// The stored documents of the first hits, up to a number of bytes; `None` for a document deleted since.
-async fn read_documents(
-    view: &CollectionView,
-    found: &IndexResult,
-) -> Result<Vec<Option<DocumentReply>>, RequestError> {
+async fn read_documents(view: &CollectionView, found: &IndexResult) -> Result<Vec<Option<DocumentReply>>> {
     let (mut documents, mut bytes) = (Vec::with_capacity(found.hits.len()), 0);
     for hit in &found.hits {
         if bytes >= PAGE_TEXT_BYTES_MAX {
@@ -304,7 +295,7 @@ async fn read_documents(
 }
 
 /// Deletes a document if it is still the version that matched the filter; whether it did.
-async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result<bool, RequestError> {
+async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result<bool> {
     let document = view.store.document(id).await?;
     if document.is_none_or(|document| document.version != version) {
         return Ok(false);
@@ -313,7 +304,7 @@ async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result
 }
 
 /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
-async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>, RequestError> {
+async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>> {
     let Some(deleted) = view.store.delete_document(id).await? else { return Ok(None) };
     let hidden = view.engine.remove_now(id, deleted.operation).await;
     view.wake(deleted.operation);
@@ -322,7 +313,7 @@ async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>, RequestE
 }
 
 /// A document as the API shows it.
-fn render(document: StoredDocument) -> Result<DocumentReply, RequestError> {
+fn render(document: StoredDocument) -> Result<DocumentReply> {
     let metadata = Metadata::from_json(document.metadata).map_err(|error| RequestError::internal(&error))?;
     Ok(DocumentReply {
         id: document.id,

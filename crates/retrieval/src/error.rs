@@ -8,6 +8,9 @@ use crate::collections::CollectionError;
 use crate::models::no_model;
 use weir_inference::{BudgetError, InferenceError, UpstreamError};
 
+/// The result of a request.
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
+
 /// A request that was refused or failed.
 #[derive(Debug, Clone)]
 pub struct RequestError {
@@ -113,13 +116,13 @@ impl From<weir_store::Error> for RequestError {
         use weir_store::Error;
         let code = match &error {
             Error::Full => ErrorCode::InsufficientStorage,
-            Error::UnknownCursor { .. } => {
+            Error::UnknownCursor(_) => {
                 return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
-            Error::UnknownCollection { name } => return RequestError::no_collection(name),
+            Error::UnknownCollection(name) => return RequestError::no_collection(name),
             Error::NotAllowed => return RequestError::new(ErrorCode::InsufficientScope, error.to_string()),
-            Error::Locked { .. }
-            | Error::ReadOnly { .. }
+            Error::Locked(_)
+            | Error::ReadOnly(_)
             | Error::Io { .. }
             | Error::Sqlite { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,

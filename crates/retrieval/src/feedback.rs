@@ -6,10 +6,9 @@ use weir_api::{ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryRe
 use weir_policy::Caller;
 use weir_store::{Feedback, NewFeedback};
 
-use crate::Retrieval;
 use crate::clock::now;
 use crate::documents::no_document;
-use crate::error::RequestError;
+use crate::{Result, Retrieval};
 
 /// Feedback on a page: by default, and at most.
 pub const FEEDBACK_PAGE: (usize, usize) = (100, 1_000);
@@ -27,7 +26,7 @@ impl Retrieval {
         &self,
         caller: &Arc<Caller>,
         request: FeedbackRequest,
-    ) -> Result<FeedbackReply, RequestError> {
+    ) -> Result<FeedbackReply> {
         let grade = request.check(&self.config.request_limits())?;
         let view = self.view(caller, request.collection())?;
         let FeedbackRequest { query, document_id, chunk, .. } = request;
@@ -53,7 +52,7 @@ impl Retrieval {
         collection: &str,
         limit: usize,
         cursor: Option<&str>,
-    ) -> Result<List<FeedbackReply>, RequestError> {
+    ) -> Result<List<FeedbackReply>> {
         let view = self.view(caller, collection)?;
         let (found, next_cursor) = view.store.feedback(limit, cursor).await?;
         let data = found.into_iter().map(|feedback| render(collection, feedback)).collect();
@@ -71,7 +70,7 @@ impl Retrieval {
         report: QueryReport,
         below: f64,
         limit: usize,
-    ) -> Result<List<QueryReply>, RequestError> {
+    ) -> Result<List<QueryReply>> {
         let view = self.view(caller, collection)?;
         let report = match report {
             QueryReport::Popular => weir_store::QueryReport::Popular,

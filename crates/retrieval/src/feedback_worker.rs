@@ -37,9 +37,6 @@ pub(crate) enum FeedbackError {
 }
 
 /// Calibrates a collection's relevance by all judgments with features; returns the first pending judgments.
-///
-/// # Errors
-/// Store errors.
 pub(crate) async fn calibrate(
     collection: &OpenCollection,
 ) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {

@@ -4,8 +4,8 @@ use weir_api::{ErrorCode, JobDocumentError, JobReply, JobStatus, List};
 use weir_policy::Caller;
 use weir_store::Job;
 
-use crate::Retrieval;
 use crate::error::RequestError;
+use crate::{Result, Retrieval};
 
 /// Jobs on a page: by default, and at most.
 pub const JOBS_PAGE: (usize, usize) = (20, 100);
@@ -15,7 +15,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `job_not_found`, also for a job of a collection that the caller may not see; store errors.
-    pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobReply, RequestError> {
+    pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobReply> {
         let job = self.store.job(caller, id).await?;
         let missing =
             || RequestError::new(ErrorCode::JobNotFound, format!("there is no job `{}`", id.escape_debug()));
@@ -26,12 +26,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `invalid_parameter` for an unknown cursor; store errors.
-    pub async fn jobs(
-        &self,
-        caller: &Caller,
-        limit: usize,
-        cursor: Option<&str>,
-    ) -> Result<List<JobReply>, RequestError> {
+    pub async fn jobs(&self, caller: &Caller, limit: usize, cursor: Option<&str>) -> Result<List<JobReply>> {
         let (jobs, next_cursor) = self.store.jobs(caller, limit, cursor).await?;
         Ok(List { data: jobs.into_iter().map(render).collect(), next_cursor })
     }

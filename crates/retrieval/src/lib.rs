@@ -25,14 +25,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 use weir_api::ErrorCode;
-use weir_config::Config;
-use weir_inference::{Models, Scheduler};
-use weir_store::Store;
-use weir_telemetry::Metrics;
 
 pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
-pub use error::{RequestError, chain};
+pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, LOW_RELEVANCE, QUERIES_PAGE};
 pub use ingest::IngestOutcome;
 pub use jobs::JOBS_PAGE;
@@ -46,16 +42,20 @@ pub struct Retrieval(Arc<Parts>);
 
 /// What the core works with.
 pub struct Parts {
-    pub(crate) config: Arc<Config>,
-    pub(crate) store: Store,
-    pub(crate) models: Models,
-    pub(crate) scheduler: Scheduler,
     pub(crate) collections: Collections,
-    pub(crate) metrics: Metrics,
     pub(crate) query_log: QueryLog,
     cursors: cursor::CursorKey,
     searches: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
+}
+
+/// What the collections work with, the core works with.
+impl Deref for Parts {
+    type Target = collections::Inner;
+
+    fn deref(&self) -> &collections::Inner {
+        &self.collections.0
+    }
 }
 
 impl Deref for Retrieval {
@@ -68,30 +68,12 @@ impl Deref for Retrieval {
 
 impl Retrieval {
     /// Puts the parts together. The key of cursors is read from the data directory, or made there.
-    pub fn new(
-        config: Arc<Config>,
-        store: Store,
-        models: Models,
-        scheduler: Scheduler,
-        collections: Collections,
-        metrics: Metrics,
-        query_log: QueryLog,
-    ) -> Retrieval {
+    pub fn new(collections: Collections, query_log: QueryLog) -> Retrieval {
+        let config = &collections.0.config;
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         let cursors = cursor::CursorKey::of_folder(&config.server.data_dir);
         let recall_sampling = search::RecallSampling::default();
-        Retrieval(Arc::new(Parts {
-            config,
-            store,
-            models,
-            scheduler,
-            collections,
-            metrics,
-            query_log,
-            cursors,
-            searches,
-            recall_sampling,
-        }))
+        Retrieval(Arc::new(Parts { collections, query_log, cursors, searches, recall_sampling }))
     }
 
     /// Writes what is pending and closes every collection and the store.
@@ -106,7 +88,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `overloaded`.
-    pub fn admit_search(&self) -> Result<SearchPermit, RequestError> {
+    pub fn admit_search(&self) -> Result<SearchPermit> {
         check_wait(self.collections.search_limiter().wait(), self.config.limits.search_wait_ms_max)?;
         self.searches.clone().try_acquire_owned().map(SearchPermit).map_err(|_| {
             let limit = self.config.limits.search_concurrency_max;
@@ -117,7 +99,7 @@ impl Retrieval {
 }
 
 /// Refuses a search whose expected wait for a core is longer than the limit.
-fn check_wait(wait: Duration, limit_ms: u64) -> Result<(), RequestError> {
+fn check_wait(wait: Duration, limit_ms: u64) -> Result<()> {
     if wait <= Duration::from_millis(limit_ms) {
         return Ok(());
     }
@@ -134,8 +116,8 @@ pub struct SearchPermit(#[expect(dead_code, reason = "held until the search ends
 
 /// Runs `work` to completion even when the caller disconnects: what the store has acknowledged must reach the index.
 async fn run_to_completion<T: Send + 'static>(
-    work: impl Future<Output = Result<T, RequestError>> + Send + 'static,
-) -> Result<T, RequestError> {
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     match tokio::spawn(work.in_current_span()).await {
         Ok(result) => result,
         Err(error) => Err(RequestError::internal(&error)),
@@ -149,7 +131,7 @@ async fn run_to_completion<T: Send + 'static>(
 pub async fn maybe_spawn_blocking<T: Send + 'static>(
     is_long: bool,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RequestError> {
+) -> Result<T> {
     if !is_long {
         return Ok(work());
     }

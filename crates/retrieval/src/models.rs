@@ -6,6 +6,7 @@ use weir_api::{ErrorCode, Invalid};
 use weir_inference::{LoadedModel, Models, Reranker};
 use weir_policy::Caller;
 
+use crate::Result;
 use crate::error::RequestError;
 
 /// The models that `caller` may embed with, the default one first.
@@ -22,11 +23,7 @@ pub fn rerankers<'m>(models: &'m Models, caller: &Caller) -> impl Iterator<Item 
 ///
 /// # Errors
 /// `model_not_found`, also for a model that the caller may not use; `invalid_parameter` for a model that reranks.
-pub fn embedder<'m>(
-    models: &'m Models,
-    caller: &Caller,
-    name: &str,
-) -> Result<&'m Arc<LoadedModel>, RequestError> {
+pub fn embedder<'m>(models: &'m Models, caller: &Caller, name: &str) -> Result<&'m Arc<LoadedModel>> {
     let found = models.get(name).filter(|model| caller.may_use_model(&model.id));
     found.ok_or_else(|| {
         if models.reranker(name).is_none_or(|model| !caller.may_use_model(&model.id)) {
@@ -47,7 +44,7 @@ pub fn reranker<'m>(
     caller: &Caller,
     name: &str,
     path: &str,
-) -> Result<&'m Arc<Reranker>, RequestError> {
+) -> Result<&'m Arc<Reranker>> {
     let found = models.reranker(name).filter(|model| caller.may_use_model(&model.id));
     found.ok_or_else(|| {
         let known = match quoted(rerankers(models, caller).map(|model| model.id.as_str())) {

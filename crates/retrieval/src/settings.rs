@@ -12,14 +12,11 @@ use weir_text::Language;
 
 use crate::error::RequestError;
 use crate::models::embedder;
-use crate::{CollectionView, Retrieval};
+use crate::{CollectionView, Result, Retrieval};
 
 impl Retrieval {
     /// The collections that the caller may see, by name.
-    ///
-    /// # Errors
-    /// Index errors.
-    pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>, RequestError> {
+    pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>> {
         let mut all = Vec::new();
         for view in self.views(caller)? {
             all.push(self.describe(&view).await?);
@@ -31,11 +28,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `collection_not_found`.
-    pub async fn collection(
-        &self,
-        caller: &Arc<Caller>,
-        name: &str,
-    ) -> Result<CollectionReply, RequestError> {
+    pub async fn collection(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionReply> {
         self.describe(&self.view(caller, name)?).await
     }
 
@@ -48,7 +41,7 @@ impl Retrieval {
         caller: &Arc<Caller>,
         name: &str,
         settings: &CollectionSettings,
-    ) -> Result<(CollectionReply, bool), RequestError> {
+    ) -> Result<(CollectionReply, bool)> {
         check_collection_name(name)?;
         self.check_settings(caller, settings)?;
         if !caller.sees(name) {
@@ -65,7 +58,7 @@ impl Retrieval {
     }
 
     /// A collection as the API shows it, with the counts of what the caller may see.
-    async fn describe(&self, view: &CollectionView) -> Result<CollectionReply, RequestError> {
+    async fn describe(&self, view: &CollectionView) -> Result<CollectionReply> {
         let (document_count, chunk_count) = view.counts().await?;
         Ok(CollectionReply {
             name: view.name.clone(),
@@ -82,7 +75,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// `collection_not_found`; store and file system errors.
-    pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply, RequestError> {
+    pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply> {
         if self.collections.delete(caller, name).await? {
             return Ok(DeletedReply { deleted: true, chunks: None });
         }
@@ -110,10 +103,7 @@ impl Retrieval {
     }
 
     /// The gauges of every collection that the caller may see.
-    ///
-    /// # Errors
-    /// Index errors.
-    pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>, RequestError> {
+    pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             let (documents, chunks) = view.counts().await?;
@@ -129,7 +119,7 @@ impl Retrieval {
         Ok(gauges)
     }
 
-    fn check_settings(&self, caller: &Caller, settings: &CollectionSettings) -> Result<(), RequestError> {
+    fn check_settings(&self, caller: &Caller, settings: &CollectionSettings) -> Result<()> {
         let defaults = &self.config.chunking;
         settings.check(defaults.max_tokens, defaults.overlap_tokens)?;
         settings.model.as_ref().map(|name| embedder(&self.models, caller, name)).transpose()?;

@@ -8,9 +8,9 @@ use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall, Retrie
 use weir_policy::Caller;
 use weir_store::StoreView;
 
-use crate::Parts;
 use crate::collections::OpenCollection;
 use crate::error::RequestError;
+use crate::{Parts, Result};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
@@ -27,26 +27,19 @@ impl Parts {
     ///
     /// # Errors
     /// `collection_not_found`, also for a collection that the caller may not see.
-    pub(crate) fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView, RequestError> {
+    pub(crate) fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         let collection =
             self.collections.get(caller, name).ok_or_else(|| RequestError::no_collection(name))?;
         self.view_of(caller, collection)
     }
 
     /// Every collection that `caller` may see, by name.
-    ///
-    /// # Errors
-    /// None today: the collections are those of the allow list.
-    pub(crate) fn views(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionView>, RequestError> {
+    pub(crate) fn views(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionView>> {
         let all = self.collections.all(caller).into_iter();
         all.map(|collection| self.view_of(caller, collection)).collect()
     }
 
-    fn view_of(
-        &self,
-        caller: &Arc<Caller>,
-        collection: Arc<OpenCollection>,
-    ) -> Result<CollectionView, RequestError> {
+    fn view_of(&self, caller: &Arc<Caller>, collection: Arc<OpenCollection>) -> Result<CollectionView> {
         let store = self.store.view(caller, &collection.stored)?;
         Ok(CollectionView { collection, caller: caller.clone(), store })
     }
@@ -55,11 +48,7 @@ impl Parts {
     ///
     /// # Errors
     /// `collection_not_found`, `collection_not_ready`.
-    pub(crate) fn searchable_view(
-        &self,
-        caller: &Arc<Caller>,
-        name: &str,
-    ) -> Result<CollectionView, RequestError> {
+    pub(crate) fn searchable_view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         let view = self.view(caller, name)?;
         if view.collection.is_rebuilding() {
             let message = format!("the index of collection `{name}` is being rebuilt");
@@ -71,10 +60,7 @@ impl Parts {
 
 impl CollectionView {
     /// Searchable documents and chunks that the caller may see.
-    ///
-    /// # Errors
-    /// Index errors.
-    pub(crate) async fn counts(&self) -> Result<(u64, u64), RequestError> {
+    pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
         let counts = self.collection.engine.counts();
         if self.caller.filter().is_none() {
             return Ok((counts.documents, counts.chunks));
@@ -86,17 +72,11 @@ impl CollectionView {
     }
 
     /// Runs a search on the index.
-    ///
-    /// # Errors
-    /// [`IndexError`].
     pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
         self.collection.engine.search(&self.caller, query).await
     }
 
     /// Repeats a dense search exactly and compares.
-    ///
-    /// # Errors
-    /// [`IndexError`].
     pub(crate) async fn recall(&self, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
         self.collection.engine.recall(&self.caller, query).await
     }

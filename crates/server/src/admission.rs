@@ -10,6 +10,7 @@ use super::Gateway;
 use super::body::content_length;
 use super::error::ApiError;
 use super::routes::{AdmissionClass, Route};
+use crate::Result;
 
 /// What is reserved for an admitted request; the handler takes it.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ pub(super) enum Admitted {
 ///
 /// # Errors
 /// `overloaded`; `payload_too_large` for a body that never fits into memory.
-pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Result<Admitted, ApiError> {
+pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Result<Admitted> {
     // without an announced length, as much as the longest body
     let (most, _) = gateway.body_limit(route);
     let announced = content_length(headers).and_then(|bytes| usize::try_from(bytes).ok());

@@ -1,15 +1,17 @@
 //! Reading requests: bodies up to a limit, callers, path segments.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequestParts, Request};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
@@ -18,6 +20,7 @@ use super::admission::Admitted;
 use super::error::ApiError;
 use super::layers::Deadline;
 use super::routes::Route;
+use crate::Result;
 use weir_inference::Caching;
 use weir_retrieval::SearchPermit;
 
@@ -28,7 +31,7 @@ pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
 ///
 /// # Errors
 /// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke.
-pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes, ApiError> {
+pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes> {
     let (limit, setting) = request
         .extensions()
         .get::<&'static Route>()
@@ -75,7 +78,7 @@ pub(super) fn until(request: &Request) -> Option<Instant> {
 }
 
 /// A body without a media type is read as JSON, and so is the media type that `curl -d` sends by default.
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_media_type(headers: &HeaderMap) -> Result<()> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let media = value.to_str().unwrap_or_default();
     let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -90,7 +93,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Compressed bodies are refused: a small one could expand to a large one.
-fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_encoding(headers: &HeaderMap) -> Result<()> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let named = value.to_str().unwrap_or("?");
         let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
@@ -103,47 +106,34 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The caller of a request, set by [the middleware](super::layers::middleware).
-pub(super) fn caller(request: &Request) -> Result<Arc<Caller>, ApiError> {
-    of_extensions(request.extensions())
-}
-
-fn of_extensions(extensions: &Extensions) -> Result<Arc<Caller>, ApiError> {
-    extensions.get::<Arc<Caller>>().cloned().ok_or_else(ApiError::internal_error)
-}
-
 /// Takes what was reserved for a request when it was admitted.
-pub(super) fn take_admitted(request: &Request) -> Admitted {
-    admitted_of(request.extensions())
-}
-
-fn admitted_of(extensions: &Extensions) -> Admitted {
+pub(super) fn take_admitted(extensions: &Extensions) -> Admitted {
     let admitted = extensions.get::<Arc<Mutex<Admitted>>>();
     admitted.map_or(Admitted::Light, |admitted| {
         std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner))
     })
 }
 
-/// The permit of an admitted search.
-pub(super) fn search_permit(request: &Request) -> Result<SearchPermit, ApiError> {
-    permit_of(request.extensions())
+/// The caller of a request, which [the middleware](super::layers::middleware) has set, and the gateway that is called.
+pub(super) struct Call {
+    pub(super) gateway: Gateway,
+    pub(super) caller: Arc<Caller>,
 }
 
-fn permit_of(extensions: &Extensions) -> Result<SearchPermit, ApiError> {
-    match admitted_of(extensions) {
-        Admitted::Search(permit) => Ok(permit),
-        Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) => Err(ApiError::internal_error()),
+impl Deref for Call {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
     }
 }
 
-/// The caller of a request.
-pub(super) struct CallerOf(pub Arc<Caller>);
-
-impl<S: Send + Sync> FromRequestParts<S> for CallerOf {
+impl FromRequestParts<Gateway> for Call {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CallerOf, ApiError> {
-        of_extensions(&parts.extensions).map(CallerOf)
+    async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Call> {
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
+        Ok(Call { gateway: gateway.clone(), caller: caller.ok_or_else(ApiError::internal_error)? })
     }
 }
 
@@ -153,8 +143,22 @@ pub(super) struct PermitOf(pub SearchPermit);
 impl<S: Send + Sync> FromRequestParts<S> for PermitOf {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<PermitOf, ApiError> {
-        permit_of(&parts.extensions).map(PermitOf)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<PermitOf> {
+        match take_admitted(&parts.extensions) {
+            Admitted::Search(permit) => Ok(PermitOf(permit)),
+            Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) => Err(ApiError::internal_error()),
+        }
+    }
+}
+
+/// A body of JSON.
+pub(super) struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Gateway> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, gateway: &Gateway) -> Result<Body<T>> {
+        Ok(Body(weir_api::parse(&read(gateway, request).await?)?))
     }
 }
 
@@ -164,7 +168,7 @@ pub(super) struct Segments<const N: usize>(pub [String; N]);
 impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>> {
         let bad =
             || ApiError::new(ErrorCode::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
         let params =
@@ -178,7 +182,7 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
 ///
 /// # Errors
 /// `invalid_parameter` for any other value or an unknown parameter.
-pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool, ApiError> {
+pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool> {
     let mut value = false;
     for (key, text) in query_pairs(query) {
         if key != name {
@@ -206,7 +210,7 @@ pub(super) fn unknown_parameter(key: &str, accepted: &str) -> ApiError {
 ///
 /// # Errors
 /// `invalid_parameter`.
-pub(super) fn page_limit(text: &str, most: usize) -> Result<usize, ApiError> {
+pub(super) fn page_limit(text: &str, most: usize) -> Result<usize> {
     text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
         let message = format!("`limit` is `{}`; it must be from 1 to {most}", text.escape_debug());
         Invalid::at(ErrorCode::InvalidParameter, &["limit"], message).into()
@@ -221,10 +225,13 @@ pub(super) fn query_pairs(query: Option<&str>) -> Vec<(String, String)> {
 /// A JSON reply.
 pub(super) struct Json<T>(pub T);
 
+/// The result of a handler that replies with JSON.
+pub(super) type Reply<T> = Result<Json<T>>;
+
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], Body::from(bytes)).into_response(),
+            Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
             Err(error) => ApiError::internal(&error).into_response(),
         }
     }

@@ -1,24 +1,21 @@
 //! `/v1/collections/{name}/documents`: handlers.
 
-use axum::extract::{RawQuery, Request, State};
-use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, List};
+use axum::extract::RawQuery;
+use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, List};
 use weir_retrieval::{DOCUMENTS_PAGE, DocumentsQuery};
 
-use super::Gateway;
-use super::body::{self, CallerOf, Json, PermitOf, Segments, page_limit, query_pairs, unknown_parameter};
-use super::error::ApiError;
+use super::body::{Body, Call, Json, PermitOf, Reply, Segments, page_limit, query_pairs, unknown_parameter};
 
 /// A document may have the last segment of a route as its id.
 const DELETE: &str = "delete";
 
 /// A page of documents.
 pub(super) async fn list(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
+    call: Call,
     PermitOf(permit): PermitOf,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
-) -> Result<Json<List<DocumentReply>>, ApiError> {
+) -> Reply<List<DocumentReply>> {
     let mut wanted = DocumentsQuery { limit: DOCUMENTS_PAGE.0, ..DocumentsQuery::default() };
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -30,54 +27,35 @@ pub(super) async fn list(
             _ => return Err(unknown_parameter(&key, "`filter`, `sort`, `limit`, `cursor` or `after`")),
         }
     }
-    Ok(Json(gateway.retrieval.documents(&caller, &permit, &name, wanted).await?))
+    Ok(Json(call.retrieval.documents(&call.caller, &permit, &name, wanted).await?))
 }
 
 /// One document.
-pub(super) async fn get(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    Segments([name, id]): Segments<2>,
-) -> Result<Json<DocumentReply>, ApiError> {
-    Ok(Json(gateway.retrieval.document(&caller, &name, &id).await?))
+pub(super) async fn get(call: Call, Segments([name, id]): Segments<2>) -> Reply<DocumentReply> {
+    Ok(Json(call.retrieval.document(&call.caller, &name, &id).await?))
 }
 
 /// Deletes one document.
-pub(super) async fn delete(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    Segments([name, id]): Segments<2>,
-) -> Result<Json<DeletedReply>, ApiError> {
-    Ok(Json(gateway.retrieval.delete_document(&caller, &name, &id).await?))
+pub(super) async fn delete(call: Call, Segments([name, id]): Segments<2>) -> Reply<DeletedReply> {
+    Ok(Json(call.retrieval.delete_document(&call.caller, &name, &id).await?))
 }
 
 /// Deletes the documents that match a filter.
 pub(super) async fn delete_by_filter(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
+    call: Call,
     PermitOf(permit): PermitOf,
     Segments([name]): Segments<1>,
-    request: Request,
-) -> Result<Json<DocumentsDeleteReply>, ApiError> {
-    let bytes = body::read(&gateway, request).await?;
-    let request = weir_api::parse(&bytes)?;
-    Ok(Json(gateway.retrieval.delete_documents(&caller, &permit, &name, request).await?))
+    Body(request): Body<DocumentsDeleteRequest>,
+) -> Reply<DocumentsDeleteReply> {
+    Ok(Json(call.retrieval.delete_documents(&call.caller, &permit, &name, request).await?))
 }
 
 /// The document with the id `delete`.
-pub(super) async fn get_named_delete(
-    gateway: State<Gateway>,
-    caller: CallerOf,
-    Segments([name]): Segments<1>,
-) -> Result<Json<DocumentReply>, ApiError> {
-    get(gateway, caller, Segments([name, DELETE.to_owned()])).await
+pub(super) async fn get_named_delete(call: Call, Segments([name]): Segments<1>) -> Reply<DocumentReply> {
+    get(call, Segments([name, DELETE.to_owned()])).await
 }
 
 /// Deletes the document with the id `delete`.
-pub(super) async fn delete_named_delete(
-    gateway: State<Gateway>,
-    caller: CallerOf,
-    Segments([name]): Segments<1>,
-) -> Result<Json<DeletedReply>, ApiError> {
-    delete(gateway, caller, Segments([name, DELETE.to_owned()])).await
+pub(super) async fn delete_named_delete(call: Call, Segments([name]): Segments<1>) -> Reply<DeletedReply> {
+    delete(call, Segments([name, DELETE.to_owned()])).await
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::Response;
 use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid, TextRole, Texts, Truncate, Usage};
 
 use super::Gateway;
 use super::admission::Admitted;
-use super::body;
-use super::error::ApiError;
+use super::body::{self, Call};
 use super::vectors;
+use crate::Result;
 use weir_inference::{
     Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Truncation, l2_normalise,
 };
@@ -28,15 +28,14 @@ const TOKENIZED_INLINE_BYTES_MAX: usize = 8 << 10;
 const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
-pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
-    let caller = body::caller(&request)?;
-    let (bytes, place) = read_body(&gateway, request).await?;
+    let (bytes, place) = read_body(&call, request).await?;
     let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
     drop(bytes);
-    request.check(&gateway.config.request_limits())?;
-    let model = models::embedder(&gateway.models, &caller, &request.model)?.clone();
+    request.check(&call.config.request_limits())?;
+    let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
     check_dimensions(&model, request.dimensions).await?;
     let job = EmbedJob {
         role: request.role()?,
@@ -49,7 +48,7 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
         dimensions: request.dimensions.map(Count::get),
         place,
     };
-    let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&gateway, job).await?;
+    let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
     let format = request.encoding_format.unwrap_or_default();
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if wants_raw {
@@ -64,8 +63,8 @@ pub(super) async fn openai(State(gateway): State<Gateway>, request: Request) -> 
 }
 
 /// Reads the body of a request for embeddings; the memory that was reserved for it when it was admitted.
-pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Reservation), ApiError> {
-    let place = match body::take_admitted(&request) {
+pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Reservation)> {
+    let place = match body::take_admitted(request.extensions()) {
         Admitted::Embedding(place) => place,
         Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Reservation::default(),
     };
@@ -117,7 +116,7 @@ pub(super) struct EmbedOutput {
 }
 
 /// Refuses a dimension that the model was not trained for.
-pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) -> Result<(), ApiError> {
+pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) -> Result<()> {
     let Some(count) = job else { return Ok(()) };
     model.learn_dimension().await?;
     if model.dimensions().any(|served| served as u64 == count.get()) {
@@ -133,7 +132,7 @@ pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) ->
 }
 
 /// Tokenises the texts, embeds them in the lane for their number of tokens, and counts them.
-pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedOutput, ApiError> {
+pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedOutput> {
     let started = Instant::now();
     let tokens_max = gateway.config.limits.embedding_tokens_max;
     let EmbedJob { caching, until, dimensions, .. } = job;

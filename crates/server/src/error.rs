@@ -8,6 +8,9 @@ use weir_retrieval::RequestError;
 
 use super::dialect::Dialect;
 
+/// The result of a handler.
+pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// The error of a handler.
 #[derive(Debug, Clone)]
 pub(super) struct ApiError(RequestError);

@@ -1,30 +1,20 @@
 //! `/v1/feedback` and reports of the query log: handlers.
 
-use axum::extract::{RawQuery, Request, State};
-use weir_api::{DEFAULT_COLLECTION, ErrorCode, FeedbackReply, Invalid, List, QueryReply, QueryReport};
+use axum::extract::RawQuery;
+use weir_api::{
+    DEFAULT_COLLECTION, ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport,
+};
 use weir_retrieval::{FEEDBACK_PAGE, LOW_RELEVANCE, QUERIES_PAGE};
 
-use super::Gateway;
-use super::body::{self, CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
-use super::error::ApiError;
+use super::body::{Body, Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
 
 /// Stores feedback.
-pub(super) async fn post(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    request: Request,
-) -> Result<Json<FeedbackReply>, ApiError> {
-    let bytes = body::read(&gateway, request).await?;
-    let request = weir_api::parse(&bytes)?;
-    Ok(Json(gateway.retrieval.add_feedback(&caller, request).await?))
+pub(super) async fn post(call: Call, Body(request): Body<FeedbackRequest>) -> Reply<FeedbackReply> {
+    Ok(Json(call.retrieval.add_feedback(&call.caller, request).await?))
 }
 
 /// The feedback to a collection, newest first.
-pub(super) async fn list(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    RawQuery(query): RawQuery,
-) -> Result<Json<List<FeedbackReply>>, ApiError> {
+pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<FeedbackReply>> {
     let (mut name, mut limit, mut cursor) = (DEFAULT_COLLECTION.to_owned(), FEEDBACK_PAGE.0, None);
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -34,16 +24,15 @@ pub(super) async fn list(
             _ => return Err(unknown_parameter(&key, "`collection`, `limit` or `cursor`")),
         }
     }
-    Ok(Json(gateway.retrieval.feedback(&caller, &name, limit, cursor.as_deref()).await?))
+    Ok(Json(call.retrieval.feedback(&call.caller, &name, limit, cursor.as_deref()).await?))
 }
 
 /// A report of a collection's logged queries.
 pub(super) async fn queries(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
+    call: Call,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
-) -> Result<Json<List<QueryReply>>, ApiError> {
+) -> Reply<List<QueryReply>> {
     let (mut report, mut limit, mut below) = (QueryReport::Popular, QUERIES_PAGE.0, LOW_RELEVANCE);
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -53,15 +42,13 @@ pub(super) async fn queries(
             _ => return Err(unknown_parameter(&key, "`report`, `limit` or `below`")),
         }
     }
-    Ok(Json(gateway.retrieval.queries(&caller, &name, report, below, limit).await?))
+    Ok(Json(call.retrieval.queries(&call.caller, &name, report, below, limit).await?))
 }
 
 fn parse_report(text: &str) -> Result<QueryReport, Invalid> {
-    QueryReport::ALL.into_iter().find(|report| report.as_str() == text).ok_or_else(|| {
-        let accepted: Vec<String> =
-            QueryReport::ALL.iter().map(|report| format!("`{}`", report.as_str())).collect();
-        let message =
-            format!("`report` is `{}`; it must be one of {}", text.escape_debug(), accepted.join(", "));
+    text.parse().map_err(|_| {
+        let accepted = QueryReport::NAMES.join("`, `");
+        let message = format!("`report` is `{}`; it must be one of `{accepted}`", text.escape_debug());
         Invalid::at(ErrorCode::InvalidParameter, &["report"], message)
     })
 }

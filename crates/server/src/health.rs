@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use weir_api::{HealthReply, ReadyReply};
 
 use super::Gateway;
-use super::body::{CallerOf, Json};
-use super::error::ApiError;
+use super::body::{Call, Json};
+use crate::Result;
 
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
@@ -32,13 +32,9 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
 }
 
 /// Everything that is counted, for Prometheus.
-pub(super) async fn metrics(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-) -> Result<Response, ApiError> {
-    let gauges = gateway.retrieval.gauges(&caller).await?;
-    let text =
-        gateway.metrics.render(gateway.scheduler.queued_tokens(), gateway.scheduler.cache_bytes(), &gauges);
+pub(super) async fn metrics(call: Call) -> Result<Response> {
+    let gauges = call.retrieval.gauges(&call.caller).await?;
+    let text = call.metrics.render(call.scheduler.queued_tokens(), call.scheduler.cache_bytes(), &gauges);
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

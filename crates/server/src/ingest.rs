@@ -1,35 +1,29 @@
 //! `POST /v1/ingest`.
 
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 use weir_api::{IngestRequest, JobReply};
 
-use super::Gateway;
-use super::body::{self, CallerOf, Json};
-use super::error::ApiError;
+use super::body::{self, Call, Json};
+use crate::Result;
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
-pub(super) async fn ingest(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Result<Response, ApiError> {
+pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
     let wait = body::flag(query.as_deref(), "wait")?;
     // a tenth of the deadline is left for the reply
     let deadline = body::until(&request).map(Instant::from_std);
     let wait_until = deadline.map(|end| end - (end - Instant::now()) / 10);
-    let admitted = body::take_admitted(&request);
-    let bytes = body::read(&gateway, request).await?;
+    let admitted = body::take_admitted(request.extensions());
+    let bytes = body::read(&call, request).await?;
     let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
-    let outcome = gateway.retrieval.accept(&caller, &request).await?;
+    let outcome = call.retrieval.accept(&call.caller, &request).await?;
     // the documents are in the store: a waiting request holds no memory for them
     drop(request);
     drop((bytes, admitted));
     let job = match wait_until.filter(|_| wait) {
-        Some(until) => gateway.retrieval.wait_until_searchable(outcome, until).await?,
+        Some(until) => call.retrieval.wait_until_searchable(outcome, until).await?,
         None => outcome.job(),
     };
     Ok(accepted(job))

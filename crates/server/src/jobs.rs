@@ -1,28 +1,18 @@
 //! `/v1/jobs`: handlers.
 
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use weir_api::{JobReply, List};
 use weir_retrieval::JOBS_PAGE;
 
-use super::Gateway;
-use super::body::{CallerOf, Json, Segments, page_limit, query_pairs, unknown_parameter};
-use super::error::ApiError;
+use super::body::{Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
 
 /// One job.
-pub(super) async fn get(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    Segments([id]): Segments<1>,
-) -> Result<Json<JobReply>, ApiError> {
-    Ok(Json(gateway.retrieval.job(&caller, &id).await?))
+pub(super) async fn get(call: Call, Segments([id]): Segments<1>) -> Reply<JobReply> {
+    Ok(Json(call.retrieval.job(&call.caller, &id).await?))
 }
 
 /// All jobs, newest first.
-pub(super) async fn list(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-    RawQuery(query): RawQuery,
-) -> Result<Json<List<JobReply>>, ApiError> {
+pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<JobReply>> {
     let (mut limit, mut cursor) = (JOBS_PAGE.0, None);
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -31,5 +21,5 @@ pub(super) async fn list(
             _ => return Err(unknown_parameter(&key, "`limit` or `cursor`")),
         }
     }
-    Ok(Json(gateway.retrieval.jobs(&caller, limit, cursor.as_deref()).await?))
+    Ok(Json(call.retrieval.jobs(&call.caller, limit, cursor.as_deref()).await?))
 }

@@ -21,6 +21,7 @@ use super::admission::admit;
 use super::cors;
 use super::error::{ApiError, ErrorStyle};
 use super::routes::{Access, Route};
+use crate::Result;
 
 /// The name of a request in reply, error body and log.
 #[derive(Debug, Clone)]
@@ -127,7 +128,7 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 /// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`, unless the `Origin` is in
 /// `server.cors_origins`: any web page can reach a loopback address,
 /// by its own address (then `Origin` names the page) or by a name that resolves to it (then `Host` names it).
-fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<(), ApiError> {
+fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<()> {
     let server = &gateway.config.server;
     if server.insecure_no_auth {
         return Ok(());

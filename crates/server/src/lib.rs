@@ -35,6 +35,7 @@ use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 
 pub use dialect::Dialect;
+use error::Result;
 pub use listener::serve;
 pub use openapi::document as openapi_document;
 pub use routes::{Access, AdmissionClass, BodyLimit, ROUTES, Route, router};

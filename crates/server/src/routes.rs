@@ -103,33 +103,9 @@ pub(super) enum Content {
     Text,
 }
 
-const fn schema<T: JsonSchema>() -> Content {
-    Content::Schema(|generator| generator.subschema_for::<T>().to_value())
-}
-
-/// A row without body, query parameters and error codes of its own.
-const fn route(
-    method: &'static str,
-    path: &'static str,
-    access: Access,
-    summary: &'static str,
-    reply: Content,
-    handler: fn() -> MethodRouter<Gateway>,
-) -> Route {
-    Route {
-        method,
-        path,
-        dialect: Dialect::Native,
-        access,
-        body: BodyLimit::None,
-        admission: AdmissionClass::Light,
-        summary,
-        status: 200,
-        query: &[],
-        request: None,
-        reply,
-        codes: &[],
-        handler,
+impl Content {
+    const fn of<T: JsonSchema>() -> Content {
+        Content::Schema(|generator| generator.subschema_for::<T>().to_value())
     }
 }
 
@@ -138,222 +114,182 @@ const INGEST: Access = Access::Scope(Scope::Ingest);
 const EMBED: Access = Access::Scope(Scope::Embed);
 const ADMIN: Access = Access::Scope(Scope::Admin);
 
-/// An embeddings route of OpenAI's API.
-const fn openai_embeddings(path: &'static str, summary: &'static str) -> Route {
-    let reply = schema::<EmbeddingsReply>();
-    Route {
-        dialect: Dialect::OpenAi,
-        body: BodyLimit::Default,
-        admission: AdmissionClass::Embedding,
-        request: Some(schema::<EmbeddingsRequest>()),
-        codes: EMBED_CODES,
-        ..route("post", path, EMBED, summary, reply, || post(embeddings::openai))
+/// Builds a row of the table.
+impl Route {
+    /// A row without body, query parameters and error codes of its own, which answers 200 with a text.
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        access: Access,
+        handler: fn() -> MethodRouter<Gateway>,
+    ) -> Route {
+        Route {
+            method,
+            path,
+            dialect: Dialect::Native,
+            access,
+            body: BodyLimit::None,
+            admission: AdmissionClass::Light,
+            summary: "",
+            status: 200,
+            query: &[],
+            request: None,
+            reply: Content::Text,
+            codes: &[],
+            handler,
+        }
+    }
+
+    const fn about(self, summary: &'static str) -> Route {
+        Route { summary, ..self }
+    }
+
+    const fn in_dialect(self, dialect: Dialect) -> Route {
+        Route { dialect, ..self }
+    }
+
+    const fn takes<T: JsonSchema>(self, body: BodyLimit) -> Route {
+        Route { body, request: Some(Content::of::<T>()), ..self }
+    }
+
+    const fn reserves(self, admission: AdmissionClass) -> Route {
+        Route { admission, ..self }
+    }
+
+    const fn with_query(self, query: &'static [(&'static str, &'static str)]) -> Route {
+        Route { query, ..self }
+    }
+
+    const fn replies<T: JsonSchema>(self) -> Route {
+        Route { reply: Content::of::<T>(), ..self }
+    }
+
+    const fn fails_with(self, codes: &'static [ErrorCode]) -> Route {
+        Route { codes, ..self }
     }
 }
 
-/// A models route of OpenAI's API.
-const fn openai_models(
-    path: &'static str,
-    summary: &'static str,
-    reply: Content,
-    codes: &'static [ErrorCode],
-    handler: fn() -> MethodRouter<Gateway>,
-) -> Route {
-    Route { dialect: Dialect::OpenAi, codes, ..route("get", path, Access::Known, summary, reply, handler) }
+/// An embeddings route of OpenAI's API.
+const fn openai_embeddings(path: &'static str) -> Route {
+    Route::new("post", path, EMBED, || post(embeddings::openai))
+        .in_dialect(Dialect::OpenAi)
+        .takes::<EmbeddingsRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<EmbeddingsReply>()
+        .fails_with(EMBED_CODES)
+}
+
+/// The list of models in OpenAI's API.
+const fn openai_models(path: &'static str) -> Route {
+    Route::new("get", path, Access::Known, || get(models::list))
+        .in_dialect(Dialect::OpenAi)
+        .replies::<ModelsReply>()
+}
+
+/// One model in OpenAI's API.
+const fn openai_model(path: &'static str) -> Route {
+    Route::new("get", path, Access::Known, || get(models::get))
+        .in_dialect(Dialect::OpenAi)
+        .replies::<ModelReply>()
+        .fails_with(&[ErrorCode::ModelNotFound])
 }
 
 /// Every route.
 pub const ROUTES: &[Route] = &[
     Route {
-        body: BodyLimit::Ingest,
-        admission: AdmissionClass::Ingest,
         status: 202,
-        query: &[("wait", "`true` answers when the documents are searchable, or at the deadline")],
-        request: Some(schema::<IngestRequest<'static>>()),
-        codes: INGEST_CODES,
-        ..route(
-            "post",
-            "/v1/ingest",
-            INGEST,
-            "Store documents; they are on disk when this answers.",
-            schema::<JobReply>(),
-            || post(ingest::ingest),
-        )
+        ..Route::new("post", "/v1/ingest", INGEST, || post(ingest::ingest))
+            .about("Store documents; they are on disk when this answers.")
+            .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
+            .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
+            .reserves(AdmissionClass::Ingest)
+            .replies::<JobReply>()
+            .fails_with(INGEST_CODES)
     },
-    Route {
-        body: BodyLimit::Default,
-        admission: AdmissionClass::Search,
-        request: Some(schema::<SearchRequest>()),
-        codes: SEARCH_CODES,
-        ..route(
-            "post",
-            "/v1/search",
-            SEARCH,
-            "Search a collection, or run several searches at once.",
-            schema::<SearchOrBatchReply>(),
-            || post(search::search),
-        )
-    },
-    Route {
-        body: BodyLimit::Default,
-        request: Some(schema::<FeedbackRequest>()),
-        codes: FEEDBACK_CODES,
-        ..route(
-            "post",
-            "/v1/feedback",
-            SEARCH,
-            "Grade how well a document answers a query; the grade is on disk when this answers.",
-            schema::<FeedbackReply>(),
-            || post(feedback::post),
-        )
-    },
-    Route {
-        query: &[
+    Route::new("post", "/v1/search", SEARCH, || post(search::search))
+        .about("Search a collection, or run several searches at once.")
+        .takes::<SearchRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Search)
+        .replies::<SearchOrBatchReply>()
+        .fails_with(SEARCH_CODES),
+    Route::new("post", "/v1/feedback", SEARCH, || post(feedback::post))
+        .about("Grade how well a document answers a query; the grade is on disk when this answers.")
+        .takes::<FeedbackRequest>(BodyLimit::Default)
+        .replies::<FeedbackReply>()
+        .fails_with(FEEDBACK_CODES),
+    Route::new("get", "/v1/feedback", SEARCH, || get(feedback::list))
+        .about("The feedback to a collection, newest first.")
+        .with_query(&[
             ("collection", "the collection (`default`)"),
             ("limit", "entries on a page, 1 to 1000 (100)"),
             ("cursor", "the page's start, from `next_cursor`"),
-        ],
-        codes: PAGE_CODES,
-        ..route(
-            "get",
-            "/v1/feedback",
-            SEARCH,
-            "The feedback to a collection, newest first.",
-            schema::<List<FeedbackReply>>(),
-            || get(feedback::list),
-        )
-    },
-    openai_embeddings(
-        "/v1/embeddings",
+        ])
+        .replies::<List<FeedbackReply>>()
+        .fails_with(PAGE_CODES),
+    openai_embeddings("/v1/embeddings").about(
         "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats.",
     ),
-    openai_embeddings("/embeddings", "The same as `/v1/embeddings`."),
-    Route {
-        dialect: Dialect::Tei,
-        body: BodyLimit::Default,
-        admission: AdmissionClass::Embedding,
-        request: Some(schema::<EmbedRequest>()),
-        codes: EMBED_CODES,
-        ..route(
-            "post",
-            "/embed",
-            EMBED,
+    openai_embeddings("/embeddings").about("The same as `/v1/embeddings`."),
+    Route::new("post", "/embed", EMBED, || post(tei::embed))
+        .about(
             "Embed texts with the default model, as TEI does; `Accept: application/octet-stream` answers raw floats.",
-            schema::<Vec<Vec<f32>>>(),
-            || post(tei::embed),
         )
-    },
-    Route {
-        dialect: Dialect::Tei,
-        codes: &[ErrorCode::ModelNotFound],
-        ..route(
-            "get",
-            "/info",
-            Access::Known,
-            "The default model and the limits, as TEI has them.",
-            schema::<InfoReply>(),
-            || get(tei::info),
-        )
-    },
-    openai_models("/v1/models", "All models, the default one first.", schema::<ModelsReply>(), &[], || {
-        get(models::list)
-    }),
-    openai_models("/models", "The same as `/v1/models`.", schema::<ModelsReply>(), &[], || get(models::list)),
-    openai_models(
-        "/v1/models/{*id}",
-        "One model, by its id or an alias; slashes in it need no encoding.",
-        schema::<ModelReply>(),
-        &[ErrorCode::ModelNotFound],
-        || get(models::get),
-    ),
-    openai_models(
-        "/models/{*id}",
-        "The same as `/v1/models/{id}`.",
-        schema::<ModelReply>(),
-        &[ErrorCode::ModelNotFound],
-        || get(models::get),
-    ),
-    Route {
-        query: &[
+        .in_dialect(Dialect::Tei)
+        .takes::<EmbedRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<Vec<Vec<f32>>>()
+        .fails_with(EMBED_CODES),
+    Route::new("get", "/info", Access::Known, || get(tei::info))
+        .about("The default model and the limits, as TEI has them.")
+        .in_dialect(Dialect::Tei)
+        .replies::<InfoReply>()
+        .fails_with(&[ErrorCode::ModelNotFound]),
+    openai_models("/v1/models").about("All models, the default one first."),
+    openai_models("/models").about("The same as `/v1/models`."),
+    openai_model("/v1/models/{*id}").about("One model, by its id or an alias; slashes in it need no encoding."),
+    openai_model("/models/{*id}").about("The same as `/v1/models/{id}`."),
+    Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
+        .about("All jobs, newest first.")
+        .with_query(&[
             ("limit", "jobs on a page, 1 to 100 (20)"),
             ("cursor", "the page's start, from `next_cursor`"),
-        ],
-        codes: &[ErrorCode::StoreUnavailable],
-        ..route(
-            "get",
-            "/v1/jobs",
-            Access::Known,
-            "All jobs, newest first.",
-            schema::<List<JobReply>>(),
-            || get(jobs::list),
-        )
-    },
-    Route {
-        codes: &[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable],
-        ..route("get", "/v1/jobs/{id}", Access::Known, "One job.", schema::<JobReply>(), || get(jobs::get))
-    },
-    route(
-        "get",
-        "/v1/collections",
-        Access::Known,
-        "All collections, by name.",
-        schema::<List<CollectionReply>>(),
-        || get(collections::list),
-    ),
-    Route {
-        codes: &[ErrorCode::CollectionNotFound],
-        ..route(
-            "get",
-            "/v1/collections/{name}",
-            Access::Known,
-            "One collection.",
-            schema::<CollectionReply>(),
-            || get(collections::get),
-        )
-    },
-    Route {
-        body: BodyLimit::Default,
-        request: Some(schema::<CollectionSettings>()),
-        codes: PUT_COLLECTION_CODES,
-        ..route(
-            "put",
-            "/v1/collections/{name}",
-            ADMIN,
-            "Create a collection (201), or check that it has these settings (200).",
-            schema::<CollectionReply>(),
-            || put(collections::put),
-        )
-    },
-    Route {
-        codes: &[ErrorCode::CollectionNotFound],
-        ..route(
-            "delete",
-            "/v1/collections/{name}",
-            ADMIN,
-            "Delete a collection and everything in it.",
-            schema::<DeletedReply>(),
-            || delete(collections::delete),
-        )
-    },
-    Route {
-        query: &[
+        ])
+        .replies::<List<JobReply>>()
+        .fails_with(&[ErrorCode::StoreUnavailable]),
+    Route::new("get", "/v1/jobs/{id}", Access::Known, || get(jobs::get))
+        .about("One job.")
+        .replies::<JobReply>()
+        .fails_with(&[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable]),
+    Route::new("get", "/v1/collections", Access::Known, || get(collections::list))
+        .about("All collections, by name.")
+        .replies::<List<CollectionReply>>(),
+    Route::new("get", "/v1/collections/{name}", Access::Known, || get(collections::get))
+        .about("One collection.")
+        .replies::<CollectionReply>()
+        .fails_with(&[ErrorCode::CollectionNotFound]),
+    Route::new("put", "/v1/collections/{name}", ADMIN, || put(collections::put))
+        .about("Create a collection (201), or check that it has these settings (200).")
+        .takes::<CollectionSettings>(BodyLimit::Default)
+        .replies::<CollectionReply>()
+        .fails_with(PUT_COLLECTION_CODES),
+    Route::new("delete", "/v1/collections/{name}", ADMIN, || delete(collections::delete))
+        .about("Delete a collection and everything in it.")
+        .replies::<DeletedReply>()
+        .fails_with(&[ErrorCode::CollectionNotFound]),
+    Route::new("get", "/v1/collections/{name}/queries", ADMIN, || get(feedback::queries))
+        .about("Reports of logged queries; needs `search.query_log`.")
+        .with_query(&[
             ("report", "`popular` (the default), `zero_results` or `low_relevance`"),
             ("limit", "queries, 1 to 1000 (100)"),
             ("below", "the relevance that counts as low, 0 to 1 (0.5)"),
-        ],
-        codes: PAGE_CODES,
-        ..route(
-            "get",
-            "/v1/collections/{name}/queries",
-            ADMIN,
-            "Reports of logged queries; needs `search.query_log`.",
-            schema::<List<QueryReply>>(),
-            || get(feedback::queries),
+        ])
+        .replies::<List<QueryReply>>()
+        .fails_with(PAGE_CODES),
+    Route::new("get", "/v1/collections/{name}/documents", SEARCH, || get(documents::list))
+        .about(
+            "The documents of a collection in the order of their ids; with `filter` or `sort`, the searchable ones that match.",
         )
-    },
-    Route {
-        admission: AdmissionClass::Search,
-        query: &[
+        .with_query(&[
             ("filter", "conditions on metadata, as JSON"),
             (
                 "sort",
@@ -362,97 +298,42 @@ pub const ROUTES: &[Route] = &[
             ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
             ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
             ("after", "without `filter`, `sort` and `cursor`: the id after which the page starts"),
-        ],
-        codes: DOCUMENTS_CODES,
-        ..route(
-            "get",
-            "/v1/collections/{name}/documents",
-            SEARCH,
-            "The documents of a collection in the order of their ids; with `filter` or `sort`, the searchable ones that match.",
-            schema::<List<DocumentReply>>(),
-            || get(documents::list),
-        )
-    },
-    Route {
-        body: BodyLimit::Default,
-        admission: AdmissionClass::Search,
-        request: Some(schema::<DocumentsDeleteRequest>()),
-        codes: DELETE_DOCUMENTS_CODES,
-        ..route(
-            "post",
-            "/v1/collections/{name}/documents/delete",
-            INGEST,
-            "Delete the documents that match a filter; they are gone from search when this answers.",
-            schema::<DocumentsDeleteReply>(),
-            || post(documents::delete_by_filter),
-        )
-    },
+        ])
+        .reserves(AdmissionClass::Search)
+        .replies::<List<DocumentReply>>()
+        .fails_with(DOCUMENTS_CODES),
+    Route::new("post", "/v1/collections/{name}/documents/delete", INGEST, || post(documents::delete_by_filter))
+        .about("Delete the documents that match a filter; they are gone from search when this answers.")
+        .takes::<DocumentsDeleteRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Search)
+        .replies::<DocumentsDeleteReply>()
+        .fails_with(DELETE_DOCUMENTS_CODES),
     // a document may have the id `delete`
-    route("get", "/v1/collections/{name}/documents/delete", SEARCH, "", schema::<DocumentReply>(), || {
-        get(documents::get_named_delete)
-    }),
-    route("delete", "/v1/collections/{name}/documents/delete", INGEST, "", schema::<DeletedReply>(), || {
+    Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, || get(documents::get_named_delete)),
+    Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, || {
         delete(documents::delete_named_delete)
     }),
-    Route {
-        codes: DOCUMENT_CODES,
-        ..route(
-            "get",
-            "/v1/collections/{name}/documents/{id}",
-            SEARCH,
-            "One document; its id is percent-encoded.",
-            schema::<DocumentReply>(),
-            || get(documents::get),
-        )
-    },
-    Route {
-        codes: DOCUMENT_CODES,
-        ..route(
-            "delete",
-            "/v1/collections/{name}/documents/{id}",
-            INGEST,
-            "Delete a document; it is gone from search when this answers.",
-            schema::<DeletedReply>(),
-            || delete(documents::delete),
-        )
-    },
-    Route {
-        dialect: Dialect::Tei,
-        ..route(
-            "get",
-            "/health",
-            Access::Public,
-            "200 without a body if a model is loaded, else 503, as in TEI.",
-            Content::Text,
-            || get(tei::health),
-        )
-    },
-    route(
-        "get",
-        "/healthz",
-        Access::Public,
-        "Whether the gateway answers, and the number of searchable documents.",
-        schema::<HealthReply>(),
-        || get(health::healthz),
-    ),
-    route("get", "/livez", Access::Public, "200 while the process runs.", Content::Text, || {
-        get(health::livez)
-    }),
-    route(
-        "get",
-        "/readyz",
-        Access::Public,
-        "200 when models and indexes are ready, else 503 with the parts that are not.",
-        schema::<ReadyReply>(),
-        || get(health::readyz),
-    ),
-    route("get", "/metrics", ADMIN, "Counters and gauges for Prometheus.", Content::Text, || {
-        get(health::metrics)
-    }),
-    route("get", "/openapi.json", Access::Public, "This description.", Content::Text, || get(openapi::json)),
-    route("get", "/docs", Access::Public, "This description as a page.", Content::Text, || {
-        get(openapi::page)
-    }),
+    Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, || get(documents::get))
+        .about("One document; its id is percent-encoded.")
+        .replies::<DocumentReply>()
+        .fails_with(DOCUMENT_CODES),
+    Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, || delete(documents::delete))
+        .about("Delete a document; it is gone from search when this answers.")
+        .replies::<DeletedReply>()
+        .fails_with(DOCUMENT_CODES),
+    Route::new("get", "/health", Access::Public, || get(tei::health))
+        .about("200 without a body if a model is loaded, else 503, as in TEI.")
+        .in_dialect(Dialect::Tei),
+    Route::new("get", "/healthz", Access::Public, || get(health::healthz))
+        .about("Whether the gateway answers, and the number of searchable documents.")
+        .replies::<HealthReply>(),
+    Route::new("get", "/livez", Access::Public, || get(health::livez)).about("200 while the process runs."),
+    Route::new("get", "/readyz", Access::Public, || get(health::readyz))
+        .about("200 when models and indexes are ready, else 503 with the parts that are not.")
+        .replies::<ReadyReply>(),
+    Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
+    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),
+    Route::new("get", "/docs", Access::Public, || get(openapi::page)).about("This description as a page."),
 ];
 
 static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {

@@ -11,27 +11,26 @@ use weir_api::{
 };
 
 use super::Gateway;
-use super::body::{self, CallerOf, Json};
+use super::body::{self, Call, Json, Reply};
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
 use super::error::ApiError;
 use super::vectors;
+use crate::Result;
 use weir_inference::{LoadedModel, l2_normalise};
-use weir_policy::Caller;
 use weir_retrieval::{maybe_spawn_blocking, models};
 
 /// Embeds texts with the default model.
-pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
     let wants_raw = vectors::wants_raw(request.headers());
-    let caller = body::caller(&request)?;
-    let (bytes, place) = read_body(&gateway, request).await?;
+    let (bytes, place) = read_body(&call, request).await?;
     let started = Instant::now();
     let request: EmbedRequest = weir_api::parse(&bytes)?;
     drop(bytes);
-    request.check(&gateway.config.request_limits())?;
-    let model = default_model(&gateway, &caller)?;
+    request.check(&call.config.request_limits())?;
+    let model = default_model(&call)?;
     check_dimensions(&model, request.dimensions).await?;
     let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
     check_normalize(&model, request.normalize)?;
@@ -46,7 +45,7 @@ pub(super) async fn embed(State(gateway): State<Gateway>, request: Request) -> R
         dimensions: request.dimensions.map(Count::get),
         place,
     };
-    let mut made = embed_texts(&gateway, job).await?;
+    let mut made = embed_texts(&call, job).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
@@ -89,12 +88,9 @@ fn describe(headers: &mut HeaderMap, made: &EmbedOutput, total: Duration) {
 }
 
 /// The default model and the limits.
-pub(super) async fn info(
-    State(gateway): State<Gateway>,
-    CallerOf(caller): CallerOf,
-) -> Result<Json<InfoReply>, ApiError> {
-    let model = default_model(&gateway, &caller)?;
-    let (limits, inference) = (&gateway.config.limits, &gateway.config.inference);
+pub(super) async fn info(call: Call) -> Reply<InfoReply> {
+    let model = default_model(&call)?;
+    let (limits, inference) = (&call.config.limits, &call.config.inference);
     let (dtype, pooling) = model.precision_and_pooling();
     Ok(Json(InfoReply {
         model_id: model.id.clone(),
@@ -129,8 +125,8 @@ fn health_of(has_model: bool) -> Response {
 }
 
 /// The first model that the caller may embed with.
-fn default_model(gateway: &Gateway, caller: &Caller) -> Result<Arc<LoadedModel>, ApiError> {
-    let model = models::embedders(&gateway.models, caller).next().cloned();
+fn default_model(call: &Call) -> Result<Arc<LoadedModel>> {
+    let model = models::embedders(&call.models, &call.caller).next().cloned();
     model.ok_or_else(|| ApiError::new(ErrorCode::ModelNotFound, "no model is configured"))
 }
 

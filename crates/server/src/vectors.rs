@@ -10,6 +10,7 @@ use weir_api::{
 };
 
 use super::error::ApiError;
+use crate::Result;
 use weir_inference::Reservation;
 
 const RAW: &str = "application/octet-stream";
@@ -33,7 +34,7 @@ pub(super) fn list(
     model: String,
     usage: Usage,
     place: Reservation,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let floats = embeddings.iter().map(Vec::len).sum();
     let items = embeddings.into_iter().enumerate().map(|(index, embedding)| EmbeddingItem {
         object: EmbeddingObject::Embedding,
@@ -47,11 +48,7 @@ pub(super) fn list(
 }
 
 /// A reply in JSON that holds about this many floats.
-pub(super) fn json(
-    reply: &impl serde::Serialize,
-    floats: usize,
-    place: Reservation,
-) -> Result<Response, ApiError> {
+pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Reservation) -> Result<Response> {
     // the longest floats take 16 bytes with their comma; base64 takes less
     let mut text = Vec::with_capacity(256 + 14 * floats);
     serde_json::to_writer(&mut text, reply).map_err(|error| ApiError::internal(&error))?;

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Timestamp;
 
 /// Identifies a collection. A store never reuses the id of a deleted one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CollectionId(pub i64);
 
 /// Identifies a generation. A store never reuses one, so it can name an index folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GenerationId(pub i64);
 
 /// A named set of documents with one embedding model and settings.
@@ -55,15 +57,6 @@ pub struct Generation {
     pub complete_from: u64,
     /// When it was started.
     pub created_at: Timestamp,
-}
-
-/// How much a collection holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Number of stored documents.
-    pub documents: u64,
-    /// Number of prepared chunks in the current generation. A replaced document counts its old chunks until it is prepared again.
-    pub chunks: u64,
 }
 
 impl fmt::Display for CollectionId {

@@ -15,18 +15,12 @@ pub enum Error {
     /// Another process, or another store in this process, has locked the data directory.
     #[error(
         "the data directory `{}` is in use by another weir; stop that one or choose another --data-dir",
-        path.display()
+        .0.display()
     )]
-    Locked {
-        /// The data directory.
-        path: PathBuf,
-    },
+    Locked(PathBuf),
     /// The data directory, or a file in it, cannot be written.
-    #[error("the data directory `{}` is read-only; make it writable or choose another --data-dir", path.display())]
-    ReadOnly {
-        /// The data directory.
-        path: PathBuf,
-    },
+    #[error("the data directory `{}` is read-only; make it writable or choose another --data-dir", .0.display())]
+    ReadOnly(PathBuf),
     /// The disk is full, or the user's quota is used up.
     #[error("the disk is full, nothing of this request was stored; free space and try again")]
     Full,
@@ -49,20 +43,14 @@ pub enum Error {
         known: u32,
     },
     /// The collection does not exist for the caller.
-    #[error("there is no collection `{}`", name.escape_debug())]
-    UnknownCollection {
-        /// The name.
-        name: String,
-    },
+    #[error("there is no collection `{}`", .0.escape_debug())]
+    UnknownCollection(String),
     /// The change could affect documents that are hidden from the caller.
     #[error("a caller with a mandatory filter may not delete a collection; delete documents instead")]
     NotAllowed,
     /// A cursor that this list did not return.
-    #[error("the cursor `{cursor}` is not one that this list returned; start again without a cursor")]
-    UnknownCursor {
-        /// The cursor that was sent.
-        cursor: String,
-    },
+    #[error("the cursor `{0}` is not one that this list returned; start again without a cursor")]
+    UnknownCursor(String),
     /// A file system call failed for another reason.
     #[error("could not use `{}` for the store; check that the path is a folder that weir may use", path.display())]
     Io {
@@ -90,7 +78,7 @@ impl Error {
         if matches!(kind, StorageFull | QuotaExceeded) {
             Error::Full
         } else if matches!(kind, ReadOnlyFilesystem | PermissionDenied) {
-            Error::ReadOnly { path: path.to_owned() }
+            Error::ReadOnly(path.to_owned())
         } else {
             Error::Io { path: path.to_owned(), source: Arc::new(source) }
         }

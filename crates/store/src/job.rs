@@ -67,7 +67,8 @@ pub struct Job {
 }
 
 /// The status of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum JobStatus {
     /// The documents are durable; none of them is searchable yet.
     Pending,
@@ -79,30 +80,4 @@ pub enum JobStatus {
     Failed,
     /// The collection was deleted before the job was completed.
     Cancelled,
-}
-
-impl JobStatus {
-    const ALL: [JobStatus; 5] = [
-        JobStatus::Pending,
-        JobStatus::Running,
-        JobStatus::Completed,
-        JobStatus::Failed,
-        JobStatus::Cancelled,
-    ];
-
-    /// The name in the API and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobStatus::Pending => "pending",
-            JobStatus::Running => "running",
-            JobStatus::Completed => "completed",
-            JobStatus::Failed => "failed",
-            JobStatus::Cancelled => "cancelled",
-        }
-    }
-
-    /// The status with this name.
-    pub(crate) fn parse(name: &str) -> Option<JobStatus> {
-        JobStatus::ALL.into_iter().find(|status| status.as_str() == name)
-    }
 }

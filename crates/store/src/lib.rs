@@ -32,7 +32,7 @@ mod store;
 mod verify;
 mod view;
 
-pub use collection::{Collection, CollectionId, Counts, Generation, GenerationId, Retention};
+pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
 pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, StoredDocument, TextHash};
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, NewFeedback};

@@ -13,25 +13,11 @@ pub struct Operation {
 }
 
 /// What an operation did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum OperationKind {
     /// Stored a new document or a new version of one.
     Put,
     /// Deleted a document.
     Delete,
-}
-
-impl OperationKind {
-    /// The name in the database.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            OperationKind::Put => "put",
-            OperationKind::Delete => "delete",
-        }
-    }
-
-    /// The kind with this name.
-    pub(crate) fn parse(name: &str) -> Option<OperationKind> {
-        [OperationKind::Put, OperationKind::Delete].into_iter().find(|kind| kind.as_str() == name)
-    }
 }

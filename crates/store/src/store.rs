@@ -37,16 +37,14 @@ impl Store {
     /// Completes the queued calls, closes the database and unlocks the folder. Later calls on other clones return [`Error::Closed`].
     /// Durability does not depend on this call.
     pub async fn close(self) {
-        match self {
-            Store::Sqlite(sqlite) => sqlite.close().await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.close().await
     }
 
     /// The collections in the caller's allow list, by name.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>> {
-        let mut found = match self {
-            Store::Sqlite(sqlite) => sqlite.read(collections::list).await,
-        }?;
+        let Store::Sqlite(sqlite) = self;
+        let mut found = sqlite.read(collections::list).await?;
         found.retain(|collection| caller.sees(&collection.name));
         Ok(found)
     }
@@ -57,9 +55,8 @@ impl Store {
             return Ok(None);
         }
         let name = name.to_owned();
-        match self {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| collections::by_name(c, &name)).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| collections::by_name(c, &name)).await
     }
 
     /// Opens the view of a collection for a caller. Reads nothing: `collection` may be a record that was read earlier.
@@ -68,7 +65,7 @@ impl Store {
     /// `UnknownCollection` if the collection is outside the caller's allow list.
     pub fn view(&self, caller: &Caller, collection: &Collection) -> Result<StoreView> {
         if !caller.sees(&collection.name) {
-            return Err(Error::UnknownCollection { name: collection.name.clone() });
+            return Err(Error::UnknownCollection(collection.name.clone()));
         }
         Ok(StoreView::new(self.clone(), Access::new(caller, collection.id)))
     }
@@ -83,11 +80,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Collection, bool)> {
         let (name, settings, fingerprint) = (name.to_owned(), settings.to_owned(), fingerprint.to_owned());
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| collections::create(c, &name, &settings, &fingerprint, now)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| collections::create(c, &name, &settings, &fingerprint, now)).await
     }
 
     /// Starts a new current generation, with applied sequence 0. Chunks and embeddings of the previous generation are kept until the new one
@@ -99,11 +93,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Collection>> {
         let fingerprint = fingerprint.to_owned();
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| generations::replace_current(c, id, &fingerprint, now)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| generations::replace_current(c, id, &fingerprint, now)).await
     }
 
     /// Replaces the chunks of each document that is still at the prepared version, and skips the others. Stores the new embeddings that a
@@ -114,11 +105,8 @@ impl Store {
         prepared: Vec<PreparedDocument>,
         new_embeddings: Vec<(TextHash, Vec<f32>)>,
     ) -> Result<()> {
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| chunks::save_prepared(c, generation, &prepared, &new_embeddings)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| chunks::save_prepared(c, generation, &prepared, &new_embeddings)).await
     }
 
     /// Records the applied sequence of a generation's index; a lower one than recorded before is ignored. Jobs whose first operation is
@@ -129,35 +117,29 @@ impl Store {
         applied_seq: u64,
         now: Timestamp,
     ) -> Result<()> {
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| generations::record_applied(c, generation, applied_seq, now)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| generations::record_applied(c, generation, applied_seq, now)).await
     }
 
     /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs. The
     /// documents stay stored, and submitting one again counts as a change even if its content is the same. Call this before
     /// [`Store::record_applied`] for these operations.
     pub async fn fail_documents(&self, id: CollectionId, failed: Vec<(u64, DocumentError)>) -> Result<()> {
-        match self {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await
     }
 
     /// Deletes one batch of the finished jobs, and of the collection's applied operations, beyond `retention`. `false` if there are more.
     pub async fn prune(&self, id: CollectionId, retention: Retention) -> Result<bool> {
-        match self {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::prune(c, id, retention)).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| collections::prune(c, id, retention)).await
     }
 
     /// The job with this id. See [`Store::jobs`] for the jobs that exist for a caller.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<Option<Job>> {
         let (access, id) = (JobAccess::new(caller), id.to_owned());
-        match self {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| jobs::by_id(c, &access, &id)).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| jobs::by_id(c, &access, &id)).await
     }
 
     /// The jobs of all collections in the caller's allow list, deleted collections included, newest first, at most `limit`, and the cursor
@@ -175,11 +157,8 @@ impl Store {
         cursor: Option<&str>,
     ) -> Result<(Vec<Job>, Option<String>)> {
         let (access, cursor) = (JobAccess::new(caller), cursor.map(str::to_owned));
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref())).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref())).await
     }
 
     /// Stores the features of judgments by their numbers, computed with embeddings of the model `fingerprint`. `None` if the document is
@@ -191,26 +170,21 @@ impl Store {
         features: Vec<(u64, Option<String>)>,
     ) -> Result<()> {
         let fingerprint = fingerprint.to_owned();
-        match self {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| feedback::save_features(c, id, &fingerprint, &features)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| feedback::save_features(c, id, &fingerprint, &features)).await
     }
 
     /// Adds to the query log, in one commit, and deletes the oldest entries beyond `entries_max` per collection. Entries of deleted
     /// collections are skipped.
     pub async fn log_queries(&self, queries: Vec<LoggedQuery>, entries_max: u64) -> Result<()> {
-        match self {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| query_log::add(c, &queries, entries_max)).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| query_log::add(c, &queries, entries_max)).await
     }
 
     /// Reads and checks every row: checksums, gaps in the operation numbers, and contradictions between documents, operations and chunks.
     /// Takes as long as reading the whole store.
     pub async fn verify(&self) -> Result<VerifyReport> {
-        match self {
-            Store::Sqlite(sqlite) => sqlite.read(verify::verify).await,
-        }
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(verify::verify).await
     }
 }

@@ -3,8 +3,8 @@
 use crate::access::Access;
 use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
 use crate::{
-    Counts, DeletedDocument, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount, QueryReport,
-    Result, Store, StoredDocument, Submission, TextHash, Timestamp,
+    DeletedDocument, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount, QueryReport, Result,
+    Store, StoredDocument, Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -43,19 +43,15 @@ impl StoreView {
 
     /// The document in its current version. `None` if it does not exist or is hidden.
     pub async fn document(&self, id: &str) -> Result<Option<StoredDocument>> {
-        let (access, id) = (self.access.clone(), id.to_owned());
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| documents::read(c, &access, &id)).await,
-        }
+        Ok(self.documents(vec![id.to_owned()]).await?.pop().flatten())
     }
 
     /// The documents in their current versions, in the order of `ids`; `None` for those that do not exist or are hidden. All of them are
     /// read into memory: the caller limits the number of ids.
     pub async fn documents(&self, ids: Vec<String>) -> Result<Vec<Option<StoredDocument>>> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| documents::read_all(c, &access, &ids)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| documents::read_all(c, &access, &ids)).await
     }
 
     /// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents,
@@ -69,19 +65,8 @@ impl StoreView {
         bytes_max: usize,
     ) -> Result<(Vec<StoredDocument>, bool)> {
         let (access, after) = (self.access.clone(), after.to_owned());
-        match &self.store {
-            Store::Sqlite(sqlite) => {
-                sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max)).await
-            }
-        }
-    }
-
-    /// The numbers of documents and chunks. Counts row by row; for a caller with a filter, reads the metadata of every document.
-    pub async fn counts(&self) -> Result<Counts> {
-        let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| collections::counts(c, &access)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max)).await
     }
 
     /// Stores documents, in one commit with their operations and the job. `None` if the collection is deleted.
@@ -95,21 +80,17 @@ impl StoreView {
     /// are one namespace per collection.
     pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => {
-                let submission = accept::HashedSubmission::new(submission, &access);
-                sqlite.write(move |c| accept::accept(c, &access, &submission, now)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        let submission = accept::HashedSubmission::new(submission, &access);
+        sqlite.write(move |c| accept::accept(c, &access, &submission, now)).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not
     /// exist or is hidden.
     pub async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let (access, id) = (self.access.clone(), id.to_owned());
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| documents::delete(c, &access, &id)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| documents::delete(c, &access, &id)).await
     }
 
     /// Deletes the collection with its content; `false` if it is deleted already. Its unfinished jobs are cancelled. All its jobs can
@@ -119,9 +100,8 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter: the collection can have hidden documents.
     pub async fn delete_collection(&self, now: Timestamp) -> Result<bool> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.write(move |c| collections::delete(c, &access, now)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| collections::delete(c, &access, now)).await
     }
 
     /// Stores a judgment, and deletes the oldest ones beyond `entries_max` in the collection. `None` if the judged document does not exist
@@ -133,11 +113,8 @@ impl StoreView {
         now: Timestamp,
     ) -> Result<Option<Feedback>> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => {
-                sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
-            }
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
     }
 
     /// The judgments, newest first, at most `limit`, and the cursor of the next page if there are more. A caller with a filter gets those
@@ -151,11 +128,8 @@ impl StoreView {
         cursor: Option<&str>,
     ) -> Result<(Vec<Feedback>, Option<String>)> {
         let (access, cursor) = (self.access.clone(), cursor.map(str::to_owned));
-        match &self.store {
-            Store::Sqlite(sqlite) => {
-                sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref())).await
-            }
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref())).await
     }
 
     /// The last judgment of each query and document among the newest `entries_max` judgments, with at most `pending_max` pending ones.
@@ -168,31 +142,24 @@ impl StoreView {
         pending_max: usize,
     ) -> Result<FeedbackBatch> {
         let (access, fingerprint) = (self.access.clone(), fingerprint.to_owned());
-        match &self.store {
-            Store::Sqlite(sqlite) => {
-                sqlite
-                    .read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max))
-                    .await
-            }
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max)).await
     }
 
     /// A report of the query log, at most `limit` queries. Reads every entry. Empty for a caller with a filter: a query has no document
     /// that could show that the caller may see it.
     pub async fn query_report(&self, report: QueryReport, limit: usize) -> Result<Vec<QueryCount>> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| query_log::report(c, &access, report, limit)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| query_log::report(c, &access, report, limit)).await
     }
 
     /// The operations with numbers above `after`, in order, at most `limit`. A missing number is [`Error::Damaged`](crate::Error::Damaged).
     /// Empty for a caller with a filter: the document of an operation can be deleted.
     pub async fn operations_after(&self, after: u64, limit: usize) -> Result<Vec<Operation>> {
         let access = self.access.clone();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| operations::after(c, &access, after, limit)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| operations::after(c, &access, after, limit)).await
     }
 
     /// The stored embeddings of `hashes` by the model `fingerprint`, in order; `None` where there is none. Embeddings are shared by all
@@ -207,8 +174,7 @@ impl StoreView {
             return Ok(vec![None; hashes.len()]);
         }
         let fingerprint = fingerprint.to_owned();
-        match &self.store {
-            Store::Sqlite(sqlite) => sqlite.read(move |c| embeddings::read(c, &fingerprint, &hashes)).await,
-        }
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| embeddings::read(c, &fingerprint, &hashes)).await
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Sleep;
 use weir_policy::upstream::Outcome;
 
 use crate::endpoint::Endpoint;
-use crate::{Permit, UpstreamError};
+use crate::{Permit, Result, UpstreamError};
 
 /// Time limits of one attempt. A limit that passes is an [`UpstreamError::Timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +50,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn start(
-        endpoint: Arc<Endpoint>,
-        permit: Permit,
-        limits: TimeLimits,
-    ) -> Result<Attempt, UpstreamError> {
+    pub(crate) fn start(endpoint: Arc<Endpoint>, permit: Permit, limits: TimeLimits) -> Result<Attempt> {
         let started = Instant::now();
         let own_end = started + limits.total;
         let end = limits.deadline.map_or(own_end, |deadline| deadline.min(own_end));
@@ -73,10 +69,7 @@ impl Attempt {
     }
 
     /// The output of `work`, unless a limit passes before.
-    pub(crate) async fn within_limits<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, UpstreamError> {
+    pub(crate) async fn within_limits<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),

@@ -22,7 +22,7 @@ use weir_telemetry::metrics::Metrics;
 use crate::attempt::Attempt;
 use crate::connect::{Connector, connector, default_tls, proxy_for};
 use crate::endpoint::Endpoint;
-use crate::{ReplyBody, TimeLimits, UpstreamError};
+use crate::{ReplyBody, Result, TimeLimits, UpstreamError};
 
 /// Upper bound of the bytes that are read of an error's body.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -162,11 +162,7 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// [`UpstreamError::Open`] at once, or [`UpstreamError::Timeout`].
-    pub async fn permit(
-        &self,
-        priority: Priority,
-        deadline: Option<Instant>,
-    ) -> Result<Permit, UpstreamError> {
+    pub async fn permit(&self, priority: Priority, deadline: Option<Instant>) -> Result<Permit> {
         self.endpoint.would_allow()?;
         // The semaphores are never closed.
         let permit = async {
@@ -186,11 +182,7 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// [`UpstreamError`]; also for every status that is not a success.
-    pub async fn send(
-        &self,
-        request: UpstreamRequest,
-        permit: Permit,
-    ) -> Result<Response<ReplyBody>, UpstreamError> {
+    pub async fn send(&self, request: UpstreamRequest, permit: Permit) -> Result<Response<ReplyBody>> {
         let limits = request.limits;
         let request = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
         let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
@@ -247,7 +239,7 @@ impl Retries<'_> {
     ///
     /// # Errors
     /// `error` itself, when the request is not to be retried.
-    pub async fn wait(&mut self, error: UpstreamError) -> Result<(), UpstreamError> {
+    pub async fn wait(&mut self, error: UpstreamError) -> Result<()> {
         let failed = FailedAttempt {
             retries: self.retries,
             retries_max: self.client.retries_max,

@@ -10,8 +10,8 @@ use tower::timeout::error::Elapsed;
 use weir_policy::upstream::{BreakerDecision, CircuitBreaker, Outcome};
 use weir_telemetry::metrics::Metrics;
 
-use crate::UpstreamError;
 use crate::error::{message, retry_after};
+use crate::{Result, UpstreamError};
 
 /// The identity of an upstream and its circuit breaker.
 pub(crate) struct Endpoint {
@@ -36,18 +36,18 @@ impl Endpoint {
     }
 
     /// Asks the circuit breaker for an attempt that records its outcome within `outcome_within`.
-    pub(crate) fn allow(&self, outcome_within: Duration) -> Result<(), UpstreamError> {
+    pub(crate) fn allow(&self, outcome_within: Duration) -> Result<()> {
         let decision = self.breaker().allow(Instant::now(), outcome_within);
         self.check(decision)
     }
 
     /// Whether the circuit breaker would allow an attempt now.
-    pub(crate) fn would_allow(&self) -> Result<(), UpstreamError> {
+    pub(crate) fn would_allow(&self) -> Result<()> {
         let decision = self.breaker().would_allow(Instant::now());
         self.check(decision)
     }
 
-    fn check(&self, decision: BreakerDecision) -> Result<(), UpstreamError> {
+    fn check(&self, decision: BreakerDecision) -> Result<()> {
         let BreakerDecision::Reject { retry_after } = decision else { return Ok(()) };
         let error = UpstreamError::Open { upstream: self.name.clone(), retry_after };
         self.metrics.upstream_failed(&self.id, &error.label());

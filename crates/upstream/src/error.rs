@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 
+/// The result of a request to an upstream.
+pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
+
 /// A request to an upstream that failed. `upstream` is the upstream's id and address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {

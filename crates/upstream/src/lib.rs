@@ -25,6 +25,6 @@ mod tests;
 
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
-pub use error::UpstreamError;
+pub use error::{Result, UpstreamError};
 pub use reply::ReplyBody;
 pub use sse::{SseEvent, SseEvents};

@@ -12,7 +12,7 @@ use weir_policy::upstream::Outcome;
 
 use crate::attempt::Attempt;
 use crate::endpoint::Endpoint;
-use crate::{SseEvents, UpstreamError};
+use crate::{Result, SseEvents, UpstreamError};
 
 /// The body of a successful reply: a stream of chunks that ends after the first error. Dropping it cancels the rest of the reply.
 pub struct ReplyBody {
@@ -31,7 +31,7 @@ impl ReplyBody {
     ///
     /// # Errors
     /// [`UpstreamError`]; also for a body of more than `bytes_max` bytes.
-    pub async fn read(mut self, bytes_max: usize) -> Result<Bytes, UpstreamError> {
+    pub async fn read(mut self, bytes_max: usize) -> Result<Bytes> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.next().await {
             let chunk = chunk?;
@@ -56,7 +56,7 @@ impl ReplyBody {
 }
 
 impl Stream for ReplyBody {
-    type Item = Result<Bytes, UpstreamError>;
+    type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some((body, attempt)) = &mut self.rest else { return Poll::Ready(None) };

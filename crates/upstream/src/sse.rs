@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{ReplyBody, UpstreamError};
+use crate::{ReplyBody, Result};
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct SseEvent {
     pub retry: Option<Duration>,
 }
 
-/// The events of a reply. The stream ends after the first error; an event that is too large is an [`UpstreamError::Reply`].
+/// The events of a reply. The stream ends after the first error; an event that is too large is an [`UpstreamError::Reply`](crate::UpstreamError::Reply).
 pub struct SseEvents {
     body: ReplyBody,
     parser: SseParser,
@@ -40,7 +40,7 @@ impl SseEvents {
 }
 
 impl Stream for SseEvents {
-    type Item = Result<SseEvent, UpstreamError>;
+    type Item = Result<SseEvent>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let SseEvents { body, parser, chunk } = self.get_mut();

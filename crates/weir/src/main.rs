@@ -6,7 +6,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use tokio::runtime::Builder;
-use weir::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
+use weir::cli::{
+    Arguments, Command, Context, Failure, Result, config, eval, ingest, jobs, model, search, serve,
+};
 use weir_config::Environment;
 
 /// Memory of a request is often freed by another thread than the one that allocated it, which causes lock contention in the
@@ -27,21 +29,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> Result<(), Failure> {
-    let file = arguments.config;
+fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> Result<()> {
+    let context = Context { file: arguments.config, environment, out };
     match arguments.command {
-        Command::Serve(serve) => serve::run(&serve, file, environment),
-        Command::Ingest(ingest) => block_on(ingest::run(&ingest, file, environment, out)),
-        Command::Search(search) => block_on(search::run(&search, file, environment, out)),
-        Command::Jobs(jobs) => block_on(jobs::run(&jobs, file, environment, out)),
-        Command::Eval(eval) => block_on(eval::run(&eval, file, environment, out)),
-        Command::Config(config) => config::run(&config, file, environment, out),
-        Command::Model(model) => block_on(model::run(&model, file, environment, out)),
+        Command::Serve(serve) => serve::run(&serve, context),
+        Command::Ingest(ingest) => block_on(ingest::run(&ingest, context)),
+        Command::Search(search) => block_on(search::run(&search, context)),
+        Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
+        Command::Eval(eval) => block_on(eval::run(&eval, context)),
+        Command::Config(config) => config::run(&config, context),
+        Command::Model(model) => block_on(model::run(&model, context)),
     }
 }
 
 /// Runs a command that calls servers on this thread.
-fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Start)?;
     let outcome = runtime.block_on(command);
     runtime.shutdown_background(); // a name lookup may still run

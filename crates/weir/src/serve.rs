@@ -51,22 +51,16 @@ pub enum ServeError {
     },
     /// Anybody could reach a gateway that asks nobody for a key.
     #[error(
-        "refusing to listen on {address}: it is not a loopback address and nobody has to show a key; \
+        "refusing to listen on {0}: it is not a loopback address and nobody has to show a key; \
          listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
     )]
-    Exposed {
-        /// The address.
-        address: SocketAddr,
-    },
+    Exposed(SocketAddr),
     /// The system gives no threads or signals.
     #[error("can't start")]
     Start(#[source] io::Error),
 }
 
 /// Serves until SIGTERM or SIGINT, then drains, flushes and returns.
-///
-/// # Errors
-/// [`ServeError`]: everything that keeps the gateway from starting.
 pub fn run(config: Config) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
     raise_file_limit();
@@ -97,7 +91,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let started = Instant::now();
     let address = config.server.listen;
     if !address.ip().is_loopback() && !config.server.insecure_no_auth {
-        return Err(ServeError::Exposed { address });
+        return Err(ServeError::Exposed(address));
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
@@ -141,15 +135,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
-    let retrieval = Retrieval::new(
-        config.clone(),
-        store,
-        models.clone(),
-        scheduler.clone(),
-        collections,
-        metrics.clone(),
-        query_log,
-    );
+    let retrieval = Retrieval::new(collections, query_log);
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
     let authenticate = Arc::new(move |_: &HeaderMap| Some(operator.clone()));

@@ -4,11 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{ErrorCode, Invalid};
+use crate::{Result, require};
 
 /// The retrievers of a search.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Mode {
     /// Lexical and dense, fused.
     #[default]
@@ -19,50 +22,40 @@ pub enum Mode {
     Dense,
 }
 
-impl Mode {
-    /// The mode's name in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Hybrid => "hybrid",
-            Mode::Lexical => "lexical",
-            Mode::Dense => "dense",
-        }
-    }
-}
-
 /// How the rankings of a hybrid search are fused. Absent fields take the values of the gateway's configuration.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fusion {
     /// The method.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<FusionMethod>,
     /// The weight of each retriever.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional")]
     pub weights: Option<FusionWeights>,
     /// The constant of `rrf`, usually 60; larger values reduce the advantage of the top ranks. Refused with `convex`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<f32>,
 }
 
 /// A method of fusion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FusionMethod {
     /// Weighted reciprocal rank fusion: uses the ranks only.
     Rrf,
     /// Weighted sum of scores, each divided by the best score of its ranking.
     Convex,
-}
-
-impl FusionMethod {
-    /// The method's name in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FusionMethod::Rrf => "rrf",
-            FusionMethod::Convex => "convex",
-        }
-    }
 }
 
 /// The weight of each retriever: at least 0, and not both 0.
@@ -76,32 +69,28 @@ pub struct FusionWeights {
 }
 
 impl Fusion {
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    pub(super) fn check(&self) -> Result<()> {
         if let Some(weights) = self.weights {
             weights.check()?;
         }
-        match self.k {
-            Some(k) if !(k.is_finite() && k > 0.0) => {
-                let message = format!("fusion.k is {k}; it must be a number above 0");
-                Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "k"], message))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let k = self.k.unwrap_or(1.0);
+        require(k.is_finite() && k > 0.0, &["fusion", "k"], || {
+            format!("fusion.k is {k}; it must be a number above 0")
+        })
     }
 }
 
 impl FusionWeights {
-    fn check(self) -> Result<(), Invalid> {
+    fn check(self) -> Result<()> {
         for (name, weight) in [("lexical", self.lexical), ("dense", self.dense)] {
-            if !(weight.is_finite() && weight >= 0.0) {
-                let message = format!("the weight `{name}` is {weight}; it must be a number of at least 0");
-                return Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "weights", name], message));
-            }
+            require(weight.is_finite() && weight >= 0.0, &["fusion", "weights", name], || {
+                format!("the weight `{name}` is {weight}; it must be a number of at least 0")
+            })?;
         }
-        if self.lexical + self.dense == 0.0 {
-            let message = "both weights are 0; at least one must be above 0";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "weights"], message));
-        }
-        Ok(())
+        require(
+            self.lexical + self.dense != 0.0,
+            &["fusion", "weights"],
+            || "both weights are 0; at least one must be above 0",
+        )
     }
 }

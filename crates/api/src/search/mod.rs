@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::collections::check_collection_name;
 use crate::limits::check_bytes;
 use crate::object::optional;
-use crate::{Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, ErrorCode, Invalid, Limits};
+use crate::{Count, DEFAULT_COLLECTION, DEFAULT_TOP_K, ErrorCode, Invalid, Limits, Result, require};
 use parts::at_most;
 
 /// Default `limit` of a facet.
@@ -37,103 +37,69 @@ const VECTOR_PARSED_MAX: usize = 65_536;
 const QUERIES_PARSED_MAX: usize = 1_024;
 
 /// A search. Requires at least one of `query`, `vector`, `filter`, `sort` and `facets`; or `queries` and no other field.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchRequest {
     /// The query: words, a sentence, or the query language. Without `query` and `vector`, the documents that match
     /// `filter` are listed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
     /// The embedding to search by, instead of the query's embedding.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>")]
     pub vector: Option<Vec<f32>>,
     /// Most results to return; default: 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<Count>,
     /// Results to skip; default: 0. With `cursor`, the offset of the first page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Count>,
     /// `next_cursor` of the previous page; the rest of the request must be unchanged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// The collection; default: `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
     /// The retrievers; default: `hybrid`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional")]
     pub fusion: Option<Fusion>,
     /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<Rerank>,
     /// Reordering of the first results by token embeddings; default: none.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional")]
     pub late_interaction: Option<LateInteraction>,
     /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
     /// `top_k` results is relevant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_relevance: Option<f32>,
     /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub filter: Option<RawJson>,
     /// Metadata fields to count the values of, over all matches.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>")]
     pub facets: Option<Vec<Facet>>,
     /// Sort keys of the results; default: sort by score.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>")]
     pub sort: Option<Vec<Sort>>,
     /// The unit of a result; default: `document`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
     /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diversity: Option<f32>,
     /// Merge results with nearly identical texts. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapse: Option<bool>,
     /// Number of chunks to return before and after each result; default: 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Count>,
     /// Return the positions of the query's words in each text, and a snippet. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highlight: Option<bool>,
     /// Return how the query was parsed and how each score was computed. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<bool>,
     /// Id of a document: the reply states at which stage it was excluded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
     /// Count the exact total of a lexical search, which requires visiting every match. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<bool>,
     /// Deadline of the search in milliseconds; default and maximum: the gateway's deadline. If the query's embedding misses
     /// it, a hybrid search uses the lexical retriever only; if reranking misses it, the results keep the fused order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<Count>,
     /// Several searches in one call, each an object like this one. Cannot be combined with other fields.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>")]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
     pub queries: Option<Vec<RawJson>>,
 }
@@ -168,21 +134,19 @@ impl SearchRequest {
     ///
     /// # Errors
     /// No queries, too many, or another field beside `queries`.
-    pub fn check_batch(&self, queries: &[RawJson], limits: &Limits) -> Result<(), Invalid> {
-        let at = |code, message: String| Err(Invalid::at(code, &["queries"], message));
-        if *self != SearchRequest::default() {
-            let message = "`queries` cannot be combined with other fields; put them into each query";
-            return at(ErrorCode::InvalidParameter, message.to_owned());
-        }
+    pub fn check_batch(&self, queries: &[RawJson], limits: &Limits) -> Result<()> {
+        require(
+            *self == SearchRequest::default(),
+            &["queries"],
+            || "`queries` cannot be combined with other fields; put them into each query",
+        )?;
+        require(!queries.is_empty(), &["queries"], || "`queries` is empty; send at least one query")?;
         let (count, most) = (queries.len(), limits.queries_per_request_max);
-        if count == 0 {
-            return at(ErrorCode::InvalidParameter, "`queries` is empty; send at least one query".to_owned());
-        }
         if count > most {
             let message = format!(
                 "`queries` has {count} queries; the limit `limits.queries_per_request_max` is {most}"
             );
-            return at(ErrorCode::BatchTooLarge, message);
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &["queries"], message));
         }
         Ok(())
     }
@@ -192,11 +156,12 @@ impl SearchRequest {
     /// # Errors
     /// The first error: no search condition, an empty or too long query, a number out of range, an invalid collection
     /// name, invalid weights or `k`.
-    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
-        if self.queries.is_some() {
-            let message = "`queries` cannot be nested; send the queries in one list";
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["queries"], message));
-        }
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        require(
+            self.queries.is_none(),
+            &["queries"],
+            || "`queries` cannot be nested; send the queries in one list",
+        )?;
         self.check_query_and_filter(limits)?;
         self.check_vector()?;
         if let Some(top_k) = self.top_k {
@@ -204,7 +169,10 @@ impl SearchRequest {
         }
         self.check_offset(limits)?;
         check_collection_name(self.collection())?;
-        check_min_relevance(self.min_relevance)?;
+        let minimum = self.min_relevance.unwrap_or_default();
+        require((0.0..=1.0).contains(&minimum), &["min_relevance"], || {
+            format!("min_relevance is {minimum}; it must be a number from 0 to 1")
+        })?;
         self.fusion.as_ref().map_or(Ok(()), Fusion::check)?;
         self.rerank.as_ref().map_or(Ok(()), Rerank::check)?;
         self.late_interaction.as_ref().map_or(Ok(()), LateInteraction::check)?;
@@ -212,7 +180,7 @@ impl SearchRequest {
         self.check_options(limits)
     }
 
-    fn check_offset(&self, limits: &Limits) -> Result<(), Invalid> {
+    fn check_offset(&self, limits: &Limits) -> Result<()> {
         // first, because its message suggests alternatives
         self.check_depth(self.offset(), limits, "offset")?;
         let Some(offset) = self.offset else { return Ok(()) };
@@ -224,33 +192,30 @@ impl SearchRequest {
     ///
     /// # Errors
     /// `invalid_parameter`.
-    pub fn check_depth(&self, offset: u64, limits: &Limits, param: &str) -> Result<(), Invalid> {
+    pub fn check_depth(&self, offset: u64, limits: &Limits, param: &str) -> Result<()> {
         let (end, most) = (offset.saturating_add(self.top_k()), limits.page_depth_max);
-        if offset == 0 || end <= most {
-            return Ok(());
-        }
-        let message = format!(
-            "the page ends at result {end}; the limit `limits.page_depth_max` is {most}. Narrow the search by a filter, or \
-             sort by a field and filter for values after the last one"
-        );
-        Err(Invalid::at(ErrorCode::InvalidParameter, &[param], message))
+        require(offset == 0 || end <= most, &[param], || {
+            format!(
+                "the page ends at result {end}; the limit `limits.page_depth_max` is {most}. Narrow the search by a filter, or \
+                 sort by a field and filter for values after the last one"
+            )
+        })
     }
 
-    fn check_query_and_filter(&self, limits: &Limits) -> Result<(), Invalid> {
-        match &self.query {
-            Some(query) if query.trim().is_empty() => {
-                let message = "the query is empty; send at least one word, or omit `query` to list the documents that match a filter";
-                Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
-            }
-            Some(query) => {
-                check_bytes(&["query"], "the query", query.len(), limits.query_bytes_max, "query_bytes_max")
-            }
-            None if self.has_other_condition() => Ok(()),
-            None => {
-                let message = "the request has no search condition; send `query`, `vector`, `filter`, `sort` or `facets`";
-                Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
-            }
-        }?;
+    fn check_query_and_filter(&self, limits: &Limits) -> Result<()> {
+        let query = self.query.as_deref();
+        require(
+            query.is_none_or(|query| !query.trim().is_empty()),
+            &["query"],
+            || "the query is empty; send at least one word, or omit `query` to list the documents that match a filter",
+        )?;
+        require(
+            query.is_some() || self.has_other_condition(),
+            &["query"],
+            || "the request has no search condition; send `query`, `vector`, `filter`, `sort` or `facets`",
+        )?;
+        let bytes = query.unwrap_or_default().len();
+        check_bytes(&["query"], "the query", bytes, limits.query_bytes_max, "query_bytes_max")?;
         let filter_bytes = self.filter.as_ref().map_or(0, |filter| filter.text().len());
         check_bytes(&["filter"], "the filter", filter_bytes, limits.filter_bytes_max, "filter_bytes_max")
     }
@@ -259,19 +224,20 @@ impl SearchRequest {
         self.vector.is_some() || self.filter.is_some() || self.sort.is_some() || self.facets.is_some()
     }
 
-    fn check_vector(&self) -> Result<(), Invalid> {
+    fn check_vector(&self) -> Result<()> {
         let Some(vector) = &self.vector else { return Ok(()) };
-        let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["vector"], message));
-        if let Some(index) = vector.iter().position(|value| !value.is_finite()) {
-            return refuse(format!("value {index} of `vector` is too large for a 32-bit float"));
-        }
-        if self.mode == Some(Mode::Lexical) {
-            return refuse("mode `lexical` does not use `vector`; omit one of them".to_owned());
-        }
-        Ok(())
+        let infinite = vector.iter().position(|value| !value.is_finite());
+        require(infinite.is_none(), &["vector"], || {
+            format!("value {} of `vector` is too large for a 32-bit float", infinite.unwrap_or_default())
+        })?;
+        require(
+            self.mode != Some(Mode::Lexical),
+            &["vector"],
+            || "mode `lexical` does not use `vector`; omit one of them",
+        )
     }
 
-    fn check_lists(&self, limits: &Limits) -> Result<(), Invalid> {
+    fn check_lists(&self, limits: &Limits) -> Result<()> {
         let facets = self.facets.as_deref().unwrap_or_default();
         check_count("facets", facets.len(), limits.facets_per_request_max, "facets_per_request_max")?;
         let sorts = self.sort.as_deref().unwrap_or_default();
@@ -298,13 +264,11 @@ impl SearchRequest {
         Ok(())
     }
 
-    fn check_options(&self, limits: &Limits) -> Result<(), Invalid> {
-        if let Some(diversity) = self.diversity
-            && !(0.0..=1.0).contains(&diversity)
-        {
-            let message = format!("diversity is {diversity}; it must be from 0 to 1");
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["diversity"], message));
-        }
+    fn check_options(&self, limits: &Limits) -> Result<()> {
+        let diversity = self.diversity.unwrap_or_default();
+        require((0.0..=1.0).contains(&diversity), &["diversity"], || {
+            format!("diversity is {diversity}; it must be from 0 to 1")
+        })?;
         if let Some(context) = self.context {
             let most = limits.context_chunks_max;
             context.check(&["context"], 0..=most, " (the limit `limits.context_chunks_max`)")?;
@@ -318,29 +282,15 @@ impl SearchRequest {
     }
 }
 
-fn check_min_relevance(min_relevance: Option<f32>) -> Result<(), Invalid> {
-    match min_relevance {
-        Some(minimum) if !(0.0..=1.0).contains(&minimum) => {
-            let message = format!("min_relevance is {minimum}; it must be a number from 0 to 1");
-            Err(Invalid::at(ErrorCode::InvalidParameter, &["min_relevance"], message))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
 /// Checks the length of field names: no path can be longer than the metadata itself.
-fn check_names<'a>(
-    field: &str,
-    mut names: impl Iterator<Item = &'a String>,
-    limits: &Limits,
-) -> Result<(), Invalid> {
+fn check_names<'a>(field: &str, mut names: impl Iterator<Item = &'a String>, limits: &Limits) -> Result<()> {
     names.try_for_each(|name| {
         check_bytes(&[field], "the field's name", name.len(), limits.metadata_bytes_max, "metadata_bytes_max")
     })
 }
 
 /// Refuses `"year:desc"` and `"year desc"`, which other APIs read as a field and a direction.
-fn check_directions(sorts: &[Sort]) -> Result<(), Invalid> {
+fn check_directions(sorts: &[Sort]) -> Result<()> {
     for (index, Sort { field, .. }) in sorts.iter().enumerate() {
         let parts = field.rsplit_once([':', ' ']).map(|(name, direction)| (name, direction.to_lowercase()));
         let meant = match parts {
@@ -354,7 +304,7 @@ fn check_directions(sorts: &[Sort]) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<(), Invalid> {
+fn check_count(field: &str, count: usize, most: usize, setting: &str) -> Result<()> {
     if count <= most {
         return Ok(());
     }

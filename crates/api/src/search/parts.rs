@@ -62,17 +62,11 @@ pub struct RawJson(Box<RawValue>);
 
 impl RawJson {
     /// The JSON text of `value`.
-    ///
-    /// # Errors
-    /// When `value` cannot be serialised.
     pub fn of(value: &impl Serialize) -> Result<RawJson, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(RawJson)
     }
 
     /// JSON from its text, which is kept unchanged.
-    ///
-    /// # Errors
-    /// When the text is not JSON.
     pub fn from_text(text: String) -> Result<RawJson, serde_json::Error> {
         RawValue::from_string(text).map(RawJson)
     }
@@ -96,7 +90,6 @@ struct FacetObject {
     /// Path of the metadata field.
     field: String,
     /// Number of values to return, the most frequent ones; default: 10.
-    #[serde(default)]
     limit: Option<Count>,
 }
 

@@ -38,6 +38,7 @@ pub enum BatchItem {
 }
 
 /// The results of a search.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchReply {
     /// The results, best first or in the order of `sort`; one per document, or per unit of `group_by`.
@@ -46,13 +47,11 @@ pub struct SearchReply {
     #[serde(default)]
     pub total: Total,
     /// Number of results of this page omitted by `min_relevance`; absent without `min_relevance`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
     /// The `cursor` of the next page, to be sent with the same request; null on the last page.
-    #[serde(default)]
+    #[serialize_always]
     pub next_cursor: Option<String>,
     /// The values of each facet field, the most frequent first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<BTreeMap<String, Vec<FacetCount>>>,
     /// Spelling corrections of words that occur in no document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,16 +60,13 @@ pub struct SearchReply {
     #[serde(default)]
     pub degraded: bool,
     /// The first of `degraded_reasons`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded_reason: Option<DegradedReason>,
     /// The skipped stages, with the cause, in the order of the stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded_reasons: Vec<DegradedReason>,
     /// How the search was executed; absent without `explain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explain>,
     /// The stage that excluded the document of `why_not`; absent without `why_not`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<WhyNot>,
     /// Time from the last byte of the body to the finished ranking, in milliseconds.
     pub took_ms: f64,
@@ -119,8 +115,11 @@ pub struct Correction {
 }
 
 /// A skipped stage of a search, with the cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DegradedReason {
     /// The embedder was overloaded: only the lexical retriever was used.
     EmbeddingOverloaded,
@@ -143,19 +142,6 @@ pub enum DegradedReason {
 }
 
 impl DegradedReason {
-    /// Every reason, in the order of the stages.
-    pub const ALL: [DegradedReason; 9] = [
-        DegradedReason::EmbeddingOverloaded,
-        DegradedReason::EmbeddingDeadline,
-        DegradedReason::EmbeddingFailed,
-        DegradedReason::LateInteractionOverloaded,
-        DegradedReason::LateInteractionDeadline,
-        DegradedReason::LateInteractionFailed,
-        DegradedReason::RerankOverloaded,
-        DegradedReason::RerankDeadline,
-        DegradedReason::RerankFailed,
-    ];
-
     /// Whether only the lexical retriever was used.
     pub fn is_lexical_only(self) -> bool {
         matches!(
@@ -164,21 +150,6 @@ impl DegradedReason {
                 | DegradedReason::EmbeddingDeadline
                 | DegradedReason::EmbeddingFailed
         )
-    }
-
-    /// The reason's name in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DegradedReason::EmbeddingOverloaded => "embedding_overloaded",
-            DegradedReason::EmbeddingDeadline => "embedding_deadline",
-            DegradedReason::EmbeddingFailed => "embedding_failed",
-            DegradedReason::LateInteractionOverloaded => "late_interaction_overloaded",
-            DegradedReason::LateInteractionDeadline => "late_interaction_deadline",
-            DegradedReason::LateInteractionFailed => "late_interaction_failed",
-            DegradedReason::RerankOverloaded => "rerank_overloaded",
-            DegradedReason::RerankDeadline => "rerank_deadline",
-            DegradedReason::RerankFailed => "rerank_failed",
-        }
     }
 }
 
@@ -298,6 +269,7 @@ pub struct RetrieverPosition {
 }
 
 /// One result: a document, or a chunk or a group with `group_by`.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchResult {
     /// The document's id.
@@ -306,14 +278,15 @@ pub struct SearchResult {
     /// result's position had before reranking. 0 without `query` and `vector`, or with `sort`.
     pub score: f32,
     /// The reranker's score, usually 0 to 1; absent for results that were not reranked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank_score: Option<f32>,
     /// The estimated probability, 0 to 1, that the document answers the query; comparable across queries. Null without
     /// `query` and `vector`, or with `sort`.
+    #[serialize_always]
     pub relevance: Option<f32>,
     /// The text of the document's best chunk.
     pub text: String,
     /// The document's title, if it has one.
+    #[serialize_always]
     pub title: Option<String>,
     /// The document's metadata.
     pub metadata: Metadata,
@@ -325,22 +298,16 @@ pub struct SearchResult {
     #[serde(default)]
     pub scores: Scores,
     /// Number of results with nearly identical texts that were merged into this one; absent without `collapse`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapsed_count: Option<u64>,
     /// Ids of the merged documents, at most 100; absent without `collapse`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapsed: Option<Vec<String>>,
     /// The chunks before and after, in document order; absent without `context`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<ContextChunk>>,
     /// Byte ranges `[start, end)` of the query's words in `text`; absent without `highlight`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highlights: Option<Vec<(u64, u64)>>,
     /// The part of `text` with the most highlights; absent without `highlight`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<Snippet>,
     /// How the score was computed; absent without `explain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
 

@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Count, ErrorCode, Invalid};
+use crate::{Count, Result, require};
 
 /// Largest `top_n` of a reranker and of late interaction.
 pub const RERANK_TOP_N_MAX: u64 = 100;
@@ -27,14 +27,13 @@ pub enum Rerank {
 }
 
 /// The reranker, and the number of results to rerank.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerankOptions {
     /// Id or alias of a reranker; default: the gateway's configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Number of first results to rerank, 1 to 100; default: the gateway's configuration. Later results keep their order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_n: Option<Count>,
 }
 
@@ -50,7 +49,7 @@ pub struct LateInteraction {
 }
 
 impl Rerank {
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    pub(super) fn check(&self) -> Result<()> {
         match self {
             Rerank::Off => Ok(()),
             Rerank::With(options) => check_top_n("rerank", options.top_n),
@@ -68,19 +67,18 @@ impl LateInteraction {
     ///
     /// # Errors
     /// `invalid_parameter` when one of them is out of range.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<()> {
         let (weight, most) = (self.weight, LATE_INTERACTION_WEIGHT_MAX);
-        if !(weight > 0.0 && weight <= most) {
-            let message = format!(
+        require(weight > 0.0 && weight <= most, &["late_interaction", "weight"], || {
+            format!(
                 "late_interaction.weight is {weight}; it must be above 0 and at most {most}: higher weights make rankings worse"
-            );
-            return Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction", "weight"], message));
-        }
+            )
+        })?;
         check_top_n("late_interaction", self.top_n)
     }
 }
 
-fn check_top_n(field: &str, top_n: Option<Count>) -> Result<(), Invalid> {
+fn check_top_n(field: &str, top_n: Option<Count>) -> Result<()> {
     top_n.map_or(Ok(()), |top_n| top_n.check(&[field, "top_n"], 1..=RERANK_TOP_N_MAX, ""))
 }
 

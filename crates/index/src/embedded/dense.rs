@@ -15,7 +15,7 @@ use super::pq4::{Pq4Codes, ScanPart};
 use super::ranking::ScoredChunk;
 use super::selection::Visible;
 use super::threads;
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 /// Candidates re-scored in int8: `3 × k`, at least 300.
 const INT8_CANDIDATES: (usize, usize) = (3, 300);
@@ -41,7 +41,7 @@ const PREFETCH_DISTANCE: usize = 8;
 const VALUE_MAX: f32 = 65504.0;
 
 /// Checks that an embedding has `dimension` values, each within the range of a half.
-pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<(), IndexError> {
+pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<()> {
     if embedding.len() != dimension {
         return Err(IndexError::EmbeddingLength { expected: dimension, actual: embedding.len() });
     }
@@ -54,7 +54,7 @@ pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<(), IndexErro
 }
 
 /// Appends a row to all vector files.
-pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<(), IndexError> {
+pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<()> {
     let (values, scale) = quantise(embedding);
     let halves = embedding.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
     files.i8.append(&values.iter().map(|value| value.cast_unsigned()).collect::<Vec<u8>>())?;

@@ -9,7 +9,7 @@ use crc32fast::Hasher;
 use weir_mapped::{AppendOnlyFile, MappedError};
 
 use super::head::FileState;
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 const DOCUMENTS: &str = "documents";
 const TEXTS: &str = "texts";
@@ -52,7 +52,7 @@ pub(crate) struct MappedVectors {
 
 impl MappedFiles {
     /// Maps the committed part of each file; `states` are in the order of [`names`].
-    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles, IndexError> {
+    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<MappedFiles> {
         let map = |name, state: &FileState| AppendOnlyFile::open(folder.join(name), state.len);
         let read =
             |name, state: &FileState, mapped_max| ReadFile::open(folder.join(name), state.len, mapped_max);
@@ -99,7 +99,7 @@ pub(crate) struct ReadFile {
 
 impl ReadFile {
     /// Opens a file of at least `len` bytes and ignores the rest; maps it if `len` is at most `mapped_max`.
-    fn open(path: PathBuf, len: u64, mapped_max: u64) -> Result<ReadFile, IndexError> {
+    fn open(path: PathBuf, len: u64, mapped_max: u64) -> Result<ReadFile> {
         let file = File::open(&path).map_err(IndexError::file("open", &path))?;
         let actual = file.metadata().map_err(IndexError::file("read", &path))?.len();
         if actual < len {
@@ -149,7 +149,7 @@ pub(crate) struct AppendVectors {
 
 impl AppendFiles {
     /// Creates empty files.
-    pub(crate) fn create(folder: &Path, dimension: usize) -> Result<AppendFiles, IndexError> {
+    pub(crate) fn create(folder: &Path, dimension: usize) -> Result<AppendFiles> {
         for name in names(dimension) {
             let path = folder.join(name);
             File::create(&path).map_err(IndexError::file("create", &path))?;
@@ -158,7 +158,7 @@ impl AppendFiles {
     }
 
     /// Opens the files for writing and truncates them to their committed lengths.
-    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<AppendFiles, IndexError> {
+    pub(crate) fn open(folder: &Path, states: &[FileState]) -> Result<AppendFiles> {
         let open = |name, state: &FileState| AppendFile::open(folder.join(name), *state);
         let wrong = || IndexError::damaged(folder, "file `head` lists other files");
         let vectors = match states {
@@ -180,12 +180,12 @@ impl AppendFiles {
     }
 
     /// Writes buffers, syncs all files, and returns their states for the head.
-    pub(crate) fn sync(&mut self) -> Result<Vec<FileState>, IndexError> {
+    pub(crate) fn sync(&mut self) -> Result<Vec<FileState>> {
         self.all().into_iter().map(AppendFile::sync).collect()
     }
 
     /// Truncates the files to `states`.
-    pub(crate) fn cut(&mut self, states: &[FileState]) -> Result<(), IndexError> {
+    pub(crate) fn cut(&mut self, states: &[FileState]) -> Result<()> {
         self.all().into_iter().zip(states).try_for_each(|(file, state)| file.cut(*state))
     }
 
@@ -215,7 +215,7 @@ pub(crate) struct AppendFile {
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl AppendFile {
-    fn open(path: PathBuf, state: FileState) -> Result<AppendFile, IndexError> {
+    fn open(path: PathBuf, state: FileState) -> Result<AppendFile> {
         let file = OpenOptions::new().append(true).open(&path).map_err(IndexError::file("open", &path))?;
         let mut opened =
             AppendFile { path, file, buffer: Vec::new(), len: 0, hasher: Hasher::new(), unsynced: false };
@@ -228,7 +228,7 @@ impl AppendFile {
         self.len
     }
 
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         self.unsynced = true;
@@ -236,13 +236,13 @@ impl AppendFile {
         if self.buffer.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
     }
 
-    fn write_out(&mut self) -> Result<(), IndexError> {
+    fn write_out(&mut self) -> Result<()> {
         self.file.write_all(&self.buffer).map_err(IndexError::file("write to", &self.path))?;
         self.buffer.clear();
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<FileState, IndexError> {
+    fn sync(&mut self) -> Result<FileState> {
         self.write_out()?;
         if self.unsynced {
             self.file.sync_data().map_err(IndexError::file("sync", &self.path))?;
@@ -251,7 +251,7 @@ impl AppendFile {
         Ok(FileState { len: self.len, crc: self.hasher.clone().finalize() })
     }
 
-    fn cut(&mut self, state: FileState) -> Result<(), IndexError> {
+    fn cut(&mut self, state: FileState) -> Result<()> {
         self.file.set_len(state.len).map_err(IndexError::file("cut", &self.path))?;
         self.buffer.clear();
         self.len = state.len;

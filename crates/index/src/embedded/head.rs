@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::record::Reader;
 use super::tombstones::Tombstones;
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 /// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from
 /// the store.
@@ -42,7 +42,7 @@ pub(crate) struct FileState {
 
 impl Head {
     /// Reads the head of a folder; `None` if there is none.
-    pub(crate) fn read(folder: &Path) -> Result<Option<Head>, IndexError> {
+    pub(crate) fn read(folder: &Path) -> Result<Option<Head>> {
         let path = folder.join(NAME);
         match std::fs::read(&path) {
             Ok(bytes) => match decode(&bytes) {
@@ -55,7 +55,7 @@ impl Head {
     }
 
     /// Replaces the head atomically: new file, sync, rename, sync of the folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), IndexError> {
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         replace_file(folder, NAME, TEMPORARY_NAME, &self.encode())
     }
 
@@ -98,12 +98,7 @@ fn decode(bytes: &[u8]) -> Option<Head> {
 }
 
 /// Writes `bytes` to `temporary`, syncs, renames to `name` and syncs the folder.
-pub(crate) fn replace_file(
-    folder: &Path,
-    name: &str,
-    temporary: &str,
-    bytes: &[u8],
-) -> Result<(), IndexError> {
+pub(crate) fn replace_file(folder: &Path, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(temporary);
     let write = || -> std::io::Result<()> {
         let mut file = File::create(&path)?;
@@ -116,7 +111,7 @@ pub(crate) fn replace_file(
 }
 
 /// Makes created and renamed files in a folder survive a crash.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), IndexError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(IndexError::file("sync folder", folder))
 }
 

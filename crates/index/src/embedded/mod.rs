@@ -44,7 +44,7 @@ pub use format::RebuildReason;
 pub(crate) use ranking::fibonacci_hash;
 
 use crate::relevance::{Calibration, JudgedHit};
-use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument};
+use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
 use batch::Batch;
 use files::MappedFiles;
 use lexical::{LexicalView, Merge};
@@ -54,9 +54,6 @@ use relevance::{BaselineFile, FittedStatistics};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
-
-/// A rebuild is not worth its cost for fewer deleted chunks.
-const DELETED_CHUNKS_MIN: u32 = 10_000;
 
 /// The embedded engine. Its functions block and are not limited; [`crate::Engine`] runs them within the limit on CPU work.
 #[derive(Clone)]
@@ -97,7 +94,7 @@ impl Embedded {
         folder: &Path,
         settings: EngineSettings,
         store_last_operation: u64,
-    ) -> Result<(Embedded, Option<RebuildReason>), IndexError> {
+    ) -> Result<(Embedded, Option<RebuildReason>)> {
         let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
         threads::start();
         let fitted = FittedStatistics::from(&loaded.snapshot, settings.dimension);
@@ -117,7 +114,7 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::apply`].
-    pub fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<(), IndexError> {
+    pub fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<()> {
         changes.iter().try_for_each(|change| self.check_change(change))?;
         let mut writer = lock(&self.inner.writer);
         let writer = writer.as_mut().ok_or(IndexError::Closed)?;
@@ -133,7 +130,7 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::remove_now`].
-    pub fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
+    pub fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
         let mut live = lock(&self.inner.live);
         let snapshot = self.snapshot();
         if operation <= snapshot.applied_seq {
@@ -147,13 +144,9 @@ impl Embedded {
         let mut tombstones = (*snapshot.tombstones).clone();
         tombstones.delete(record.first_chunk, record.chunks);
         self.publish(Snapshot {
-            applied_seq: snapshot.applied_seq,
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
-            files: Arc::clone(&snapshot.files),
-            pq4: Arc::clone(&snapshot.pq4),
-            fields: Arc::clone(&snapshot.fields),
-            lexical: Arc::clone(&snapshot.lexical),
+            ..Snapshot::clone(&snapshot)
         });
         Ok(true)
     }
@@ -181,15 +174,8 @@ impl Embedded {
         }
     }
 
-    /// See [`crate::Engine::needs_rebuild`].
-    pub fn needs_rebuild(&self) -> bool {
-        let snapshot = self.inner.snapshot.load();
-        let deleted = snapshot.tombstones.deleted();
-        deleted > DELETED_CHUNKS_MIN && deleted > snapshot.tombstones.len() / 2
-    }
-
     /// See [`crate::Engine::disk_bytes`].
-    pub fn disk_bytes(&self) -> Result<u64, IndexError> {
+    pub fn disk_bytes(&self) -> Result<u64> {
         folder_bytes(&self.inner.folder).map_err(IndexError::file("list folder", &self.inner.folder))
     }
 
@@ -199,7 +185,7 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::flush`].
-    pub fn flush(&self) -> Result<(), IndexError> {
+    pub fn flush(&self) -> Result<()> {
         let merge = match lock(&self.inner.writer).as_mut() {
             Some(Writer { lexical, .. }) => {
                 lexical.finish_merges()?;
@@ -216,7 +202,7 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::close`].
-    pub fn close(&self) -> Result<(), IndexError> {
+    pub fn close(&self) -> Result<()> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
                 writer.lexical.finish_merges()?;
@@ -228,7 +214,7 @@ impl Embedded {
     }
 
     /// See [`crate::Engine::verify`].
-    pub fn verify(&self) -> Result<ConsistencyReport, IndexError> {
+    pub fn verify(&self) -> Result<ConsistencyReport> {
         let (snapshot, states) = {
             let writer = lock(&self.inner.writer);
             let writer = writer.as_ref().ok_or(IndexError::Closed)?;
@@ -251,19 +237,19 @@ impl Embedded {
         &self.inner.settings
     }
 
-    fn check_change(&self, change: &Change) -> Result<(), IndexError> {
+    fn check_change(&self, change: &Change) -> Result<()> {
         match change {
             Change::Remove { .. } => Ok(()),
             Change::Put(document) => self.check_document(document),
         }
     }
 
-    fn check_document(&self, document: &IndexedDocument) -> Result<(), IndexError> {
+    fn check_document(&self, document: &IndexedDocument) -> Result<()> {
         let dimension = self.inner.settings.dimension;
         document.chunks.iter().try_for_each(|chunk| match &chunk.embedding {
             Some(embedding) => dense::check(embedding, dimension),
             None if dimension == 0 => Ok(()),
-            None => Err(IndexError::EmbeddingMissing { dimension }),
+            None => Err(IndexError::EmbeddingMissing(dimension)),
         })
     }
 
@@ -278,7 +264,7 @@ impl Embedded {
     }
 
     /// Makes a committed batch visible.
-    fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<(), IndexError> {
+    fn publish_batch(&self, writer: &mut Writer, batch: &Batch, offsets: &[u64]) -> Result<()> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let pq4 = self.pq4_of(&files);
@@ -302,7 +288,7 @@ impl Embedded {
     }
 
     /// Makes a batch visible that was committed but failed in [`Self::publish_batch`].
-    fn publish_all(&self, writer: &mut Writer) -> Result<(), IndexError> {
+    fn publish_all(&self, writer: &mut Writer) -> Result<()> {
         let files = MappedFiles::open(&self.inner.folder, &writer.head.files)?;
         let view = writer.lexical.view()?;
         let table = open::read_table(&self.inner.folder, &files.documents, &writer.head)?;
@@ -320,7 +306,7 @@ impl Embedded {
         files: MappedFiles,
         pq4: Arc<Pq4Codes>,
         view: LexicalView,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let applied_seq = writer.head.applied_seq;
         let mut tombstones = writer.head.tombstones.clone();
         let base = self.snapshot();
@@ -351,19 +337,10 @@ impl Embedded {
     }
 
     /// Makes merged segments visible.
-    fn publish_merged(&self, writer: &mut Writer) -> Result<(), IndexError> {
+    fn publish_merged(&self, writer: &mut Writer) -> Result<()> {
         let view = Arc::new(writer.lexical.view()?);
         let _live = lock(&self.inner.live);
-        let snapshot = self.snapshot();
-        self.publish(Snapshot {
-            applied_seq: snapshot.applied_seq,
-            documents: snapshot.documents,
-            tombstones: Arc::clone(&snapshot.tombstones),
-            files: Arc::clone(&snapshot.files),
-            pq4: Arc::clone(&snapshot.pq4),
-            fields: Arc::clone(&snapshot.fields),
-            lexical: view,
-        });
+        self.publish(Snapshot { lexical: view, ..Snapshot::clone(&self.snapshot()) });
         Ok(())
     }
 

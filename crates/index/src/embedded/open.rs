@@ -17,7 +17,7 @@ use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::tombstones::Tombstones;
 use super::writer::Writer;
-use crate::{EngineSettings, IndexError};
+use crate::{EngineSettings, IndexError, Result};
 
 const LEXICAL_FOLDER: &str = "lexical";
 const LOCK: &str = "lock";
@@ -46,73 +46,38 @@ pub(crate) fn open(
     folder: &Path,
     settings: &EngineSettings,
     store_last_operation: u64,
-) -> Result<(Loaded, Option<RebuildReason>), IndexError> {
+) -> Result<(Loaded, Option<RebuildReason>)> {
     std::fs::create_dir_all(folder).map_err(IndexError::file("create folder", folder))?;
     let lock = lock(folder)?;
-    let reason = match load(folder, settings, store_last_operation) {
-        Ok(Found::Usable(parts)) => return Ok((parts.into_loaded(folder, lock), None)),
-        Ok(Found::Useless(reason)) => reason,
-        Err(error) if error.is_damage() => RebuildReason::Damaged { detail: with_causes(&error) },
+    let (mut loaded, rebuilt) = match load(folder, settings, store_last_operation) {
+        Ok(Found::Usable(loaded)) => (loaded, None),
+        Ok(Found::Useless(reason)) => (create(folder, settings)?, Some(reason)),
+        Err(error) if error.is_damage() => {
+            (create(folder, settings)?, Some(RebuildReason::Damaged(with_causes(&error))))
+        }
         Err(error) => return Err(error),
     };
-    wipe(folder)?;
-    Ok((create(folder, settings)?.into_loaded(folder, lock), Some(reason)))
+    loaded.writer._lock = Some(lock);
+    Ok((*loaded, rebuilt))
 }
 
 enum Found {
-    Usable(Box<Parts>),
+    Usable(Box<Loaded>),
     Useless(RebuildReason),
 }
 
-struct Parts {
-    head: Head,
-    files: AppendFiles,
-    mapped: MappedFiles,
-    pq4: Pq4Codes,
-    fields: Fields,
-    lexical: Lexical,
-    view: LexicalView,
-    stale: Vec<u32>,
-    table: DocumentTable,
-}
-
-impl Parts {
-    fn into_loaded(self: Box<Parts>, folder: &Path, lock: File) -> Loaded {
-        let snapshot = Snapshot {
-            applied_seq: self.head.applied_seq,
-            documents: self.head.documents,
-            tombstones: Arc::new(self.head.tombstones.clone()),
-            files: Arc::new(self.mapped),
-            pq4: Arc::new(self.pq4),
-            fields: Arc::new(self.fields),
-            lexical: Arc::new(self.view),
-        };
-        let writer = Writer {
-            folder: folder.to_owned(),
-            files: self.files,
-            lexical: self.lexical,
-            head: self.head,
-            stale: self.stale,
-            needs_recovery: false,
-            unpublished: false,
-            _lock: lock,
-        };
-        Loaded { writer, snapshot, table: self.table }
-    }
-}
-
 /// Locks the folder for this process. The operating system releases the lock with the file handle, also after a crash.
-fn lock(folder: &Path) -> Result<File, IndexError> {
+fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(IndexError::file("create", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(IndexError::Locked { folder: folder.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(IndexError::Locked(folder.to_owned())),
         Err(TryLockError::Error(error)) => Err(IndexError::file("lock", &path)(error)),
     }
 }
 
-fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> Result<Found, IndexError> {
+fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> Result<Found> {
     if let Some(reason) = format::check(folder, settings)? {
         return Ok(Found::Useless(reason));
     }
@@ -127,13 +92,31 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     let table = read_table(folder, &mapped.documents, &head)?;
     let (lexical, view, stale) = open_lexical(folder, settings, &head)?;
     let fields = read_fields(folder, &head)?;
-    let files = AppendFiles::open(folder, &head.files)?;
-    Ok(Found::Usable(Box::new(Parts { head, files, mapped, pq4, fields, lexical, view, stale, table })))
+    let snapshot = Snapshot {
+        applied_seq: head.applied_seq,
+        documents: head.documents,
+        tombstones: Arc::new(head.tombstones.clone()),
+        files: Arc::new(mapped),
+        pq4: Arc::new(pq4),
+        fields: Arc::new(fields),
+        lexical: Arc::new(view),
+    };
+    let writer = Writer {
+        folder: folder.to_owned(),
+        files: AppendFiles::open(folder, &head.files)?,
+        lexical,
+        head,
+        stale,
+        needs_recovery: false,
+        unpublished: false,
+        _lock: None,
+    };
+    Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table })))
 }
 
 /// Checks lengths and checksums of the append-only files. The mappings end here, so that pages read only by the check do not
 /// count as memory of the process.
-fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), IndexError> {
+fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
     let names = files::names(dimension);
     let rows = u64::from(head.tombstones.len());
     let row_bytes = [ChunkRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
@@ -149,7 +132,7 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<(), Index
 }
 
 /// Computes the 4-bit codes of all rows. The mappings end here, as in [`check_files`].
-fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes, IndexError> {
+fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes> {
     let mut pq4 = Pq4Codes::default();
     if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
         pq4.extend(vectors, dimension);
@@ -158,7 +141,7 @@ fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes,
 }
 
 /// Reads the metadata of all documents. The mappings end here, as in [`check_files`].
-fn read_fields(folder: &Path, head: &Head) -> Result<Fields, IndexError> {
+fn read_fields(folder: &Path, head: &Head) -> Result<Fields> {
     let mut fields = Fields::default();
     let read = fields.extend(&MappedFiles::open(folder, &head.files)?.documents);
     read.ok_or_else(|| IndexError::damaged(folder, "file `documents` holds half a document"))?;
@@ -166,7 +149,7 @@ fn read_fields(folder: &Path, head: &Head) -> Result<Fields, IndexError> {
 }
 
 /// Finds the live documents among all that were ever written.
-pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable, IndexError> {
+pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable> {
     let damaged = || IndexError::damaged(folder, "file `documents` does not hold the documents of `head`");
     let mut table = DocumentTable::default();
     let mut offset = 0;
@@ -186,7 +169,7 @@ fn open_lexical(
     folder: &Path,
     settings: &EngineSettings,
     head: &Head,
-) -> Result<(Lexical, LexicalView, Vec<u32>), IndexError> {
+) -> Result<(Lexical, LexicalView, Vec<u32>)> {
     let path = folder.join(LEXICAL_FOLDER);
     let mut lexical = Lexical::open(&path, settings.language, settings.writer_memory_bytes)?;
     let committed = Commit { applied_seq: head.applied_seq, chunk_count: head.tombstones.len() };
@@ -224,34 +207,25 @@ fn check_entries(view: &LexicalView, tombstones: &Tombstones) -> Option<Vec<u32>
     (is_sound && missing.deleted() == missing.len()).then_some(stale)
 }
 
-fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Parts>, IndexError> {
-    let lexical_folder = folder.join(LEXICAL_FOLDER);
-    std::fs::create_dir_all(&lexical_folder).map_err(IndexError::file("create folder", &lexical_folder))?;
-    let mut files = AppendFiles::create(folder, settings.dimension)?;
-    let mut lexical = Lexical::create(&lexical_folder, settings.language, settings.writer_memory_bytes)?;
+/// Empties the folder, writes an index without documents, and opens it.
+fn create(folder: &Path, settings: &EngineSettings) -> Result<Box<Loaded>> {
+    wipe(folder)?;
+    let lexical = folder.join(LEXICAL_FOLDER);
+    std::fs::create_dir_all(&lexical).map_err(IndexError::file("create folder", &lexical))?;
+    let files = AppendFiles::create(folder, settings.dimension)?.sync()?;
+    drop(Lexical::create(&lexical, settings.language, settings.writer_memory_bytes)?);
     format::write(folder, settings)?;
-    let head = Head { files: files.sync()?, ..Head::default() };
-    head.write(folder)?;
+    Head { files, ..Head::default() }.write(folder)?;
     sync_folder(folder)?;
-    let mapped = MappedFiles::open(folder, &head.files)?;
-    let view = lexical.view()?;
-    let table = DocumentTable::default();
-    Ok(Box::new(Parts {
-        head,
-        files,
-        mapped,
-        pq4: Pq4Codes::default(),
-        fields: Fields::default(),
-        lexical,
-        view,
-        stale: Vec::new(),
-        table,
-    }))
+    match load(folder, settings, 0)? {
+        Found::Usable(loaded) => Ok(loaded),
+        Found::Useless(_) => Err(IndexError::damaged(folder, "it differs from what was written")),
+    }
 }
 
 /// Removes only files of ours: the folder may have been given by mistake. The head goes first, so that a partly emptied folder
 /// counts as missing.
-fn wipe(folder: &Path) -> Result<(), IndexError> {
+fn wipe(folder: &Path) -> Result<()> {
     for name in OTHER_FILES.iter().rev().chain(files::ALL) {
         let path = folder.join(name);
         ignore_missing(std::fs::remove_file(&path)).map_err(IndexError::file("remove", &path))?;

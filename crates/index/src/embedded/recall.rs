@@ -12,7 +12,7 @@ use super::search::{RestrictedQuery, Search};
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::top_k::TopK;
-use crate::{IndexError, IndexQuery, Recall};
+use crate::{IndexError, IndexQuery, Recall, Result};
 
 /// Rows read from the file at a time.
 const ROWS_PER_READ: u32 = 512;
@@ -35,7 +35,7 @@ pub(crate) struct RecallProbe {
 
 impl Embedded {
     /// See [`crate::Engine::recall`]. Reads every row: a second for a million.
-    pub fn recall(&self, caller: &Caller, query: &IndexQuery) -> Result<Option<Recall>, IndexError> {
+    pub fn recall(&self, caller: &Caller, query: &IndexQuery) -> Result<Option<Recall>> {
         let Some(mut probe) = self.recall_probe(&self.restrict(caller, query.clone())?)? else {
             return Ok(None);
         };
@@ -44,10 +44,7 @@ impl Embedded {
     }
 
     /// Runs the dense retriever for a restricted query. `None` without an embedding.
-    pub(crate) fn recall_probe(
-        &self,
-        restricted: &RestrictedQuery,
-    ) -> Result<Option<RecallProbe>, IndexError> {
+    pub(crate) fn recall_probe(&self, restricted: &RestrictedQuery) -> Result<Option<RecallProbe>> {
         let (snapshot, query) = (self.snapshot(), &restricted.query);
         let (Some(embedding), Some(vectors)) = (&query.embedding, &snapshot.files.vectors) else {
             return Ok(None);
@@ -75,7 +72,7 @@ impl Embedded {
 
 impl RecallProbe {
     /// Compares the next rows; `false` when all have been compared.
-    pub(crate) fn step(&mut self) -> Result<bool, IndexError> {
+    pub(crate) fn step(&mut self) -> Result<bool> {
         let snapshot = Arc::clone(&self.snapshot);
         let Some(vectors) = &snapshot.files.vectors else { return Ok(false) };
         let visible = Visible { tombstones: &snapshot.tombstones, selection: self.selection.as_deref() };

@@ -10,7 +10,7 @@ use super::{Embedded, Inner, lock};
 use crate::relevance::{
     Calibration, CorpusStatistics, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
 };
-use crate::{IndexError, IndexQuery, RetrievalMode};
+use crate::{IndexError, IndexQuery, Result, RetrievalMode};
 
 const FILE: &str = "score-baseline";
 const FILE_NEW: &str = "score-baseline.new";
@@ -84,7 +84,7 @@ impl Embedded {
     }
 
     /// Writes the baseline to its file, if they differ.
-    pub(crate) fn save_baseline(&self) -> Result<(), IndexError> {
+    pub(crate) fn save_baseline(&self) -> Result<()> {
         let _one_writer = lock(&self.inner.baseline_writer);
         let baseline = {
             let mut file = lock(&self.inner.baseline);
@@ -130,7 +130,7 @@ impl RelevanceModel {
         query: Option<&LexicalQuery>,
         lexical: &[BestChunk],
         dense: &[BestChunk],
-    ) -> Result<QueryFeatures, IndexError> {
+    ) -> Result<QueryFeatures> {
         let (lexical, dense) = (scored(lexical), scored(dense));
         let depth = request.depth.max(1);
         let bm25_max = match query {

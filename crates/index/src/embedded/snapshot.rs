@@ -12,6 +12,7 @@ use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 
 /// The state of an index at one moment. It never changes, whatever is applied later.
+#[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) applied_seq: u64,
     /// Live documents.

@@ -33,14 +33,14 @@ impl Snapshot {
         for chunk_id in 0..self.tombstones.len() {
             let whole = self.chunk(chunk_id).filter(|chunk| self.text(&chunk.record).is_some());
             let Some(chunk) = whole else {
-                report.note(Inconsistency::Unreadable { chunk_id });
+                report.note(Inconsistency::Unreadable(chunk_id));
                 continue;
             };
             let first = chunk.document.first_chunk;
             if self.document_of(chunk_id) != Some(first) || chunk.record.chunk >= chunk.document.chunks {
-                report.note(Inconsistency::Unreadable { chunk_id });
+                report.note(Inconsistency::Unreadable(chunk_id));
             } else if self.tombstones.is_live(chunk_id) != self.tombstones.is_live(first) {
-                report.note(Inconsistency::HalfDocument { chunk_id: first });
+                report.note(Inconsistency::HalfDocument(first));
             } else if chunk_id == first && self.tombstones.is_live(chunk_id) {
                 report.documents += 1;
             }
@@ -63,7 +63,7 @@ impl Snapshot {
             }
         }
         if foreign > 0 {
-            report.note(Inconsistency::ForeignEntries { found: foreign });
+            report.note(Inconsistency::ForeignEntries(foreign));
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn verify_files(folder: &Path, states: &[FileState], report: &mut Con
     for (&name, state) in ALL.iter().zip(states) {
         let file = AppendOnlyFile::open(folder.join(name), state.len);
         if file.and_then(|file| file.verify(state.len, state.crc)).is_err() {
-            report.note(Inconsistency::File { name });
+            report.note(Inconsistency::File(name));
         }
     }
 }

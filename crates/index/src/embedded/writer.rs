@@ -10,7 +10,7 @@ use super::head::Head;
 use super::lexical::{Commit, Lexical};
 use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
-use crate::{IndexError, IndexedChunk, IndexedDocument};
+use crate::{IndexError, IndexedChunk, IndexedDocument, Result};
 
 /// Chunk ids have 32 bits, and the last word of tombstones must fit.
 const CHUNK_IDS_MAX: u32 = u32::MAX - 64;
@@ -28,8 +28,8 @@ pub(crate) struct Writer {
     pub(crate) needs_recovery: bool,
     /// Whether the committed state is not visible yet, because publishing it failed.
     pub(crate) unpublished: bool,
-    /// Excludes other processes.
-    pub(crate) _lock: File,
+    /// Excludes other processes, once the folder is open.
+    pub(crate) _lock: Option<File>,
 }
 
 /// The visible state when a batch was planned, from which the next head is computed.
@@ -43,12 +43,7 @@ impl Writer {
     ///
     /// Lexical entries are deleted only if the committed head marks their chunks as deleted, so that the previous state is intact
     /// until the head is replaced. Returns the offsets of the new documents' records.
-    pub(crate) fn commit(
-        &mut self,
-        batch: &Batch,
-        base: BaseState,
-        applied_seq: u64,
-    ) -> Result<Vec<u64>, IndexError> {
+    pub(crate) fn commit(&mut self, batch: &Batch, base: BaseState, applied_seq: u64) -> Result<Vec<u64>> {
         if self.needs_recovery {
             self.recover()?;
         }
@@ -73,14 +68,14 @@ impl Writer {
     }
 
     /// Undoes an interrupted commit.
-    fn recover(&mut self) -> Result<(), IndexError> {
+    fn recover(&mut self) -> Result<()> {
         self.files.cut(&self.head.files)?;
         self.lexical.roll_back();
         self.lexical.delete_from(self.head.tombstones.len())?;
         Ok(())
     }
 
-    fn chunk_count_after(&self, batch: &Batch) -> Result<u32, IndexError> {
+    fn chunk_count_after(&self, batch: &Batch) -> Result<u32> {
         let added: usize = batch.puts.iter().map(|document| document.chunks.len()).sum();
         let too_large = IndexError::TooLarge { what: "the number of chunks", limit: CHUNK_IDS_MAX.into() };
         match u32::try_from(added).ok().and_then(|added| self.head.tombstones.len().checked_add(added)) {
@@ -89,7 +84,7 @@ impl Writer {
         }
     }
 
-    fn append(&mut self, document: &IndexedDocument) -> Result<u64, IndexError> {
+    fn append(&mut self, document: &IndexedDocument) -> Result<u64> {
         let offset = self.files.documents.len();
         let first_chunk = (self.files.chunks.len() / ChunkRecord::LEN as u64) as u32;
         let record = DocumentRecord {
@@ -110,7 +105,7 @@ impl Writer {
         Ok(offset)
     }
 
-    fn append_chunk(&mut self, document: u64, ordinal: u32, chunk: &IndexedChunk) -> Result<(), IndexError> {
+    fn append_chunk(&mut self, document: u64, ordinal: u32, chunk: &IndexedChunk) -> Result<()> {
         let record = ChunkRecord {
             document,
             start: chunk.start as u64,

@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::block_in_place;
 
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 /// Searches that may wait per permit without an expected wait, however long searches take.
 const FREE_QUEUE_PER_PERMIT: usize = 4;
@@ -91,8 +91,8 @@ impl CpuLimiter {
     /// The error of `search`; [`IndexError::Panicked`] if it panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        search: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
-    ) -> Result<T, IndexError> {
+        search: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let waiting = WaitingGuard::new(&self.0.waiting);
         let permit = self.permit().await?;
         drop(waiting);
@@ -112,18 +112,15 @@ impl CpuLimiter {
 
     /// Runs background work on a thread of the limiter when a permit is free. Neither its wait nor its time counts in
     /// [`wait`](CpuLimiter::wait).
-    ///
-    /// # Errors
-    /// As [`run`](CpuLimiter::run).
     pub(crate) async fn run_background<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
-    ) -> Result<T, IndexError> {
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let permit = self.permit().await?;
         self.on_own_thread(permit, work).await
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, IndexError> {
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
         self.0.permits.clone().acquire_owned().await.map_err(|_| IndexError::Interrupted)
     }
 
@@ -131,8 +128,8 @@ impl CpuLimiter {
     async fn on_own_thread<T: Send + 'static>(
         &self,
         permit: OwnedSemaphorePermit,
-        work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
-    ) -> Result<T, IndexError> {
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (reply, result) = oneshot::channel();
         let job = Box::new(move || {
             let result = catch_panic(work);
@@ -168,7 +165,7 @@ fn run_jobs(jobs: &Mutex<Receiver<Job>>) {
 }
 
 /// Turns a panic into an error; the panic hook has logged it. A panic leaves engines usable: their locks ignore poisoning.
-pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(IndexError::Panicked))
 }
 

@@ -5,6 +5,7 @@ use std::task::Poll;
 use tokio::runtime::Builder;
 
 use super::*;
+use crate::Result;
 
 fn limiter(permits: usize) -> CpuLimiter {
     CpuLimiter::start(permits, || ()).unwrap()
@@ -18,7 +19,7 @@ fn waiting(limiter: &CpuLimiter) -> usize {
     limiter.0.waiting.load(Ordering::Relaxed)
 }
 
-fn thread_name() -> Result<Option<String>, IndexError> {
+fn thread_name() -> Result<Option<String>> {
     Ok(std::thread::current().name().map(str::to_owned))
 }
 
@@ -165,7 +166,7 @@ fn background_work_needs_a_permit_and_is_neither_counted_as_waiting_nor_measured
 fn a_panic_is_an_error_on_any_thread_and_gives_its_permit_back() {
     let limiter = limiter(2);
     let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let panic = || -> Result<(), IndexError> { panic!("a test of panics") };
+    let panic = || -> Result<()> { panic!("a test of panics") };
     runtime.block_on(async {
         set_mean(&limiter, SHORT_MICROS / 2);
         assert!(matches!(limiter.run(panic).await, Err(IndexError::Panicked)), "on a runtime thread");

@@ -138,7 +138,7 @@ fn one_invalid_embedding_rejects_the_whole_batch() {
     let apply = |change| index.engine.apply(vec![put("a", 1, "apples", 0), change], 1).unwrap_err();
     assert!(matches!(apply(unfit(vec![1.0; 3])), IndexError::EmbeddingLength { expected: 4, actual: 3 }));
     assert!(matches!(apply(unfit(vec![f32::NAN; 4])), IndexError::EmbeddingNotFinite));
-    assert!(matches!(apply(put_text("x", 1, "text")), IndexError::EmbeddingMissing { dimension: 4 }));
+    assert!(matches!(apply(put_text("x", 1, "text")), IndexError::EmbeddingMissing(4)));
     assert_eq!((index.counts(), index.engine.applied_seq()), ((0, 0), 0));
 
     let index = Index::new(text_only());
@@ -163,7 +163,7 @@ fn an_open_folder_is_locked_and_a_closed_engine_still_searches() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "apples", 0)], 1);
     let second = Embedded::open(index.folder.path(), settings(), 1);
-    assert!(matches!(second, Err(IndexError::Locked { .. })));
+    assert!(matches!(second, Err(IndexError::Locked(_))));
 
     index.engine.close().unwrap();
     assert!(matches!(index.engine.apply(vec![], 2), Err(IndexError::Closed)));
@@ -185,7 +185,6 @@ fn many_small_batches_are_merged_and_stay_exact() {
     assert_eq!(index.sees("word40", 0).0, "");
     assert_eq!(index.counts(), (20, 20));
     assert_eq!(index.search(&lexical("common")).lexical.documents, 20);
-    assert!(!index.engine.needs_rebuild());
 }
 
 /// Every version of a document says the same number in both chunks; a search must never see two numbers, or one chunk.

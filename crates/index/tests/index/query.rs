@@ -23,7 +23,7 @@ fn later_pages_see_the_pinned_snapshot_without_removed_documents() {
     assert_eq!(names(&index.search(&page).hits), "d4.0 d5.0");
     page.as_of = Some(7);
     let gone = index.engine.search(&Caller::system(), &page).unwrap_err();
-    assert!(matches!(gone, IndexError::SnapshotExpired { applied_seq: 7 }));
+    assert!(matches!(gone, IndexError::SnapshotExpired(7)));
 }
 
 fn query(text: &str) -> IndexQuery {

@@ -152,7 +152,7 @@ fn a_lexical_index_behind_the_head_is_rebuilt() {
     fs::remove_dir_all(folder.path().join("lexical")).unwrap();
     copy(&before.path().join("lexical"), &folder.path().join("lexical"));
     let (engine, rebuilt) = open(folder.path(), settings());
-    assert!(matches!(rebuilt, Some(RebuildReason::Damaged { .. })));
+    assert!(matches!(rebuilt, Some(RebuildReason::Damaged(_))));
     assert_eq!((engine.applied_seq(), engine.counts().documents), (0, 0));
 }
 
@@ -227,13 +227,13 @@ fn changed_settings_start_with_an_empty_index() {
     };
     check(
         EngineSettings { fingerprint: "model-2".to_owned(), ..settings() },
-        RebuildReason::Fingerprint { found: "model-1".to_owned() },
+        RebuildReason::Fingerprint("model-1".to_owned()),
     );
-    check(EngineSettings { dimension: 8, ..settings() }, RebuildReason::Dimension { found: 4 });
-    check(text_only(), RebuildReason::Dimension { found: 4 });
+    check(EngineSettings { dimension: 8, ..settings() }, RebuildReason::Dimension(4));
+    check(text_only(), RebuildReason::Dimension(4));
     check(
         EngineSettings { language: Language::None, ..settings() },
-        RebuildReason::Language { found: "english".to_owned() },
+        RebuildReason::Language("english".to_owned()),
     );
 }
 
@@ -247,7 +247,7 @@ fn another_format_starts_empty() {
     text["format"] = 0.into();
     fs::write(&path, text.to_string()).unwrap();
     let (engine, rebuilt) = open(folder.path(), settings());
-    assert_eq!(rebuilt, Some(RebuildReason::Format { found: 0 }));
+    assert_eq!(rebuilt, Some(RebuildReason::Format(0)));
     assert_eq!(engine.applied_seq(), 0);
 }
 

@@ -267,7 +267,7 @@ fn invalid_queries_are_rejected() {
     assert!(matches!(refuse(dense(vec![f32::NAN; 4])), IndexError::EmbeddingNotFinite));
     assert!(matches!(
         refuse(request(RetrievalMode::Hybrid, "apples", None)),
-        IndexError::EmbeddingMissing { dimension: 4 }
+        IndexError::EmbeddingMissing(4)
     ));
     let mut odd = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
     odd.fusion = FusionFunction::Convex { lexical: -1.0, dense: 1.0 };

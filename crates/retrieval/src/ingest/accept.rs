@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::clock::now;
 use crate::collections::OpenCollection;
 use crate::error::RequestError;
-use crate::{CollectionView, Retrieval, jobs, run_to_completion};
+use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.
 pub struct IngestOutcome {
@@ -31,11 +31,7 @@ impl Retrieval {
     ///
     /// # Errors
     /// The first document's error if none is valid; `overloaded` when too many operations are pending; store errors.
-    pub async fn accept(
-        &self,
-        caller: &Arc<Caller>,
-        request: &IngestRequest<'_>,
-    ) -> Result<IngestOutcome, RequestError> {
+    pub async fn accept(&self, caller: &Arc<Caller>, request: &IngestRequest<'_>) -> Result<IngestOutcome> {
         let limits = self.config.request_limits();
         request.check(&limits)?;
         let (documents, rejected) = validate_documents(&request.documents, &limits);
@@ -66,21 +62,14 @@ impl Retrieval {
     }
 
     /// Waits until the documents are searchable or failed, at most until `until`, and returns the job as it is then.
-    ///
-    /// # Errors
-    /// Store errors.
-    pub async fn wait_until_searchable(
-        &self,
-        outcome: IngestOutcome,
-        until: Instant,
-    ) -> Result<JobReply, RequestError> {
+    pub async fn wait_until_searchable(&self, outcome: IngestOutcome, until: Instant) -> Result<JobReply> {
         let IngestOutcome { view, job } = outcome;
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
         Ok(jobs::render(self.store.job(&view.caller, &job.id).await?.unwrap_or(job)))
     }
 
-    fn check_pending(&self, collection: &OpenCollection) -> Result<(), RequestError> {
+    fn check_pending(&self, collection: &OpenCollection) -> Result<()> {
         let (pending, limit) = (collection.pending_operations(), self.config.limits.pending_operations_max);
         if pending <= limit {
             return Ok(());

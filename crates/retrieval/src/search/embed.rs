@@ -6,8 +6,8 @@ use weir_inference::{Caching, EmbedOptions, InferenceError, Lane, LoadedModel};
 
 use super::degraded::{Part, reason};
 use super::plan::Plan;
-use crate::Retrieval;
 use crate::error::RequestError;
+use crate::{Result, Retrieval};
 
 /// What the dense retriever searches with.
 pub(super) struct Embedded {
@@ -30,7 +30,7 @@ impl Embedded {
         plan: &Plan,
         caching: Caching,
         deadline: Instant,
-    ) -> Result<Embedded, RequestError> {
+    ) -> Result<Embedded> {
         let (mode, model) = match (plan.mode, plan.view.model()) {
             (None | Some(Mode::Lexical), _) | (_, None) => {
                 return Ok(Embedded::made(plan.mode, None, EmbeddingSource::None));

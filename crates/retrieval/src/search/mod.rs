@@ -28,8 +28,7 @@ pub(crate) use plan::{read_filter, sort_keys};
 pub(crate) use recall_sampling::RecallSampling;
 pub(crate) use refusal::{refusal, unknown_in_filter};
 
-use crate::error::RequestError;
-use crate::{Retrieval, SearchPermit, maybe_spawn_blocking};
+use crate::{Result, Retrieval, SearchPermit, maybe_spawn_blocking};
 use embed::Embedded;
 use plan::Plan;
 use rank::Ranked;
@@ -63,13 +62,13 @@ impl Retrieval {
     /// Runs one search, or each of `queries`.
     ///
     /// # Errors
-    /// [`RequestError`]; in a batch, each search has its own.
+    /// In a batch, each search has its own.
     pub async fn search(
         &self,
         _permit: &SearchPermit,
         mut request: SearchRequest,
         context: SearchContext,
-    ) -> Result<SearchOrBatchReply, RequestError> {
+    ) -> Result<SearchOrBatchReply> {
         let Some(queries) = request.queries.take() else {
             let reply = self.search_one(request, &context, context.started).await?;
             return Ok(SearchOrBatchReply::One(Box::new(reply)));
@@ -118,7 +117,7 @@ impl Retrieval {
         request: SearchRequest,
         context: &SearchContext,
         started: Instant,
-    ) -> Result<SearchReply, RequestError> {
+    ) -> Result<SearchReply> {
         let plan = Arc::new(self.plan(request, &context.caller).await?);
         let planned = started.elapsed();
 
@@ -147,7 +146,7 @@ impl Retrieval {
         Ok(reply)
     }
 
-    async fn plan(&self, request: SearchRequest, caller: &Arc<Caller>) -> Result<Plan, RequestError> {
+    async fn plan(&self, request: SearchRequest, caller: &Arc<Caller>) -> Result<Plan> {
         request.check(&self.config.request_limits())?;
         let view = self.searchable_view(caller, request.collection())?;
         let bytes = request.query.as_ref().map_or(0, String::len)
@@ -161,7 +160,7 @@ impl Retrieval {
         self.metrics.search(timings);
         self.metrics.search_corrected(ranked.found.corrections.len());
         for reason in &ranked.degraded {
-            self.metrics.search_degraded(reason.as_str());
+            self.metrics.search_degraded(reason.into());
         }
     }
 

@@ -14,6 +14,7 @@ use weir_text::Language;
 use super::plan::Plan;
 use super::rank::{Ranked, RankedHit};
 use super::why_not;
+use crate::Result;
 use crate::error::RequestError;
 
 /// Results that are highlighted without a blocking thread.
@@ -36,7 +37,7 @@ pub(super) fn render(
     ranked: Ranked,
     next_cursor: Option<String>,
     timings: Timings,
-) -> Result<SearchReply, RequestError> {
+) -> Result<SearchReply> {
     let explain = ranked.query.explain.then(|| explain(plan, &ranked));
     let why_not = plan.request.why_not.as_ref().zip(ranked.found.trace.clone());
     let why_not = why_not.map(|(id, why)| why_not::render(id, why, plan, &ranked));
@@ -134,7 +135,7 @@ impl Marker {
     }
 }
 
-fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult, RequestError> {
+fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
     let RankedHit { hit, fused_score, rerank_score, late_interaction } = ranked;
     let fused = FusedPosition { rank: hit.position as u64 + 1, score: fused_score };
     let fused = (hit.position < extras.second_stage_depth).then_some(fused);

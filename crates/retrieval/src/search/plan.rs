@@ -2,18 +2,18 @@
 
 use weir_api::{
     Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, RawJson,
-    SearchRequest,
+    SearchRequest, require,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
 use weir_index::{FacetSpec, FusionFunction, IndexQuery, RetrievalMode, SortKey};
 
 use super::second_stage::SecondStage;
-use crate::Retrieval;
 use crate::collections::OpenCollection;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
 use crate::view::CollectionView;
+use crate::{Result, Retrieval};
 use weir_config::table::Search;
 
 /// Vectors whose length differs from one by less are not rescaled, so that an embedding made by this gateway keeps its bits.
@@ -50,7 +50,7 @@ impl Plan {
         retrieval: &Retrieval,
         view: CollectionView,
         mut request: SearchRequest,
-    ) -> Result<Plan, RequestError> {
+    ) -> Result<Plan> {
         let query = request.query.as_deref().map(|text| read_query(text, &request, &view)).transpose()?;
         let filter = request.filter.as_ref().map(read_filter).transpose()?;
         let vector = request.vector.take().map(|vector| fit(vector, &view)).transpose()?;
@@ -124,26 +124,23 @@ pub(super) fn size(number: u64) -> usize {
 fn check_order(request: &SearchRequest) -> Result<(), Invalid> {
     let is_sorted = request.sort.as_ref().is_some_and(|sort| !sort.is_empty());
     let is_listing = request.query.is_none() && request.vector.is_none();
-    let refuse = |field, message| Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message));
-    if is_sorted && request.diversity.is_some_and(|diversity| diversity > 0.0) {
-        return refuse(
-            "diversity",
-            "`sort` decides the order of the results; leave out `diversity` or `sort`",
-        );
-    }
-    if request.min_relevance.is_some() && is_sorted {
-        return refuse(
-            "min_relevance",
-            "relevance is judged in the order of scores; leave out `min_relevance` or `sort`",
-        );
-    }
-    if request.min_relevance.is_some() && is_listing {
-        return refuse(
-            "min_relevance",
-            "relevance is that to a query, and there is none; send `query` or `vector`, or leave out `min_relevance`",
-        );
-    }
-    Ok(())
+    let is_diverse = request.diversity.is_some_and(|diversity| diversity > 0.0);
+    let has_minimum = request.min_relevance.is_some();
+    require(
+        !(is_sorted && is_diverse),
+        &["diversity"],
+        || "`sort` decides the order of the results; leave out `diversity` or `sort`",
+    )?;
+    require(
+        !(is_sorted && has_minimum),
+        &["min_relevance"],
+        || "relevance is judged in the order of scores; leave out `min_relevance` or `sort`",
+    )?;
+    require(
+        !(is_listing && has_minimum),
+        &["min_relevance"],
+        || "relevance is that to a query, and there is none; send `query` or `vector`, or leave out `min_relevance`",
+    )
 }
 
 /// The keys of an order, as the index takes them.
@@ -179,26 +176,21 @@ pub(crate) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
 
 /// A vector of the request as the collection's own embeddings are.
 fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, Invalid> {
-    let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["vector"], message));
+    let path = &["vector"];
     let Some(model) = collection.model() else {
         let message = format!("collection `{}` has no embeddings; search it by words", collection.name);
-        return refuse(message);
+        return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };
     // where an upstream has not told its own yet, the index checks
     let has = vector.len();
     let needs = model.dimension().unwrap_or(has);
-    if has != needs {
-        let message = format!(
-            "`vector` has {has} values; embeddings of the collection's model `{}` have {needs}",
-            model.id
-        );
-        return refuse(message);
-    }
+    require(has == needs, path, || {
+        let id = &model.id;
+        format!("`vector` has {has} values; embeddings of the collection's model `{id}` have {needs}")
+    })?;
     if model.is_normalised() {
         let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-        if length == 0.0 {
-            return refuse("every value of `vector` is 0, so that it points nowhere".to_owned());
-        }
+        require(length != 0.0, path, || "every value of `vector` is 0, so that it points nowhere")?;
         if (length - 1.0).abs() > LENGTH_TOLERANCE {
             vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
         }
@@ -215,21 +207,16 @@ fn mode_for(
     has_vector: bool,
     has_text: bool,
 ) -> Result<Option<Mode>, Invalid> {
-    let refuse = |path, message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &[path], message));
     let is_text_only = collection.model().is_none();
-    if is_text_only && let Some(mode @ (Mode::Hybrid | Mode::Dense)) = request.mode {
-        let message = format!(
-            "collection `{}` has no embeddings, so that mode `{}` can't search it; use `lexical`",
-            collection.name,
-            mode.as_str()
-        );
-        return refuse("mode", message);
-    }
-    if is_text_only && request.diversity.is_some_and(|diversity| diversity > 0.0) {
-        let message =
-            format!("collection `{}` has no embeddings, which `diversity` compares", collection.name);
-        return refuse("diversity", message);
-    }
+    let (name, mode) = (&collection.name, request.mode.unwrap_or(Mode::Lexical));
+    require(!is_text_only || mode == Mode::Lexical, &["mode"], || {
+        let mode: &str = mode.into();
+        format!("collection `{name}` has no embeddings, so that mode `{mode}` can't search it; use `lexical`")
+    })?;
+    let is_diverse = request.diversity.is_some_and(|diversity| diversity > 0.0);
+    require(!(is_text_only && is_diverse), &["diversity"], || {
+        format!("collection `{name}` has no embeddings, which `diversity` compares")
+    })?;
     match (has_query, has_vector, request.mode()) {
         (false, false, _) => Ok(None),
         (false, true, _) => Ok(Some(Mode::Dense)),
@@ -238,7 +225,7 @@ fn mode_for(
         (true, true, mode) => Ok(Some(mode)),
         (true, false, Mode::Dense) if !has_text => {
             let message = "the query has conditions alone and no word to embed; add one, send `vector`, or use mode `lexical`";
-            refuse("query", message.to_owned())
+            Err(Invalid::at(ErrorCode::InvalidParameter, &["query"], message))
         }
         (true, false, Mode::Hybrid) if !has_text => Ok(Some(Mode::Lexical)),
         (true, false, mode) => Ok(Some(mode)),
@@ -264,11 +251,7 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFuncti
 }
 
 /// All that a ranking depends on, beside the collection.
-fn hash(
-    request: &SearchRequest,
-    vector: Option<&[f32]>,
-    settings: &str,
-) -> Result<RequestHash, RequestError> {
+fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &str) -> Result<RequestHash> {
     let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
     let json = serde_json::to_vec(&request).map_err(|error| RequestError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -16,9 +16,8 @@ use super::ms;
 use super::plan::Plan;
 use super::refusal::refusal;
 use super::second_stage::{MaxSim, Reranking};
-use crate::Retrieval;
 use crate::cursor::{Cursor, Placed};
-use crate::error::RequestError;
+use crate::{Result, Retrieval};
 
 /// A hit at its final position.
 pub(super) struct RankedHit {
@@ -59,7 +58,7 @@ impl Ranked {
         plan: &Plan,
         embedded: Embedded,
         deadline: Instant,
-    ) -> Result<Ranked, RequestError> {
+    ) -> Result<Ranked> {
         let query = plan.index_query(embedded.mode, embedded.vector);
         let found = plan.view.search(query.clone()).await;
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
@@ -129,7 +128,7 @@ impl Ranked {
         plan: &Plan,
         hits: Vec<Hit>,
         deadline: Instant,
-    ) -> Result<(), RequestError> {
+    ) -> Result<()> {
         let page = plan.offset..plan.offset.saturating_add(plan.limit);
         let depth = plan.second_stage.depth();
         let (first, mut rest): (Vec<Hit>, Vec<Hit>) = hits.into_iter().partition(|hit| hit.position < depth);
@@ -177,7 +176,7 @@ impl Ranked {
         plan: &Plan,
         mut first: Vec<RankedHit>,
         deadline: Instant,
-    ) -> Result<(), RequestError> {
+    ) -> Result<()> {
         let mut is_changed = false;
         if let Some(max_sim) = &plan.second_stage.max_sim {
             let started = Instant::now();
@@ -216,16 +215,13 @@ impl Ranked {
         &mut self,
         part: Part,
         made: Option<Result<Vec<f32>, InferenceError>>,
-    ) -> Result<Option<Vec<f32>>, RequestError> {
+    ) -> Result<Option<Vec<f32>>> {
         match made {
             Some(Ok(made)) => Ok(Some(made)),
             Some(Err(InferenceError::Stopping)) => Err(InferenceError::Stopping.into()),
-            Some(Err(error)) => {
-                self.degraded.push(reason(part, Some(&error)));
-                Ok(None)
-            }
-            None => {
-                self.degraded.push(reason(part, None));
+            failed => {
+                let error = failed.and_then(Result::err);
+                self.degraded.push(reason(part, error.as_ref()));
                 Ok(None)
             }
         }

@@ -12,7 +12,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
         IndexError::Closed => RequestError::new(ErrorCode::Overloaded, "the collection is closing"),
-        IndexError::SnapshotExpired { .. } => refuse(ErrorCode::CursorExpired, "cursor"),
+        IndexError::SnapshotExpired(_) => refuse(ErrorCode::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),
             Place::At(path) => refuse(ErrorCode::UnknownField, path),
@@ -23,7 +23,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         IndexError::EmbeddingLength { .. } | IndexError::EmbeddingNotFinite => {
             refuse(ErrorCode::InvalidParameter, "vector")
         }
-        IndexError::NoEmbeddings | IndexError::EmbeddingMissing { .. } => {
+        IndexError::NoEmbeddings | IndexError::EmbeddingMissing(_) => {
             refuse(ErrorCode::InvalidParameter, "mode")
         }
         IndexError::InvalidParameter { name: "diversity", .. } => {
@@ -32,7 +32,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         IndexError::InvalidParameter { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
         IndexError::AheadOfStore { .. }
         | IndexError::OutOfOrder { .. }
-        | IndexError::Locked { .. }
+        | IndexError::Locked(_)
         | IndexError::Panicked
         | IndexError::Interrupted
         | IndexError::File { .. }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest};
+use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest, require};
 
 use super::plan::size;
-use crate::Retrieval;
 use crate::collections::OpenCollection;
-use crate::error::RequestError;
 use crate::models;
 use crate::view::CollectionView;
+use crate::{Result, Retrieval};
 use weir_inference::{LoadedModel, Reranker};
 
 /// What re-scores the first hits, in this order.
@@ -39,7 +38,7 @@ impl SecondStage {
         view: &CollectionView,
         request: &SearchRequest,
         has_text: bool,
-    ) -> Result<SecondStage, RequestError> {
+    ) -> Result<SecondStage> {
         Ok(SecondStage {
             max_sim: max_sim(view, request, has_text)?,
             rerank: reranking(retrieval, view, request, has_text)?,
@@ -62,16 +61,15 @@ impl SecondStage {
 
 /// Refuses a second stage without a query, or beside an order by fields.
 fn check(field: &str, request: &SearchRequest, has_text: bool) -> Result<(), Invalid> {
-    let refuse = |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message));
-    if request.sort.as_ref().is_some_and(|sort| !sort.is_empty()) {
-        return refuse(format!("`sort` decides the order of the results; leave out `{field}` or `sort`"));
-    }
-    if !has_text {
-        return refuse(format!(
+    let is_sorted = request.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    require(!is_sorted, &[field], || {
+        format!("`sort` decides the order of the results; leave out `{field}` or `sort`")
+    })?;
+    require(has_text, &[field], || {
+        format!(
             "`{field}` compares texts with the words of `query`, and there are none; send some, or leave it out"
-        ));
-    }
-    Ok(())
+        )
+    })
 }
 
 fn reranking(
@@ -79,7 +77,7 @@ fn reranking(
     view: &CollectionView,
     request: &SearchRequest,
     has_text: bool,
-) -> Result<Option<Reranking>, RequestError> {
+) -> Result<Option<Reranking>> {
     let settings = &retrieval.config.search;
     let by = match &request.rerank {
         Some(Rerank::Off) => return Ok(None),
@@ -90,11 +88,11 @@ fn reranking(
     };
     check("rerank", request, has_text)?;
     let name = by.model.as_ref().unwrap_or(&settings.rerank);
-    if name.is_empty() {
-        let message =
-            "`rerank` names no model, and the setting `search.rerank` is empty; name one, or `none`";
-        return Err(Invalid::at(ErrorCode::InvalidParameter, &["rerank"], message).into());
-    }
+    require(
+        !name.is_empty(),
+        &["rerank"],
+        || "`rerank` names no model, and the setting `search.rerank` is empty; name one, or `none`",
+    )?;
     let model = models::reranker(&retrieval.models, &view.caller, name, "rerank")?.clone();
     Ok(Some(Reranking { model, top_n: size(by.top_n.map_or(settings.rerank_top_n, Count::get)) }))
 }
@@ -106,20 +104,17 @@ fn max_sim(
 ) -> Result<Option<MaxSim>, Invalid> {
     let Some(asked) = request.late_interaction else { return Ok(None) };
     check("late_interaction", request, has_text)?;
-    let refuse =
-        |message: String| Err(Invalid::at(ErrorCode::InvalidParameter, &["late_interaction"], message));
+    let (path, name) = (&["late_interaction"], &collection.name);
     let Some(model) = collection.model() else {
-        let message =
-            format!("collection `{}` has no embeddings, which `late_interaction` compares", collection.name);
-        return refuse(message);
+        let message = format!("collection `{name}` has no embeddings, which `late_interaction` compares");
+        return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };
-    if !model.has_token_embeddings() {
-        let message = format!(
-            "`late_interaction` needs embeddings of tokens, which models of the kind `local` make; that of collection `{}`, \
-             `{}`, is of another kind",
-            collection.name, model.id
-        );
-        return refuse(message);
-    }
+    require(model.has_token_embeddings(), path, || {
+        format!(
+            "`late_interaction` needs embeddings of tokens, which models of the kind `local` make; that of collection \
+             `{name}`, `{}`, is of another kind",
+            model.id
+        )
+    })?;
     Ok(Some(MaxSim { model: model.clone(), weight: asked.weight, top_n: size(asked.top_n()) }))
 }

@@ -75,15 +75,7 @@ impl InProcess {
         );
         let collections = collections.await.unwrap();
         let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
-        let retrieval = Retrieval::new(
-            config.clone(),
-            store,
-            models.clone(),
-            scheduler.clone(),
-            collections,
-            metrics.clone(),
-            query_log,
-        );
+        let retrieval = Retrieval::new(collections, query_log);
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
         known.insert(OPERATOR, Arc::new(Caller::system()));

@@ -26,18 +26,17 @@ impl HashedSubmission {
 
     /// The last document of each id, in the order of the submission.
     fn last_of_each_id(&self) -> impl Iterator<Item = (&NewDocument, &[u8; 32])> {
-        let documents = &self.submission.documents;
+        let documents = self.submission.documents.iter();
         let last: HashMap<&str, usize> = documents
-            .iter()
+            .clone()
             .enumerate()
             .map(|(position, document)| (document.id.as_str(), position))
             .collect();
-        documents
-            .iter()
-            .zip(&self.hashes)
-            .enumerate()
-            .filter(move |(position, (document, _))| last.get(document.id.as_str()) == Some(position))
-            .map(|(_, document_and_hash)| document_and_hash)
+        let numbered = documents.zip(&self.hashes).enumerate();
+        let is_last = move |(position, (document, _)): &(usize, (&NewDocument, _))| {
+            last.get(document.id.as_str()) == Some(position)
+        };
+        numbered.filter(is_last).map(|(_, document_and_hash)| document_and_hash)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
+use super::statements::Statements as _;
 use super::{documents, embeddings, generations};
 use crate::checksum::Checksum;
 use crate::{ChunkSpan, GenerationId, PreparedDocument, Result, TextHash};
@@ -24,22 +25,19 @@ pub(super) fn of_document(
     document: i64,
     version: u64,
 ) -> Result<Vec<ChunkSpan>> {
-    let mut statement = connection.prepare_cached(
+    let key = ChunksKey { generation, document };
+    let mut next = 0;
+    connection.all(
         "SELECT ordinal, version, start, end, text_hash, checksum FROM chunks
          WHERE generation_id = ?1 AND document = ?2 AND version = ?3 ORDER BY ordinal",
-    )?;
-    let mut rows = statement.query(params![generation.0, document, version])?;
-    let key = ChunksKey { generation, document };
-    let mut found = Vec::new();
-    for expected in 0.. {
-        let Some(row) = rows.next()? else { break };
-        let (ordinal, span) = read(key, row)?;
-        if ordinal != expected {
-            return Err(damaged("chunk", name(key, expected)));
-        }
-        found.push(span);
-    }
-    Ok(found)
+        params![generation.0, document, version],
+        |row| {
+            let expected = next;
+            next += 1;
+            let (ordinal, span) = read(key, row)?;
+            if ordinal == expected { Ok(span) } else { Err(damaged("chunk", name(key, expected))) }
+        },
+    )
 }
 
 /// Reads and checks the columns `ordinal`, `version`, `start`, `end`, `text_hash`, `checksum`.
@@ -134,11 +132,10 @@ pub(super) fn delete_of_document(
 
 /// Deletes a document's chunks; returns their text hashes.
 fn delete(connection: &Connection, key: ChunksKey) -> Result<Vec<TextHash>> {
-    let mut statement = connection.prepare_cached(
+    let name = || format!("of document row {} in generation {}", key.document, key.generation);
+    connection.all(
         "DELETE FROM chunks WHERE generation_id = ?1 AND document = ?2 RETURNING text_hash",
-    )?;
-    let candidates = statement.query_map([key.generation.0, key.document], |row| row.get(0))?;
-    candidates.collect::<rusqlite::Result<_>>().or_damaged("a chunk", || {
-        format!("of document row {} in generation {}", key.document, key.generation)
-    })
+        [key.generation.0, key.document],
+        |row| row.get(0).or_damaged("a chunk", name),
+    )
 }

@@ -3,10 +3,11 @@
 use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
+use super::statements::Statements as _;
 use super::{generations, jobs, operations};
 use crate::access::Access;
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Counts, Error, Result, Retention, Timestamp};
+use crate::{Collection, CollectionId, Error, Result, Retention, Timestamp};
 
 /// A collection's row, with the counter of its operations.
 pub(super) struct CollectionRow {
@@ -25,25 +26,15 @@ impl CollectionRow {
     const ALL: &str = "SELECT id, name, settings, next_operation, created_at, checksum, pruned_to FROM collections ORDER BY name";
 
     pub(super) fn by_id(connection: &Connection, id: CollectionId) -> Result<Option<CollectionRow>> {
-        let mut statement = connection.prepare_cached(CollectionRow::BY_ID)?;
-        let mut rows = statement.query([id.0])?;
-        rows.next()?.map(CollectionRow::read).transpose()
+        connection.first(CollectionRow::BY_ID, [id.0], CollectionRow::read)
     }
 
     fn by_name(connection: &Connection, name: &str) -> Result<Option<CollectionRow>> {
-        let mut statement = connection.prepare_cached(CollectionRow::BY_NAME)?;
-        let mut rows = statement.query([name])?;
-        rows.next()?.map(CollectionRow::read).transpose()
+        connection.first(CollectionRow::BY_NAME, [name], CollectionRow::read)
     }
 
     pub(super) fn all(connection: &Connection) -> Result<Vec<CollectionRow>> {
-        let mut statement = connection.prepare_cached(CollectionRow::ALL)?;
-        let mut rows = statement.query([])?;
-        let mut all = Vec::new();
-        while let Some(row) = rows.next()? {
-            all.push(CollectionRow::read(row)?);
-        }
-        Ok(all)
+        connection.all(CollectionRow::ALL, [], CollectionRow::read)
     }
 
     fn read(row: &Row<'_>) -> Result<CollectionRow> {
@@ -79,9 +70,10 @@ impl CollectionRow {
 
     /// Writes the columns that change after creation: the counter of operations.
     pub(super) fn save(&self, connection: &Connection) -> Result<()> {
-        connection
-            .prepare_cached("UPDATE collections SET next_operation = ?2, checksum = ?3 WHERE id = ?1")?
-            .execute(params![self.id.0, self.next_operation, self.checksum()])?;
+        connection.run(
+            "UPDATE collections SET next_operation = ?2, checksum = ?3 WHERE id = ?1",
+            params![self.id.0, self.next_operation, self.checksum()],
+        )?;
         Ok(())
     }
 
@@ -130,12 +122,11 @@ pub(crate) fn create(
         created_at: now,
         pruned_to: 0,
     };
-    connection
-        .prepare_cached(
-            "INSERT INTO collections (name, settings, next_operation, created_at, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![row.name, row.settings, row.next_operation, row.created_at, row.checksum()])?;
+    connection.run(
+        "INSERT INTO collections (name, settings, next_operation, created_at, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![row.name, row.settings, row.next_operation, row.created_at, row.checksum()],
+    )?;
     row.id = CollectionId(connection.last_insert_rowid());
     generations::insert_current(connection, row.id, fingerprint, now)?;
     Ok((row.with_generation(connection)?, true))
@@ -148,54 +139,18 @@ pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -
     let id = access.collection;
     jobs::cancel(connection, id, now)?;
     generations::delete_all(connection, id)?;
-    connection.prepare_cached("DELETE FROM documents WHERE collection_id = ?1")?.execute([id.0])?;
-    connection.prepare_cached("DELETE FROM operations WHERE collection_id = ?1")?.execute([id.0])?;
-    connection.prepare_cached("DELETE FROM feedback WHERE collection_id = ?1")?.execute([id.0])?;
-    connection.prepare_cached("DELETE FROM queries WHERE collection_id = ?1")?.execute([id.0])?;
-    let deleted = connection.prepare_cached("DELETE FROM collections WHERE id = ?1")?.execute([id.0])?;
-    Ok(deleted == 1)
+    connection.run("DELETE FROM documents WHERE collection_id = ?1", [id.0])?;
+    connection.run("DELETE FROM operations WHERE collection_id = ?1", [id.0])?;
+    connection.run("DELETE FROM feedback WHERE collection_id = ?1", [id.0])?;
+    connection.run("DELETE FROM queries WHERE collection_id = ?1", [id.0])?;
+    Ok(connection.run("DELETE FROM collections WHERE id = ?1", [id.0])? == 1)
 }
 
 /// Deletes one batch of the jobs and operations beyond `retention`; `false` when there are more.
 pub(crate) fn prune(connection: &Connection, id: CollectionId, retention: Retention) -> Result<bool> {
-    let (jobs, operations) = (
-        jobs::prune(connection, retention.jobs_max)?,
-        operations::prune(connection, id, retention.operations_max)?,
-    );
+    let jobs = jobs::prune(connection, retention.jobs_max)?;
+    let operations = operations::prune(connection, id, retention.operations_max)?;
     Ok(jobs && operations)
-}
-
-pub(crate) fn counts(connection: &Connection, access: &Access) -> Result<Counts> {
-    if access.is_filtered() {
-        return counts_of_visible(connection, access);
-    }
-    let count = |sql| connection.prepare_cached(sql)?.query_row([access.collection.0], |row| row.get(0));
-    Ok(Counts {
-        documents: count("SELECT count(*) FROM documents WHERE collection_id = ?1")?,
-        chunks: count(
-            "SELECT count(*) FROM chunks WHERE generation_id =
-                 (SELECT id FROM generations WHERE collection_id = ?1 AND current = 1)",
-        )?,
-    })
-}
-
-fn counts_of_visible(connection: &Connection, access: &Access) -> Result<Counts> {
-    let mut statement = connection.prepare_cached(
-        "SELECT metadata, (SELECT count(*) FROM chunks WHERE document = key AND generation_id =
-             (SELECT id FROM generations WHERE collection_id = ?1 AND current = 1))
-         FROM documents WHERE collection_id = ?1",
-    )?;
-    let mut rows = statement.query([access.collection.0])?;
-    let mut counts = Counts::default();
-    while let Some(row) = rows.next()? {
-        let name = || format!("of collection {}", access.collection);
-        let metadata: String = row.get(0).or_damaged("a document", name)?;
-        if access.is_visible(&metadata) {
-            counts.documents += 1;
-            counts.chunks += row.get::<_, u64>(1)?;
-        }
-    }
-    Ok(counts)
 }
 
 /// Takes the next operation number for a change other than a submission; `None` when the collection is deleted.

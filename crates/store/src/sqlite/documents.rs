@@ -1,12 +1,13 @@
 //! Documents: reads, writes and deletes.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::chunks;
 use super::collections;
 use super::error::{OrDamaged, damaged};
 use super::generations;
 use super::operations;
+use super::statements::Statements as _;
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::{
@@ -95,13 +96,6 @@ fn checksum_of(
         .finish()
 }
 
-pub(crate) fn read(connection: &Connection, access: &Access, id: &str) -> Result<Option<StoredDocument>> {
-    match generations::current_id(connection, access.collection)? {
-        Some((generation, _)) => read_with_chunks(connection, access, generation, id),
-        None => Ok(None),
-    }
-}
-
 pub(crate) fn read_all(
     connection: &Connection,
     access: &Access,
@@ -153,14 +147,11 @@ fn read_with_chunks(
     generation: GenerationId,
     id: &str,
 ) -> Result<Option<StoredDocument>> {
-    let mut statement = connection.prepare_cached(DocumentRow::BY_ID)?;
-    let mut rows = statement.query(params![access.collection.0, id])?;
-    match rows.next()? {
-        Some(row) if is_visible_row(access, row)? => {
-            DocumentRow::read(row)?.with_chunks(connection, generation).map(Some)
-        }
-        _ => Ok(None),
-    }
+    let read = |row: &Row<'_>| match is_visible_row(access, row)? {
+        true => DocumentRow::read(row)?.with_chunks(connection, generation).map(Some),
+        false => Ok(None),
+    };
+    Ok(connection.first(DocumentRow::BY_ID, params![access.collection.0, id], read)?.flatten())
 }
 
 /// Whether the document of a row in the column order of [`DocumentRow::read`] is visible. Does not verify the checksum.
@@ -177,11 +168,8 @@ pub(super) fn is_hidden(connection: &Connection, access: &Access, id: &str) -> R
     if !access.is_filtered() {
         return Ok(false);
     }
-    let metadata: Option<String> = connection
-        .prepare_cached("SELECT metadata FROM documents WHERE collection_id = ?1 AND id = ?2")?
-        .query_row(params![access.collection.0, id], |row| row.get(0))
-        .optional()
-        .or_damaged("document", || format!("{id:?} of collection {}", access.collection))?;
+    let metadata = "SELECT metadata FROM documents WHERE collection_id = ?1 AND id = ?2";
+    let metadata: Option<String> = by_id(connection, metadata, access.collection, id, |row| row.get(0))?;
     Ok(metadata.is_none_or(|metadata| !access.is_visible(&metadata)))
 }
 
@@ -191,11 +179,8 @@ pub(super) fn hash_and_version(
     collection: CollectionId,
     id: &str,
 ) -> Result<Option<([u8; 32], u64)>> {
-    connection
-        .prepare_cached("SELECT content_hash, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
-        .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .or_damaged("document", || format!("{id:?} of collection {collection}"))
+    let columns = "SELECT content_hash, version FROM documents WHERE collection_id = ?1 AND id = ?2";
+    by_id(connection, columns, collection, id, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Row key and version of the document with this id.
@@ -204,11 +189,20 @@ pub(super) fn key_and_version(
     collection: CollectionId,
     id: &str,
 ) -> Result<Option<(i64, u64)>> {
-    connection
-        .prepare_cached("SELECT key, version FROM documents WHERE collection_id = ?1 AND id = ?2")?
-        .query_row(params![collection.0, id], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .or_damaged("document", || format!("{id:?} of collection {collection}"))
+    let columns = "SELECT key, version FROM documents WHERE collection_id = ?1 AND id = ?2";
+    by_id(connection, columns, collection, id, |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Columns of the document with this id.
+fn by_id<T>(
+    connection: &Connection,
+    sql: &str,
+    collection: CollectionId,
+    id: &str,
+    decode: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>> {
+    let name = || format!("{id:?} of collection {collection}");
+    connection.first(sql, params![collection.0, id], |row| decode(row).or_damaged("document", name))
 }
 
 /// Inserts a document or replaces it by a new version. The chunks of the old version stay until the new one is prepared.
@@ -220,25 +214,16 @@ pub(super) fn put(
     version: u64,
 ) -> Result<()> {
     let checksum = checksum_of(collection, content, version, content_hash);
-    connection
-        .prepare_cached(
-            "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-             ON CONFLICT (collection_id, id) DO UPDATE SET
-                 version = excluded.version, title = excluded.title, text = excluded.text,
-                 metadata = excluded.metadata, content_hash = excluded.content_hash,
-                 checksum = excluded.checksum",
-        )?
-        .execute(params![
-            collection.0,
-            content.id,
-            version,
-            content.title,
-            content.text,
-            content.metadata,
-            content_hash,
-            checksum
-        ])?;
+    let NewDocument { id, title, text, metadata } = content;
+    connection.run(
+        "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (collection_id, id) DO UPDATE SET
+             version = excluded.version, title = excluded.title, text = excluded.text,
+             metadata = excluded.metadata, content_hash = excluded.content_hash,
+             checksum = excluded.checksum",
+        params![collection.0, id, version, title, text, metadata, content_hash, checksum],
+    )?;
     Ok(())
 }
 
@@ -259,7 +244,7 @@ pub(crate) fn delete(connection: &Connection, access: &Access, id: &str) -> Resu
     operations::prune_superseded(connection, collection, version)?;
     operations::insert(connection, collection, operation, OperationKind::Delete, id, None)?;
     let chunks = chunks::delete_of_document(connection, generation, fingerprint_id, key)?;
-    connection.prepare_cached("DELETE FROM documents WHERE key = ?1")?.execute([key])?;
+    connection.run("DELETE FROM documents WHERE key = ?1", [key])?;
     Ok(Some(DeletedDocument { operation, chunks }))
 }
 
@@ -270,15 +255,13 @@ pub(super) fn clear_content_hash(
     id: &str,
     version: u64,
 ) -> Result<()> {
-    let mut statement = connection.prepare_cached(DocumentRow::BY_ID)?;
-    let mut rows = statement.query(params![collection.0, id])?;
-    let Some(row) = rows.next()? else { return Ok(()) };
-    let found = DocumentRow::read(row)?;
-    if found.version == version {
+    let found = connection.first(DocumentRow::BY_ID, params![collection.0, id], DocumentRow::read)?;
+    if let Some(found) = found.filter(|found| found.version == version) {
         let checksum = checksum_of(collection, &found.content, version, &NO_CONTENT);
-        connection
-            .prepare_cached("UPDATE documents SET content_hash = ?2, checksum = ?3 WHERE key = ?1")?
-            .execute(params![found.key, NO_CONTENT, checksum])?;
+        connection.run(
+            "UPDATE documents SET content_hash = ?2, checksum = ?3 WHERE key = ?1",
+            params![found.key, NO_CONTENT, checksum],
+        )?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
+use super::statements::Statements as _;
 use crate::checksum::Checksum;
 use crate::{GenerationId, Result, TextHash};
 
@@ -16,22 +17,16 @@ pub(crate) fn read(
     fingerprint: &str,
     hashes: &[TextHash],
 ) -> Result<Vec<Option<Vec<f32>>>> {
-    let fingerprint_id: Option<i64> = connection
-        .prepare_cached("SELECT id FROM fingerprints WHERE fingerprint = ?1")?
-        .query_row([fingerprint], |row| row.get(0))
-        .optional()?;
-    let Some(fingerprint_id) = fingerprint_id else {
+    let fingerprint_id = "SELECT id FROM fingerprints WHERE fingerprint = ?1";
+    let Some(fingerprint_id) = connection.first(fingerprint_id, [fingerprint], |row| Ok(row.get(0)?))? else {
         return Ok(vec![None; hashes.len()]);
     };
-    let mut statement = connection.prepare_cached(
-        "SELECT vector, checksum FROM embeddings WHERE fingerprint_id = ?1 AND text_hash = ?2",
-    )?;
-    let mut found = Vec::with_capacity(hashes.len());
-    for hash in hashes {
-        let mut rows = statement.query(params![fingerprint_id, hash])?;
-        found.push(rows.next()?.map(|row| read_row(fingerprint_id, hash, row)).transpose()?);
-    }
-    Ok(found)
+    let embedding = "SELECT vector, checksum FROM embeddings WHERE fingerprint_id = ?1 AND text_hash = ?2";
+    let read = |hash: &TextHash| {
+        let read_row = |row: &Row<'_>| read_row(fingerprint_id, hash, row);
+        connection.first(embedding, params![fingerprint_id, hash], read_row)
+    };
+    hashes.iter().map(read).collect()
 }
 
 /// Reads and checks the columns `vector` and `checksum` of the embedding of `hash`.
@@ -95,15 +90,14 @@ pub(super) fn delete_of_generation(
     generation: GenerationId,
     fingerprint_id: i64,
 ) -> Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM embeddings WHERE id IN (
-                 SELECT e.id FROM chunks c
-                 JOIN embeddings e ON e.fingerprint_id = ?2 AND e.text_hash = c.text_hash
-                 WHERE c.generation_id = ?1 AND NOT EXISTS (
-                     SELECT 1 FROM chunks o JOIN generations g ON g.id = o.generation_id
-                     WHERE o.text_hash = c.text_hash AND o.generation_id <> ?1 AND g.fingerprint_id = ?2))",
-        )?
-        .execute([generation.0, fingerprint_id])?;
+    connection.run(
+        "DELETE FROM embeddings WHERE id IN (
+             SELECT e.id FROM chunks c
+             JOIN embeddings e ON e.fingerprint_id = ?2 AND e.text_hash = c.text_hash
+             WHERE c.generation_id = ?1 AND NOT EXISTS (
+                 SELECT 1 FROM chunks o JOIN generations g ON g.id = o.generation_id
+                 WHERE o.text_hash = c.text_hash AND o.generation_id <> ?1 AND g.fingerprint_id = ?2))",
+        [generation.0, fingerprint_id],
+    )?;
     Ok(())
 }

@@ -28,7 +28,7 @@ impl Error {
     pub(super) fn from_opening(folder: &Path, error: rusqlite::Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                Error::ReadOnly { path: folder.to_owned() }
+                Error::ReadOnly(folder.to_owned())
             }
             _ => Error::from(error),
         }

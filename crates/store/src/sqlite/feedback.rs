@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::documents;
 use super::error::OrDamaged;
+use super::statements::Statements as _;
 use crate::access::Access;
 use crate::{CollectionId, Error, Feedback, FeedbackBatch, NewFeedback, Result, Timestamp};
 
@@ -25,24 +26,16 @@ pub(crate) fn add(
     let number: u64 = connection
         .prepare_cached("SELECT coalesce(max(number), 0) + 1 FROM feedback WHERE collection_id = ?1")?
         .query_row([collection.0], |row| row.get(0))?;
-    connection
-        .prepare_cached(
-            "INSERT INTO feedback (collection_id, number, query, document_id, chunk, grade, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            collection.0,
-            number,
-            feedback.query,
-            feedback.document_id,
-            feedback.chunk,
-            feedback.grade,
-            now
-        ])?;
-    connection
-        .prepare_cached("DELETE FROM feedback WHERE collection_id = ?1 AND number <= ?2")?
-        .execute(params![collection.0, number.saturating_sub(entries_max)])?;
     let NewFeedback { query, document_id, chunk, grade } = feedback.clone();
+    connection.run(
+        "INSERT INTO feedback (collection_id, number, query, document_id, chunk, grade, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![collection.0, number, query, document_id, chunk, grade, now],
+    )?;
+    connection.run(
+        "DELETE FROM feedback WHERE collection_id = ?1 AND number <= ?2",
+        params![collection.0, number.saturating_sub(entries_max)],
+    )?;
     Ok(Some(Feedback { number, query, document_id, chunk, grade, created_at: now }))
 }
 
@@ -54,9 +47,7 @@ pub(crate) fn list(
     cursor: Option<&str>,
 ) -> Result<(Vec<Feedback>, Option<String>)> {
     let before = match cursor {
-        Some(cursor) => {
-            cursor.parse::<i64>().map_err(|_| Error::UnknownCursor { cursor: cursor.to_owned() })?
-        }
+        Some(cursor) => cursor.parse::<i64>().map_err(|_| Error::UnknownCursor(cursor.to_owned()))?,
         None => i64::MAX,
     };
     let mut statement = connection.prepare_cached(
@@ -98,9 +89,9 @@ pub(crate) fn batch(
     let mut seen = HashSet::new();
     let mut batch = FeedbackBatch::default();
     while let Some(row) = rows.next()? {
-        let decoded = decode_with_features(row)
-            .or_damaged("feedback", || format!("of collection {}", access.collection))?;
-        let (feedback, features, is_processed) = decoded;
+        let decoded = decode(row).and_then(|feedback| Ok((feedback, row.get(6)?, row.get(7)?)));
+        let (feedback, features, is_processed): (_, Option<String>, _) =
+            decoded.or_damaged("feedback", || format!("of collection {}", access.collection))?;
         // hashes, because queries can be long
         let key = [feedback.query.trim(), &feedback.document_id].map(|text| blake3::hash(text.as_bytes()));
         if !seen.insert(key) || documents::is_hidden(connection, access, &feedback.document_id)? {
@@ -124,19 +115,15 @@ pub(crate) fn save_features(
     fingerprint: &str,
     features: &[(u64, Option<String>)],
 ) -> Result<()> {
-    let mut statement = connection.prepare_cached(
-        "UPDATE feedback SET features = ?4,
-             fingerprint_id = (SELECT id FROM fingerprints WHERE fingerprint = ?3)
-         WHERE collection_id = ?1 AND number = ?2",
-    )?;
     for (number, features) in features {
-        statement.execute(params![collection.0, number, fingerprint, features])?;
+        connection.run(
+            "UPDATE feedback SET features = ?4,
+                 fingerprint_id = (SELECT id FROM fingerprints WHERE fingerprint = ?3)
+             WHERE collection_id = ?1 AND number = ?2",
+            params![collection.0, number, fingerprint, features],
+        )?;
     }
     Ok(())
-}
-
-fn decode_with_features(row: &Row<'_>) -> rusqlite::Result<(Feedback, Option<String>, bool)> {
-    Ok((decode(row)?, row.get(6)?, row.get(7)?))
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<Feedback> {

@@ -1,8 +1,9 @@
 //! Generations: which model a collection is prepared with, and the applied sequence of its index.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
+use super::statements::Statements as _;
 use super::{collections, embeddings, jobs};
 use crate::checksum::Checksum;
 use crate::{Collection, CollectionId, Generation, GenerationId, Result, Timestamp};
@@ -16,13 +17,13 @@ pub(super) struct Current {
 }
 
 pub(super) fn current(connection: &Connection, collection: CollectionId) -> Result<Option<Generation>> {
-    let mut statement = connection.prepare_cached(
+    connection.first(
         "SELECT g.id, f.fingerprint, g.indexed, g.created_at, g.complete_from, g.checksum
          FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
          WHERE g.collection_id = ?1 AND g.current = 1",
-    )?;
-    let mut rows = statement.query([collection.0])?;
-    rows.next()?.map(|row| read(collection, row)).transpose()
+        [collection.0],
+        |row| read(collection, row),
+    )
 }
 
 fn read(collection: CollectionId, row: &Row<'_>) -> Result<Generation> {
@@ -55,16 +56,12 @@ fn checksum_of(collection: CollectionId, fingerprint: &str, created_at: Timestam
 }
 
 pub(super) fn by_id_if_current(connection: &Connection, id: GenerationId) -> Result<Option<Current>> {
-    let found = connection
-        .prepare_cached(
-            "SELECT collection_id, fingerprint_id, complete_from FROM generations WHERE id = ?1 AND current = 1",
-        )?
-        .query_row([id.0], |row| {
-            let (collection, fingerprint_id) = (CollectionId(row.get(0)?), row.get(1)?);
-            Ok(Current { collection, fingerprint_id, complete_from: row.get(2)? })
-        })
-        .optional()?;
-    Ok(found)
+    let current =
+        "SELECT collection_id, fingerprint_id, complete_from FROM generations WHERE id = ?1 AND current = 1";
+    connection.first(current, [id.0], |row| {
+        let (collection, fingerprint_id) = (CollectionId(row.get(0)?), row.get(1)?);
+        Ok(Current { collection, fingerprint_id, complete_from: row.get(2)? })
+    })
 }
 
 /// The id of a collection's current generation, and the id of its fingerprint.
@@ -72,13 +69,11 @@ pub(super) fn current_id(
     connection: &Connection,
     collection: CollectionId,
 ) -> Result<Option<(GenerationId, i64)>> {
-    let found = connection
-        .prepare_cached(
-            "SELECT id, fingerprint_id FROM generations WHERE collection_id = ?1 AND current = 1",
-        )?
-        .query_row([collection.0], |row| Ok((GenerationId(row.get(0)?), row.get(1)?)))
-        .optional()?;
-    Ok(found)
+    connection.first(
+        "SELECT id, fingerprint_id FROM generations WHERE collection_id = ?1 AND current = 1",
+        [collection.0],
+        |row| Ok((GenerationId(row.get(0)?), row.get(1)?)),
+    )
 }
 
 pub(super) fn insert_current(
@@ -87,17 +82,15 @@ pub(super) fn insert_current(
     fingerprint: &str,
     now: Timestamp,
 ) -> Result<()> {
-    connection
-        .prepare_cached("INSERT INTO fingerprints (fingerprint) VALUES (?1) ON CONFLICT DO NOTHING")?
-        .execute([fingerprint])?;
-    connection
-        .prepare_cached(
-            "INSERT INTO generations
-                 (collection_id, fingerprint_id, indexed, current, complete_from, created_at, checksum)
-             SELECT ?1, id, 0, 1, (SELECT next_operation - 1 FROM collections WHERE id = ?1), ?3, ?4
-             FROM fingerprints WHERE fingerprint = ?2",
-        )?
-        .execute(params![collection.0, fingerprint, now, checksum_of(collection, fingerprint, now)])?;
+    let fingerprints = "INSERT INTO fingerprints (fingerprint) VALUES (?1) ON CONFLICT DO NOTHING";
+    connection.run(fingerprints, [fingerprint])?;
+    connection.run(
+        "INSERT INTO generations
+             (collection_id, fingerprint_id, indexed, current, complete_from, created_at, checksum)
+         SELECT ?1, id, 0, 1, (SELECT next_operation - 1 FROM collections WHERE id = ?1), ?3, ?4
+         FROM fingerprints WHERE fingerprint = ?2",
+        params![collection.0, fingerprint, now, checksum_of(collection, fingerprint, now)],
+    )?;
     Ok(())
 }
 
@@ -111,7 +104,7 @@ pub(crate) fn replace_current(
 ) -> Result<Option<Collection>> {
     if let Some((old, _)) = current_id(connection, collection)? {
         delete_superseded(connection, collection, Some(fingerprint))?;
-        connection.prepare_cached("UPDATE generations SET current = 0 WHERE id = ?1")?.execute([old.0])?;
+        connection.run("UPDATE generations SET current = 0 WHERE id = ?1", [old.0])?;
         insert_current(connection, collection, fingerprint, now)?;
     }
     collections::by_id(connection, collection)
@@ -123,27 +116,28 @@ pub(super) fn delete_all(connection: &Connection, collection: CollectionId) -> R
     if let Some((current, fingerprint_id)) = current_id(connection, collection)? {
         delete_chunks(connection, current, fingerprint_id)?;
     }
-    connection.prepare_cached("DELETE FROM generations WHERE collection_id = ?1")?.execute([collection.0])?;
+    connection.run("DELETE FROM generations WHERE collection_id = ?1", [collection.0])?;
     Ok(())
 }
 
 /// Deletes the generations that are no longer current, except those of the model `kept`.
 fn delete_superseded(connection: &Connection, collection: CollectionId, kept: Option<&str>) -> Result<()> {
-    let mut statement = connection.prepare_cached(
+    let superseded = connection.all(
         "SELECT g.id, g.fingerprint_id FROM generations g JOIN fingerprints f ON f.id = g.fingerprint_id
          WHERE g.collection_id = ?1 AND g.current = 0 AND (?2 IS NULL OR f.fingerprint <> ?2)",
+        params![collection.0, kept],
+        |row| Ok((GenerationId(row.get(0)?), row.get(1)?)),
     )?;
-    let rows = statement.query_map(params![collection.0, kept], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (id, fingerprint_id) in rows.collect::<rusqlite::Result<Vec<(i64, i64)>>>()? {
-        delete_chunks(connection, GenerationId(id), fingerprint_id)?;
-        connection.prepare_cached("DELETE FROM generations WHERE id = ?1")?.execute([id])?;
+    for (id, fingerprint_id) in superseded {
+        delete_chunks(connection, id, fingerprint_id)?;
+        connection.run("DELETE FROM generations WHERE id = ?1", [id.0])?;
     }
     Ok(())
 }
 
 fn delete_chunks(connection: &Connection, generation: GenerationId, fingerprint_id: i64) -> Result<()> {
     embeddings::delete_of_generation(connection, generation, fingerprint_id)?;
-    connection.prepare_cached("DELETE FROM chunks WHERE generation_id = ?1")?.execute([generation.0])?;
+    connection.run("DELETE FROM chunks WHERE generation_id = ?1", [generation.0])?;
     Ok(())
 }
 
@@ -153,16 +147,11 @@ pub(crate) fn record_applied(
     applied_seq: u64,
     now: Timestamp,
 ) -> Result<()> {
-    connection
-        .prepare_cached("UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1")?
-        .execute(params![id.0, applied_seq])?;
-    match by_id_if_current(connection, id)? {
-        Some(current) => {
-            if applied_seq >= current.complete_from {
-                delete_superseded(connection, current.collection, None)?;
-            }
-            jobs::advance(connection, current.collection, applied_seq, now)
-        }
-        None => Ok(()),
+    let indexed = "UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1";
+    connection.run(indexed, params![id.0, applied_seq])?;
+    let Some(current) = by_id_if_current(connection, id)? else { return Ok(()) };
+    if applied_seq >= current.complete_from {
+        delete_superseded(connection, current.collection, None)?;
     }
+    jobs::advance(connection, current.collection, applied_seq, now)
 }

@@ -1,9 +1,10 @@
 //! Jobs: inserted with their documents, updated when the applied sequence advances.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::collections::CollectionRow;
 use super::error::{OrDamaged, damaged};
+use super::statements::Statements as _;
 use super::{documents, generations};
 use crate::access::{FilterHash, JobAccess};
 use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Result, Submission, Timestamp};
@@ -34,13 +35,11 @@ pub(super) fn insert(
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
     };
-    connection
-        .prepare_cached(
-            "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
-                 unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)",
-        )?
-        .execute(params![
+    connection.run(
+        "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
+             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)",
+        params![
             submission.job_id,
             collection.id.0,
             collection.name,
@@ -51,14 +50,13 @@ pub(super) fn insert(
             unchanged,
             errors.len(),
             errors_to_json(&errors)?,
-            status.as_str(),
+            <&str>::from(status),
             now,
             finished_at,
             filter_hash
-        ])?;
-    let mut statement = connection.prepare_cached(BY_ID)?;
-    let mut rows = statement.query([&submission.job_id])?;
-    rows.next()?.map(read).transpose()
+        ],
+    )?;
+    connection.first(BY_ID, [&submission.job_id], read)
 }
 
 /// Updates the unfinished jobs of a collection for a new applied sequence.
@@ -68,18 +66,16 @@ pub(super) fn advance(
     applied_seq: u64,
     now: Timestamp,
 ) -> Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE jobs SET status = 'running', started_at = ?3
-             WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
-        )?
-        .execute(params![collection.0, applied_seq, now])?;
-    connection
-        .prepare_cached(
-            "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total
-             WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
-        )?
-        .execute(params![collection.0, applied_seq, now])?;
+    connection.run(
+        "UPDATE jobs SET status = 'running', started_at = ?3
+         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
+        params![collection.0, applied_seq, now],
+    )?;
+    connection.run(
+        "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total
+         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
+        params![collection.0, applied_seq, now],
+    )?;
     Ok(())
 }
 
@@ -92,13 +88,12 @@ pub(crate) fn fail_documents(
 ) -> Result<()> {
     for (operation, error) in failed {
         documents::clear_content_hash(connection, collection, &error.document_id, *operation)?;
-        let job: Option<(String, String)> = connection
-            .prepare_cached(
-                "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
-                 WHERE o.collection_id = ?1 AND o.number = ?2 AND j.finished_at IS NULL",
-            )?
-            .query_row(params![collection.0, operation], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let job: Option<(String, String)> = connection.first(
+            "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
+             WHERE o.collection_id = ?1 AND o.number = ?2 AND j.finished_at IS NULL",
+            params![collection.0, operation],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let Some((id, errors)) = job else { continue };
         let mut errors: Vec<DocumentError> =
             serde_json::from_str(&errors).map_err(|_| damaged("job", id.clone()))?;
@@ -106,9 +101,10 @@ pub(crate) fn fail_documents(
             continue;
         }
         errors.push(error.clone());
-        connection
-            .prepare_cached("UPDATE jobs SET errors = ?2, failed = failed + 1 WHERE id = ?1")?
-            .execute(params![id, errors_to_json(&errors)?])?;
+        connection.run(
+            "UPDATE jobs SET errors = ?2, failed = failed + 1 WHERE id = ?1",
+            params![id, errors_to_json(&errors)?],
+        )?;
     }
     Ok(())
 }
@@ -118,13 +114,12 @@ const PRUNE_BATCH: usize = 1_000;
 
 /// Deletes finished jobs that are not among the newest `jobs_max`; `false` when there are more.
 pub(super) fn prune(connection: &Connection, jobs_max: u64) -> Result<bool> {
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM jobs WHERE sequence IN (
-                 SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
-                     AND finished_at IS NOT NULL LIMIT ?2)",
-        )?
-        .execute(params![i64::try_from(jobs_max).unwrap_or(i64::MAX), PRUNE_BATCH as i64])?;
+    let removed = connection.run(
+        "DELETE FROM jobs WHERE sequence IN (
+             SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
+                 AND finished_at IS NOT NULL LIMIT ?2)",
+        params![i64::try_from(jobs_max).unwrap_or(i64::MAX), PRUNE_BATCH as i64],
+    )?;
     Ok(removed < PRUNE_BATCH)
 }
 
@@ -136,13 +131,12 @@ fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
 pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Timestamp) -> Result<()> {
     let applied_seq =
         generations::current(connection, collection)?.map_or(0, |generation| generation.applied_seq);
-    connection
-        .prepare_cached(
-            "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
-                 processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
-             WHERE collection_id = ?1 AND finished_at IS NULL",
-        )?
-        .execute(params![collection.0, applied_seq, now])?;
+    connection.run(
+        "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
+             processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
+         WHERE collection_id = ?1 AND finished_at IS NULL",
+        params![collection.0, applied_seq, now],
+    )?;
     Ok(())
 }
 
@@ -161,12 +155,11 @@ const BEFORE: &str =
      WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
 
 pub(crate) fn by_id(connection: &Connection, access: &JobAccess, id: &str) -> Result<Option<Job>> {
-    let mut statement = connection.prepare_cached(BY_ID)?;
-    let mut rows = statement.query([id])?;
-    match rows.next()? {
-        Some(row) if is_visible_row(access, row)? => read(row).map(Some),
-        _ => Ok(None),
-    }
+    let job = connection.first(BY_ID, [id], |row| match is_visible_row(access, row)? {
+        true => read(row).map(Some),
+        false => Ok(None),
+    });
+    Ok(job?.flatten())
 }
 
 /// The cursor is the id of the last job of the previous page.
@@ -197,7 +190,7 @@ pub(crate) fn list(
 }
 
 fn sequence_of(connection: &Connection, access: &JobAccess, cursor: &str) -> Result<i64> {
-    let unknown = || Error::UnknownCursor { cursor: cursor.to_owned() };
+    let unknown = || Error::UnknownCursor(cursor.to_owned());
     by_id(connection, access, cursor)?.ok_or_else(unknown)?;
     let mut statement = connection.prepare_cached("SELECT sequence FROM jobs WHERE id = ?1")?;
     Ok(statement.query_row([cursor], |row| row.get(0))?)
@@ -222,7 +215,7 @@ fn name(row: &Row<'_>) -> String {
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
     let (status, errors): (String, String) = (row.get(2)?, row.get(8)?);
-    let (Some(status), Ok(errors)) = (JobStatus::parse(&status), serde_json::from_str(&errors)) else {
+    let (Ok(status), Ok(errors)) = (status.parse(), serde_json::from_str(&errors)) else {
         return Ok(None);
     };
     let mut job = Job {

@@ -17,6 +17,7 @@ mod open;
 pub(crate) mod operations;
 pub(crate) mod query_log;
 mod schema;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -44,7 +44,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
         .map_err(|source| Error::from_io(folder, source))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: folder.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked(folder.to_owned())),
         Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn writer(folder: &Path) -> Result<Connection> {
     let mut connection = connect(folder, flags)?;
     // SQLite opens a file without write permission as read-only instead of failing.
     if connection.is_readonly("main")? {
-        return Err(Error::ReadOnly { path: folder.to_owned() });
+        return Err(Error::ReadOnly(folder.to_owned()));
     }
     schema::migrate(&mut connection)?;
     sync_folders(folder)?;

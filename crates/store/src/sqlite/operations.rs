@@ -1,9 +1,10 @@
 //! Operations: written with each change, read in order, pruned.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
 use super::generations;
+use super::statements::Statements as _;
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::{CollectionId, Operation, OperationKind, Result};
@@ -20,13 +21,13 @@ pub(super) fn insert(
     document_id: &str,
     job: Option<&str>,
 ) -> Result<()> {
-    let checksum = checksum_of(collection, number, kind.as_str(), document_id, job);
-    connection
-        .prepare_cached(
-            "INSERT INTO operations (collection_id, number, kind, document_id, job_id, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![collection.0, number, kind.as_str(), document_id, job, checksum])?;
+    let kind: &str = kind.into();
+    let checksum = checksum_of(collection, number, kind, document_id, job);
+    connection.run(
+        "INSERT INTO operations (collection_id, number, kind, document_id, job_id, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![collection.0, number, kind, document_id, job, checksum],
+    )?;
     Ok(())
 }
 
@@ -40,15 +41,14 @@ pub(crate) fn after(
         return Ok(Vec::new());
     }
     let collection = access.collection;
-    let mut statement = connection.prepare_cached(ALL)?;
-    let mut rows = statement.query(params![collection.0, after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let pruned_to = pruned_to(connection, collection)?;
-    let mut found: Vec<Operation> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let before = found.last().map_or(after, |last| last.number);
-        found.push(read(collection, before + 1, pruned_to, row)?);
-    }
-    Ok(found)
+    let mut before = after;
+    connection.all(ALL, params![collection.0, after, limit], |row| {
+        let operation = read(collection, before + 1, pruned_to, row)?;
+        before = operation.number;
+        Ok(operation)
+    })
 }
 
 /// Reads a row that must be the operation `expected`, or the first one after a gap that pruning left.
@@ -62,18 +62,15 @@ pub(super) fn read(
     let (number, kind, document_id, job, checksum) = decode(row).or_damaged("operation", name)?;
     let is_sound = checksum_of(collection, number, &kind, &document_id, job.as_deref()) == checksum;
     let is_next = number == expected || (expected..=pruned_to.saturating_add(1)).contains(&number);
-    match OperationKind::parse(&kind) {
-        Some(kind) if is_sound && is_next => Ok(Operation { number, kind, document_id }),
+    match kind.parse() {
+        Ok(kind) if is_sound && is_next => Ok(Operation { number, kind, document_id }),
         _ => Err(damaged("operation", name())),
     }
 }
 
 fn pruned_to(connection: &Connection, collection: CollectionId) -> Result<u64> {
-    let found = connection
-        .prepare_cached("SELECT pruned_to FROM collections WHERE id = ?1")?
-        .query_row([collection.0], |row| row.get(0))
-        .optional()?;
-    Ok(found.unwrap_or(0))
+    let pruned_to = "SELECT pruned_to FROM collections WHERE id = ?1";
+    Ok(connection.first(pruned_to, [collection.0], |row| Ok(row.get(0)?))?.unwrap_or(0))
 }
 
 /// Upper bound of the operations that one transaction examines for pruning.
@@ -89,27 +86,23 @@ pub(super) fn prune(connection: &Connection, collection: CollectionId, operation
         return Ok(true);
     }
     let to = end.min(pruned_to + PRUNE_BATCH);
-    connection
-        .prepare_cached(
-            "DELETE FROM operations WHERE collection_id = ?1 AND number > ?2 AND number <= ?3 AND NOT EXISTS (
-                 SELECT 1 FROM documents d WHERE d.collection_id = ?1 AND d.id = operations.document_id
-                     AND d.version = operations.number)",
-        )?
-        .execute(params![collection.0, pruned_to, to])?;
-    connection
-        .prepare_cached("UPDATE collections SET pruned_to = ?2 WHERE id = ?1")?
-        .execute(params![collection.0, to])?;
+    connection.run(
+        "DELETE FROM operations WHERE collection_id = ?1 AND number > ?2 AND number <= ?3 AND NOT EXISTS (
+             SELECT 1 FROM documents d WHERE d.collection_id = ?1 AND d.id = operations.document_id
+                 AND d.version = operations.number)",
+        params![collection.0, pruned_to, to],
+    )?;
+    connection.run("UPDATE collections SET pruned_to = ?2 WHERE id = ?1", params![collection.0, to])?;
     Ok(to == end)
 }
 
 /// Deletes the operation of a document's version that is being replaced or deleted, if pruning has passed it.
 pub(super) fn prune_superseded(connection: &Connection, collection: CollectionId, number: u64) -> Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM operations WHERE collection_id = ?1 AND number = ?2
-                 AND number <= (SELECT pruned_to FROM collections WHERE id = ?1)",
-        )?
-        .execute(params![collection.0, number])?;
+    connection.run(
+        "DELETE FROM operations WHERE collection_id = ?1 AND number = ?2
+             AND number <= (SELECT pruned_to FROM collections WHERE id = ?1)",
+        params![collection.0, number],
+    )?;
     Ok(())
 }
 

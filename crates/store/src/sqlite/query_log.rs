@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use super::error::OrDamaged;
+use super::statements::Statements as _;
 use crate::access::Access;
 use crate::{LoggedQuery, QueryCount, QueryReport, Result};
 
@@ -47,14 +48,10 @@ pub(crate) fn report(
         QueryReport::ZeroResults => ("HAVING empty > 0 AND ?3 IS NOT NULL ORDER BY empty DESC, query", 0.0),
         QueryReport::LowRelevance { below } => ("HAVING mean < ?3 ORDER BY mean, times DESC, query", below),
     };
-    let mut statement = connection.prepare_cached(&format!("{COLUMNS} {rest} LIMIT ?2"))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![collection.0, limit, below])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(decode(row).or_damaged("logged query", || format!("of collection {collection}"))?);
-    }
-    Ok(found)
+    connection.all(&format!("{COLUMNS} {rest} LIMIT ?2"), params![collection.0, limit, below], |row| {
+        decode(row).or_damaged("logged query", || format!("of collection {collection}"))
+    })
 }
 
 fn decode(row: &Row<'_>) -> rusqlite::Result<QueryCount> {

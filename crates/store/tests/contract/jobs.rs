@@ -107,7 +107,7 @@ pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
     assert_eq!(page(5, None).await, ("c b a y z".to_owned(), None));
     assert!(matches!(
         store.jobs(&Caller::system(), 2, Some(UNKNOWN_ID)).await,
-        Err(Error::UnknownCursor { cursor }) if cursor == UNKNOWN_ID
+        Err(Error::UnknownCursor(cursor)) if cursor == UNKNOWN_ID
     ));
     close_sound(store).await;
 }

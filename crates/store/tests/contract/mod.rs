@@ -115,6 +115,19 @@ pub fn view(store: &Store, collection: &Collection) -> StoreView {
     store.view(&Caller::system(), collection).unwrap()
 }
 
+/// How much of a collection a caller sees.
+#[derive(Debug, Default, PartialEq)]
+pub struct Counts {
+    pub documents: usize,
+    pub chunks: usize,
+}
+
+pub async fn counts(view: &StoreView) -> Counts {
+    let (documents, _) = view.documents_after("", usize::MAX, usize::MAX).await.unwrap();
+    let chunks = documents.iter().map(|document| document.chunks.len()).sum();
+    Counts { documents: documents.len(), chunks }
+}
+
 pub fn document(id: &str, text: &str) -> NewDocument {
     NewDocument { id: id.to_owned(), title: None, text: text.to_owned(), metadata: "{}".to_owned() }
 }

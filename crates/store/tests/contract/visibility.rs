@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use weir_filter::Filter;
-use weir_store::{
-    Counts, DocumentError, Error, JobStatus, LoggedQuery, NewFeedback, PreparedDocument, QueryReport,
-};
+use weir_store::{DocumentError, Error, JobStatus, LoggedQuery, NewFeedback, PreparedDocument, QueryReport};
 
 use super::*;
 
@@ -65,7 +63,7 @@ pub async fn collections_outside_the_allow_list_do_not_exist(open: Open<'_>) {
     assert_eq!(store.collection(&me, UNKNOWN_ID).await.unwrap(), None);
     assert_eq!(store.view(&me, &mine).unwrap().document("a").await.unwrap(), None);
     let error = store.view(&me, &yours).unwrap_err();
-    assert!(matches!(&error, Error::UnknownCollection { name } if name == "yours"));
+    assert!(matches!(&error, Error::UnknownCollection(name) if name == "yours"));
     assert_eq!(error.to_string(), "there is no collection `yours`");
     close_sound(store).await;
 }
@@ -81,7 +79,7 @@ pub async fn jobs_of_collections_outside_the_allow_list_do_not_exist(open: Open<
     assert_eq!(store.job(&me, "yours").await.unwrap(), None);
     let (jobs, more) = store.jobs(&me, 1, None).await.unwrap();
     assert_eq!((ids(jobs, |job| job.id), more), ("mine".to_owned(), None));
-    assert!(matches!(store.jobs(&me, 1, Some("yours")).await, Err(Error::UnknownCursor { .. })));
+    assert!(matches!(store.jobs(&me, 1, Some("yours")).await, Err(Error::UnknownCursor(_))));
     let (jobs, _) = store.jobs(&Caller::system(), 9, Some("deleted")).await.unwrap();
     assert_eq!(ids(jobs, |job| job.id), "mine yours");
     close_sound(store).await;
@@ -107,8 +105,8 @@ pub async fn hidden_documents_do_not_exist_for_reads(open: Open<'_>) {
     assert_eq!(page("a", "a1", 1).await, ("a2".to_owned(), false), "the documents after it are hidden");
     assert_eq!(page("b", "a", 1).await, ("b1".to_owned(), true));
     assert_eq!(page("c", "", 9).await, (String::new(), false));
-    assert_eq!(a.counts().await.unwrap(), Counts { documents: 2, chunks: 2 });
-    assert_eq!(view(&store, &made).counts().await.unwrap(), Counts { documents: 4, chunks: 4 });
+    assert_eq!(counts(&a).await, Counts { documents: 2, chunks: 2 });
+    assert_eq!(counts(&view(&store, &made)).await, Counts { documents: 4, chunks: 4 });
     close_sound(store).await;
 }
 
@@ -125,10 +123,10 @@ pub async fn metadata_that_is_not_an_object_passes_no_filter(open: Open<'_>) {
     let everything = Filter::parse("{}").unwrap();
     let caller = Caller { filter: Some(Arc::new(everything)), ..Caller::system() };
     let filtered = store.view(&caller, &made).unwrap();
-    assert_eq!(filtered.counts().await.unwrap().documents, 0);
+    assert_eq!(counts(&filtered).await.documents, 0);
     assert_eq!(filtered.document("id null").await.unwrap(), None);
     accept(&store, &made, "k", &[document("object", "text")]).await;
-    assert_eq!(filtered.counts().await.unwrap().documents, 1);
+    assert_eq!(counts(&filtered).await.documents, 1);
     close_sound(store).await;
 }
 
@@ -148,7 +146,7 @@ pub async fn a_caller_with_a_filter_does_not_delete_the_collection(open: Open<'_
     let made = of_two_tenants(&store).await;
     let a = store.view(&tenant("a"), &made).unwrap();
     assert!(matches!(a.delete_collection(9.0).await, Err(Error::NotAllowed)));
-    assert_eq!(view(&store, &made).counts().await.unwrap().documents, 4);
+    assert_eq!(counts(&view(&store, &made)).await.documents, 4);
     close_sound(store).await;
 }
 
@@ -197,7 +195,7 @@ pub async fn documents_that_would_be_hidden_from_their_submitter_are_refused(ope
     assert_eq!(job.errors[0], earlier);
     assert_eq!(not_allowed(&job.errors[1..]), ["new", "a1", "a2", "odd"]);
     assert_eq!((job.status, job.total, job.processed, job.failed), (JobStatus::Completed, 5, 5, 5));
-    assert_eq!(view(&store, &made).counts().await.unwrap().documents, 4);
+    assert_eq!(counts(&view(&store, &made)).await.documents, 4);
     assert_eq!(a.document("a1").await.unwrap().unwrap().version, 1);
     assert_eq!(a.document("a2").await.unwrap().unwrap().version, 3);
     close_sound(store).await;
@@ -290,7 +288,7 @@ pub async fn jobs_exist_for_callers_with_the_filter_of_their_submitter(open: Ope
     for hidden in ["b-1", "all"] {
         assert_eq!(store.job(&tenant("a"), hidden).await.unwrap(), None);
         let error = store.jobs(&tenant("a"), 9, Some(hidden)).await;
-        assert!(matches!(error, Err(Error::UnknownCursor { .. })));
+        assert!(matches!(error, Err(Error::UnknownCursor(_))));
     }
     assert_eq!(store.job(&tenant("b"), "b-1").await.unwrap().unwrap().id, "b-1");
     let other_collection = Caller { filter: tenant("a").filter, ..only("other") };

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 
 use super::{LIMITS, LONG, client, client_with, post, read_request, server, settings};
-use crate::{Priority, TimeLimits, UpstreamClient, UpstreamError, UpstreamSettings};
+use crate::{Priority, Result, TimeLimits, UpstreamClient, UpstreamError, UpstreamSettings};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -25,7 +25,7 @@ async fn stalling(parts: usize) -> String {
 }
 
 /// One attempt, to the end of its reply.
-async fn call(client: &UpstreamClient, limits: TimeLimits) -> Result<(), UpstreamError> {
+async fn call(client: &UpstreamClient, limits: TimeLimits) -> Result<()> {
     let permit = client.permit(Priority::Interactive, None).await?;
     let mut body = client.send(post(limits), permit).await?.into_body();
     while let Some(chunk) = body.next().await {

@@ -21,9 +21,9 @@ use weir_telemetry::metrics::Metrics;
 
 use super::{LIMITS, client, client_with, post, read_head, read_request, reply, server, settings};
 use crate::connect::default_tls;
-use crate::{Priority, UpstreamClient, UpstreamError};
+use crate::{Priority, Result, UpstreamClient};
 
-async fn call(client: &UpstreamClient) -> Result<Bytes, UpstreamError> {
+async fn call(client: &UpstreamClient) -> Result<Bytes> {
     let permit = client.permit(Priority::Interactive, None).await?;
     client.send(post(LIMITS), permit).await?.into_body().read(100).await
 }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 
 use super::{LIMITS, client, client_with, post, read_request, reply, replying, settings};
-use crate::{Priority, SseEvent, SseEvents, UpstreamClient, UpstreamError, UpstreamSettings};
+use crate::{Priority, Result, SseEvent, SseEvents, UpstreamClient, UpstreamSettings};
 
 /// The number of streams that are open at once, 500 by default.
 const STREAMS: &str = "WEIR_SSE_STREAMS";
@@ -27,7 +27,7 @@ fn streams() -> usize {
     variable(STREAMS).map_or(500, |count| count.parse().unwrap())
 }
 
-async fn open(client: &UpstreamClient, event_bytes_max: usize) -> Result<SseEvents, UpstreamError> {
+async fn open(client: &UpstreamClient, event_bytes_max: usize) -> Result<SseEvents> {
     let permit = client.permit(Priority::Interactive, None).await?;
     Ok(client.send(post(LIMITS), permit).await?.into_body().events(event_bytes_max))
 }

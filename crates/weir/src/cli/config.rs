@@ -1,25 +1,16 @@
 //! `weir config show` and `weir config check`.
 
-use std::io::Write;
-use std::path::PathBuf;
-
 use serde_json::json;
 
 use super::arguments::{ConfigArguments, ConfigCommand};
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::Result;
 use weir_config::table::SECTIONS;
-use weir_config::{Environment, Loaded, ModelConfig, SETTINGS, Scalar, load, load_for_serving};
+use weir_config::{Loaded, ModelConfig, SETTINGS, Scalar, load, load_for_serving};
 
 /// Runs `weir config …`.
-///
-/// # Errors
-/// Every problem of the configuration.
-pub fn run(
-    arguments: &ConfigArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub fn run(arguments: &ConfigArguments, context: Context<'_>) -> Result<()> {
+    let Context { file, environment, out } = context;
     match &arguments.command {
         ConfigCommand::Show { serve, json } => {
             let loaded = load(&serve.flags(file), environment)?;
@@ -121,6 +112,7 @@ fn render_json(loaded: &Loaded) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_config::Environment;
     use weir_config::Flags;
 
     #[test]

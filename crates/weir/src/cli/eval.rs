@@ -2,18 +2,16 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::path::PathBuf;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weir_client::{Client, ClientError, RetryPolicy};
-use weir_config::Environment;
 use weir_eval::{Configuration, DraftOptions, EvalError, MeasureOptions};
 use weir_text::Language;
 
 use super::arguments::{EvalArguments, SearchMode};
-use super::connection::connect;
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
 
@@ -22,13 +20,9 @@ use super::progress::DocumentProgress;
 /// # Errors
 /// When a file can't be read or written, or a call fails; and [`Failure::Quality`] when everything was measured and a
 /// score is below its minimum or worse than the baseline.
-pub async fn run(
-    arguments: &EvalArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let (client, config) = connect(arguments.url.clone(), file, environment, RetryPolicy::LONG)?;
+pub async fn run(arguments: &EvalArguments, context: Context<'_>) -> Result<()> {
+    let (client, config) = context.connect(&arguments.url, RetryPolicy::LONG)?;
+    let out = context.out;
     if let Some(name) = &arguments.collection {
         let refused = |invalid: weir_api::Invalid| ClientError::Refused {
             code: invalid.code,
@@ -85,7 +79,7 @@ async fn draft(
     language: Language,
     cancelled: &CancellationToken,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let ([folder], Some(collection)) = (arguments.folders.as_slice(), arguments.collection.as_deref()) else {
         return Err(EvalError::OneCollection.into());
     };

@@ -17,6 +17,9 @@ pub(super) const EXIT_INTERRUPTED: u8 = 130;
 /// The hint after an ingest that did not finish.
 const CONTINUE_HINT: &str = "run the same command again to continue: unchanged documents cost nothing";
 
+/// The result of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -91,24 +94,16 @@ impl Failure {
 
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Failure::Ingest(IngestError::Cancelled { .. }) | Failure::Eval(EvalError::Cancelled) => {
-                EXIT_INTERRUPTED
-            }
-            Failure::Quality(_) => EXIT_BELOW,
-            failure if failure.is_closed_pipe() => 0,
-            Failure::Config(_)
-            | Failure::Client(_)
-            | Failure::Ingest(_)
-            | Failure::NothingFound(_)
-            | Failure::Job(_)
-            | Failure::Filter(_)
-            | Failure::Eval(_)
-            | Failure::Pull(_)
-            | Failure::Info(_)
-            | Failure::Serve(_)
-            | Failure::Start(_)
-            | Failure::Output(_) => EXIT_FAILED,
+        let cancelled = matches!(self, Failure::Ingest(IngestError::Cancelled { .. }))
+            || matches!(self, Failure::Eval(EvalError::Cancelled));
+        if cancelled {
+            EXIT_INTERRUPTED
+        } else if matches!(self, Failure::Quality(_)) {
+            EXIT_BELOW
+        } else if self.is_closed_pipe() {
+            0
+        } else {
+            EXIT_FAILED
         }
     }
 

@@ -15,47 +15,6 @@ pub(super) struct Page {
 const SKIPPED: [&str; 9] =
     ["script", "style", "noscript", "template", "head", "svg", "iframe", "object", "canvas"];
 
-/// Elements with a blank line before and after them.
-const BLOCKS: [&str; 31] = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "body",
-    "dd",
-    "details",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "table",
-    "ul",
-];
-
-/// Elements with a line break before and after them.
-const LINES: [&str; 4] = ["br", "li", "tr", "summary"];
-
-/// Elements with a space before and after them.
-const CELLS: [&str; 2] = ["td", "th"];
-
 /// Parses a page. Any text is accepted, as in browsers.
 pub(super) fn parse(source: &str) -> Page {
     let html = Html::parse_document(source);
@@ -151,6 +110,21 @@ enum Gap {
     Block,
 }
 
+impl Gap {
+    /// The separator before and after an element called `name`.
+    fn around(name: &str) -> Gap {
+        match name {
+            "address" | "article" | "aside" | "blockquote" | "body" | "dd" | "details" | "div" | "dl"
+            | "dt" | "fieldset" | "figcaption" | "figure" | "footer" | "form" | "h1" | "h2" | "h3" | "h4"
+            | "h5" | "h6" | "header" | "hr" | "main" | "nav" | "ol" | "p" | "pre" | "section" | "table"
+            | "ul" => Gap::Block,
+            "br" | "li" | "tr" | "summary" => Gap::Line,
+            "td" | "th" => Gap::Space,
+            _ => Gap::None,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Writer {
     text: String,
@@ -160,16 +134,7 @@ struct Writer {
 impl Writer {
     /// Marks the begin or end of an element called `name`.
     fn boundary(&mut self, name: &str) {
-        let gap = if BLOCKS.contains(&name) {
-            Gap::Block
-        } else if LINES.contains(&name) {
-            Gap::Line
-        } else if CELLS.contains(&name) {
-            Gap::Space
-        } else {
-            Gap::None
-        };
-        self.gap = self.gap.max(gap);
+        self.gap = self.gap.max(Gap::around(name));
     }
 
     fn push(&mut self, text: &str, is_preformatted: bool) {

@@ -1,15 +1,13 @@
 //! `weir ingest`: sends files as documents and waits until they are searchable.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use serde_json::json;
 use weir_client::{IngestOptions, IngestReport, ReadStep, RetryPolicy, StepResult, ingest};
-use weir_config::Environment;
 
 use super::arguments::IngestArguments;
-use super::connection::connect;
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
 use super::sources::{Documents, SourceFiles};
@@ -18,13 +16,8 @@ use super::sources::{Documents, SourceFiles};
 ///
 /// # Errors
 /// When a call fails, and when some documents were rejected.
-pub async fn run(
-    arguments: &IngestArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let (client, _) = connect(arguments.url.clone(), file, environment, RetryPolicy::LONG)?;
+pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()> {
+    let (client, _) = context.connect(&arguments.url, RetryPolicy::LONG)?;
     let sources = SourceFiles::find(&arguments.paths);
     if sources.files.is_empty() && sources.rejections.is_empty() {
         let paths: Vec<String> = arguments.paths.iter().map(|path| path.display().to_string()).collect();
@@ -39,8 +32,8 @@ pub async fn run(
     let rejected = |rejection| ReadStep { bytes: 0, result: StepResult::Rejected(rejection) };
     let steps = sources.rejections.into_iter().map(rejected).chain(Documents::of(sources.files));
     let report = ingest(&client, options, steps, &mut DocumentProgress::default(), &cancelled).await?;
-    print(&report, arguments, sources.other_files, out)?;
-    out.flush()?;
+    print(&report, arguments, sources.other_files, context.out)?;
+    context.out.flush()?;
     Ok(report.check_complete()?)
 }
 

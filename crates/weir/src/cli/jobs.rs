@@ -1,18 +1,16 @@
 //! `weir jobs`.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_api::{JobReply, JobStatus};
 
 use super::arguments::JobsArguments;
-use super::connection::connect;
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::terminal::one_line;
 use weir_client::{Client, RetryPolicy};
-use weir_config::Environment;
 
 /// The interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,13 +22,9 @@ const ERRORS_SHOWN_MAX: usize = 20;
 ///
 /// # Errors
 /// When a call fails, and when the job named by its id has failed.
-pub async fn run(
-    arguments: &JobsArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let (client, _) = connect(arguments.url.clone(), file, environment, RetryPolicy::NONE)?;
+pub async fn run(arguments: &JobsArguments, context: Context<'_>) -> Result<()> {
+    let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
+    let out = context.out;
     let cancelled = arguments.watch.then(cancelled_by_ctrl_c);
     let is_redrawn = arguments.watch && !arguments.json && std::io::stdout().is_terminal();
     let mut shown_before = String::new();
@@ -55,7 +49,7 @@ pub async fn run(
 }
 
 /// The jobs, and the reply's body.
-async fn fetch(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, String), Failure> {
+async fn fetch(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, String)> {
     match id {
         Some(id) => {
             let reply = client.job(id).await?;
@@ -68,7 +62,7 @@ async fn fetch(client: &Client, id: Option<&str>) -> Result<(Vec<JobReply>, Stri
     }
 }
 
-fn check_success(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<(), Failure> {
+fn check_success(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<()> {
     match jobs {
         [job] if arguments.id.is_some() && job.status == JobStatus::Failed => {
             Err(Failure::Job(job.job_id.clone()))
@@ -97,7 +91,7 @@ fn render(jobs: &[JobReply], now: f64) -> String {
         shown.push_str(&format!(
             "{:<width$}  {:<9}  {done:>15}  {:>6}  {:>8}  {:>8}\n",
             job.job_id,
-            status_name(job.status),
+            <&str>::from(job.status),
             job.failed_documents,
             render_seconds(now - job.started_at),
             render_seconds(end - job.started_at),
@@ -122,16 +116,6 @@ fn render_errors(job: &JobReply) -> String {
         shown.push_str(&format!("{}: and {} more\n", job.job_id, job.errors.len() - ERRORS_SHOWN_MAX));
     }
     shown
-}
-
-fn status_name(status: JobStatus) -> &'static str {
-    match status {
-        JobStatus::Pending => "pending",
-        JobStatus::Running => "running",
-        JobStatus::Completed => "completed",
-        JobStatus::Failed => "failed",
-        JobStatus::Cancelled => "cancelled",
-    }
 }
 
 fn render_seconds(seconds: f64) -> String {

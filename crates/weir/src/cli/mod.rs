@@ -4,7 +4,7 @@
 //! HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
-mod connection;
+mod context;
 mod failure;
 mod html;
 mod interrupt;
@@ -24,4 +24,5 @@ pub use arguments::{
     Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, IngestArguments, JobsArguments,
     ModelArguments, ModelCommand, SearchArguments, SearchMode, ServeArguments,
 };
-pub use failure::Failure;
+pub use context::Context;
+pub use failure::{Failure, Result};

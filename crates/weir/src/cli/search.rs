@@ -1,8 +1,6 @@
 //! `weir search`.
 
-use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use weir_api::{
     Explain, Explanation, Facet, FacetCount, GroupBy, Mode, RawJson, Rerank, SearchReply, SearchRequest,
@@ -11,39 +9,30 @@ use weir_api::{
 use weir_text::Language;
 
 use super::arguments::SearchArguments;
-use super::connection::connect;
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, Result};
 use super::terminal::{Style, one_line};
 use weir_client::RetryPolicy;
-use weir_config::Environment;
 
 /// Characters of a result's text that are shown, approximately.
 const SNIPPET_CHARS: usize = 300;
 
 /// Searches and prints the results.
-///
-/// # Errors
-/// When the filter is not JSON, or the call fails.
-pub async fn run(
-    arguments: &SearchArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let (client, config) = connect(arguments.url.clone(), file, environment, RetryPolicy::NONE)?;
+pub async fn run(arguments: &SearchArguments, context: Context<'_>) -> Result<()> {
+    let (client, config) = context.connect(&arguments.url, RetryPolicy::NONE)?;
     let reply = client.search(&request(arguments)?).await?;
     if arguments.json {
-        writeln!(out, "{}", reply.text().trim_end())?;
+        writeln!(context.out, "{}", reply.text().trim_end())?;
         return Ok(());
     }
     let reply = reply.parse()?;
-    let style = Style::of_output(environment);
+    let style = Style::of_output(context.environment);
     let query = arguments.query.as_deref().unwrap_or_default();
-    out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
+    context.out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
     Ok(())
 }
 
-fn request(arguments: &SearchArguments) -> Result<SearchRequest, Failure> {
+fn request(arguments: &SearchArguments) -> Result<SearchRequest> {
     let filter = arguments.filter.clone().map(RawJson::from_text).transpose().map_err(Failure::Filter)?;
     let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
     Ok(SearchRequest {
@@ -93,7 +82,7 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
         } else {
             "the order is the one before it"
         };
-        shown.push_str(&format!("degraded: {without} ({})\n", reason.as_str()));
+        shown.push_str(&format!("degraded: {without} ({})\n", <&str>::from(reason)));
     }
     if let Some(explain) = &reply.explain {
         shown.push_str(&render_explain(explain));
@@ -134,9 +123,9 @@ fn render_explain(explain: &Explain) -> String {
     if let Some(query) = &explain.query {
         lines.push(format!("query: {}", one_line(query)));
     }
-    let mode = explain.mode.map_or("listed, nothing ranked", Mode::as_str);
+    let mode = explain.mode.map_or("listed, nothing ranked", Mode::into);
     let fusion = explain.fusion.map_or_else(String::new, |fusion| {
-        let (method, weights) = (fusion.method.as_str(), fusion.weights);
+        let (method, weights): (&str, _) = (fusion.method.into(), fusion.weights);
         format!(", {method} with lexical {} and dense {}", weights.lexical, weights.dense)
     });
     let embedding = serde_json::to_value(explain.embedding).unwrap_or_default();

@@ -263,28 +263,9 @@ impl Segment {
 
     fn evaluate(&self, filter: &Filter) -> RowBitmap {
         match filter {
-            Filter::And(filters) => {
-                let mut rows = self.all();
-                for filter in filters {
-                    let others = self.evaluate(filter);
-                    rows.iter_mut().zip(others.iter()).for_each(|(word, other)| *word &= other);
-                }
-                rows
-            }
-            Filter::Or(filters) => {
-                let mut rows = none();
-                for filter in filters {
-                    let others = self.evaluate(filter);
-                    rows.iter_mut().zip(others.iter()).for_each(|(word, other)| *word |= other);
-                }
-                rows
-            }
-            Filter::Not(filter) => {
-                let mut rows = self.all();
-                let others = self.evaluate(filter);
-                rows.iter_mut().zip(others.iter()).for_each(|(word, other)| *word &= !other);
-                rows
-            }
+            Filter::And(filters) => self.combine(self.all(), filters, |word, other| word & other),
+            Filter::Or(filters) => self.combine(none(), filters, |word, other| word | other),
+            Filter::Not(filter) => self.combine(self.all(), [&**filter], |word, other| word & !other),
             Filter::Condition { path, test } => {
                 let mut rows = none();
                 if let Some(column) = self.columns.get(path.as_str()) {
@@ -297,6 +278,20 @@ impl Segment {
                 rows
             }
         }
+    }
+
+    /// Combines `rows` with those that pass each filter, word by word.
+    fn combine<'f>(
+        &self,
+        mut rows: RowBitmap,
+        filters: impl IntoIterator<Item = &'f Filter>,
+        combine: impl Fn(u64, u64) -> u64,
+    ) -> RowBitmap {
+        for filter in filters {
+            let others = self.evaluate(filter);
+            rows.iter_mut().zip(others.iter()).for_each(|(word, other)| *word = combine(*word, *other));
+        }
+        rows
     }
 
     fn all(&self) -> RowBitmap {

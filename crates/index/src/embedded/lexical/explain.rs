@@ -8,16 +8,12 @@ use tantivy::{DocSet, TERMINATED, Term};
 use weir_text::QueryTerm;
 
 use super::{CHUNK_ID, LexicalQuery, LexicalView};
-use crate::IndexError;
 use crate::search::TermContribution;
+use crate::{IndexError, Result};
 
 impl LexicalView {
     /// The query's terms that occur in the chunk or its title, in the order of the query.
-    pub(crate) fn explain(
-        &self,
-        query: &LexicalQuery,
-        chunk_id: u32,
-    ) -> Result<Vec<TermContribution>, IndexError> {
+    pub(crate) fn explain(&self, query: &LexicalQuery, chunk_id: u32) -> Result<Vec<TermContribution>> {
         self.contributions(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
     }
 

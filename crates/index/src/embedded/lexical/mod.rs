@@ -29,7 +29,7 @@ use tantivy::{
 use weir_text::Language;
 
 use super::tokens::{self, TOKENIZER};
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 pub(crate) use compile::LexicalQuery;
 pub(crate) use view::LexicalView;
@@ -65,7 +65,7 @@ pub(crate) struct Merge(FutureResult<Option<SegmentMeta>>);
 
 impl Merge {
     /// Waits for its end.
-    pub(crate) fn wait(self) -> Result<(), IndexError> {
+    pub(crate) fn wait(self) -> Result<()> {
         self.0.wait().map_err(IndexError::lexical("merge segments"))?;
         Ok(())
     }
@@ -93,11 +93,7 @@ pub(crate) struct Commit {
 
 impl Lexical {
     /// Creates an empty index in an existing, empty folder.
-    pub(crate) fn create(
-        folder: &Path,
-        language: Language,
-        writer_memory_bytes: usize,
-    ) -> Result<Lexical, IndexError> {
+    pub(crate) fn create(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
         let create = || Index::create(MmapDirectory::open(folder)?, schema().0, settings);
         let index = create().map_err(IndexError::lexical("be created"))?;
@@ -107,11 +103,7 @@ impl Lexical {
     }
 
     /// Opens the index in a folder and verifies the checksums of its files.
-    pub(crate) fn open(
-        folder: &Path,
-        language: Language,
-        writer_memory_bytes: usize,
-    ) -> Result<Lexical, IndexError> {
+    pub(crate) fn open(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         let open = || Index::open(MmapDirectory::open(folder)?);
         let index = open().map_err(IndexError::lexical("be opened"))?;
         if index.schema() != schema().0 {
@@ -123,7 +115,7 @@ impl Lexical {
         Lexical::over(index, language, writer_memory_bytes)
     }
 
-    fn over(index: Index, language: Language, writer_memory_bytes: usize) -> Result<Lexical, IndexError> {
+    fn over(index: Index, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         index.tokenizers().register(TOKENIZER, tokens::tokenizer(language));
         let reader = index
             .reader_builder()
@@ -146,14 +138,14 @@ impl Lexical {
     }
 
     /// The payload of the last commit; `None` if it is missing or invalid.
-    pub(crate) fn last_commit(&self) -> Result<Option<Commit>, IndexError> {
+    pub(crate) fn last_commit(&self) -> Result<Option<Commit>> {
         let metas = self.index.load_metas().map_err(IndexError::lexical("be read"))?;
         Ok(metas.payload.and_then(|payload| serde_json::from_str(&payload).ok()))
     }
 
     /// Announces the number of entries until the next commit. Large batches are analysed by several threads, each of which writes
     /// segments of its own; for small batches that would be too many segments.
-    pub(crate) fn expect(&mut self, entries: usize) -> Result<(), IndexError> {
+    pub(crate) fn expect(&mut self, entries: usize) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (entries / ENTRIES_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
         if threads != self.threads {
@@ -164,7 +156,7 @@ impl Lexical {
     }
 
     /// Adds the entry of a chunk; visible after the commit.
-    pub(crate) fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str) -> Result<(), IndexError> {
+    pub(crate) fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str) -> Result<()> {
         let fields = self.fields;
         let mut entry = TantivyDocument::new();
         entry.add_u64(fields.chunk_id, chunk_id.into());
@@ -178,7 +170,7 @@ impl Lexical {
     }
 
     /// Deletes the entries of these chunks.
-    pub(crate) fn delete(&mut self, chunk_ids: &[u32]) -> Result<(), IndexError> {
+    pub(crate) fn delete(&mut self, chunk_ids: &[u32]) -> Result<()> {
         let field = self.fields.chunk_id;
         let writer = self.writer()?;
         for &chunk_id in chunk_ids {
@@ -188,7 +180,7 @@ impl Lexical {
     }
 
     /// Deletes the entries of all chunk ids from `first` on, including uncommitted ones.
-    pub(crate) fn delete_from(&mut self, first: u32) -> Result<(), IndexError> {
+    pub(crate) fn delete_from(&mut self, first: u32) -> Result<()> {
         let from = Bound::Included(Term::from_field_u64(self.fields.chunk_id, first.into()));
         let surplus = RangeQuery::new(from, Bound::Unbounded);
         self.writer()?.delete_query(Box::new(surplus)).map_err(IndexError::lexical("delete entries"))?;
@@ -196,7 +188,7 @@ impl Lexical {
     }
 
     /// Makes everything since the last commit durable.
-    pub(crate) fn commit(&mut self, commit: Commit) -> Result<(), IndexError> {
+    pub(crate) fn commit(&mut self, commit: Commit) -> Result<()> {
         let payload = serde_json::to_string(&commit).unwrap_or_default();
         let commit = |writer: &mut IndexWriter| {
             let mut prepared = writer.prepare_commit()?;
@@ -215,7 +207,7 @@ impl Lexical {
     }
 
     /// Starts merging small segments if it is worth it; entries may be written meanwhile.
-    pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>, IndexError> {
+    pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>> {
         let segments = self.index.searchable_segment_metas().map_err(IndexError::lexical("be read"))?;
         match merge_policy::worth_merging(&segments) {
             Some(small) => Ok(Some(Merge(self.writer()?.merge(&small)))),
@@ -224,7 +216,7 @@ impl Lexical {
     }
 
     /// Waits for running merges.
-    pub(crate) fn finish_merges(&mut self) -> Result<(), IndexError> {
+    pub(crate) fn finish_merges(&mut self) -> Result<()> {
         match self.writer.take() {
             Some(writer) => writer.wait_merging_threads().map_err(IndexError::lexical("merge segments")),
             None => Ok(()),
@@ -232,7 +224,7 @@ impl Lexical {
     }
 
     /// The committed state, for searching.
-    pub(crate) fn view(&mut self) -> Result<LexicalView, IndexError> {
+    pub(crate) fn view(&mut self) -> Result<LexicalView> {
         self.reload().map_err(IndexError::lexical("be read"))
     }
 
@@ -244,7 +236,7 @@ impl Lexical {
         LexicalView::new(searcher, self.fields, self.language, self.chunk_ids.clone(), self.words.clone())
     }
 
-    fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
+    fn writer(&mut self) -> Result<&mut IndexWriter> {
         if self.writer.is_none() {
             self.writer = Some(self.new_writer().map_err(IndexError::lexical("be opened for writing"))?);
         }

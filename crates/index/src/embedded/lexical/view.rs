@@ -17,12 +17,12 @@ use super::max_score::{MaxScore, ScoredTerm};
 use super::spelling_index::SpellingIndex;
 use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};
 use super::{Fields, LexicalQuery};
-use crate::IndexError;
 use crate::embedded::ranking::{ScoredChunk, SharedThreshold};
 use crate::embedded::selection::{Selection, Visible, set_bits};
 use crate::embedded::threads;
 use crate::embedded::top_k::TopK;
 use crate::relevance::BM25_TERM_MAX;
+use crate::{IndexError, Result};
 
 /// If a filter passes fewer than one in this many chunks, its chunks are iterated and terms follow; otherwise the terms are
 /// iterated, which skips blocks, and each match is tested against the filter.
@@ -80,7 +80,7 @@ impl LexicalView {
         visible: Visible<'_>,
         selection: Option<&Arc<Selection>>,
         depth: usize,
-    ) -> Result<Vec<ScoredChunk>, IndexError> {
+    ) -> Result<Vec<ScoredChunk>> {
         let mut best = TopK::new(depth);
         let Some(ranking) = query.ranking.as_ref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
         let scorer = match (selection, ranking) {
@@ -123,7 +123,7 @@ impl LexicalView {
     }
 
     /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
-    pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32, IndexError> {
+    pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32> {
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
             let term = Term::from_field_text(self.fields.text, text);
@@ -205,11 +205,7 @@ impl LexicalView {
     }
 
     /// The chunks that satisfy the query's condition, maybe deleted ones; `None` if it sets none.
-    pub(crate) fn satisfying(
-        &self,
-        query: &LexicalQuery,
-        chunk_count: u32,
-    ) -> Result<Option<Selection>, IndexError> {
+    pub(crate) fn satisfying(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Option<Selection>> {
         let Some(Condition { needed, excluded }) = &query.condition else { return Ok(None) };
         let matching = |matcher| self.matching(matcher, chunk_count).map_err(IndexError::lexical("search"));
         let satisfying = match needed {
@@ -223,11 +219,7 @@ impl LexicalView {
     }
 
     /// All chunks that the lexical retriever can find for the query, maybe deleted ones.
-    pub(crate) fn all_matches(
-        &self,
-        query: &LexicalQuery,
-        chunk_count: u32,
-    ) -> Result<Selection, IndexError> {
+    pub(crate) fn all_matches(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Selection> {
         match &query.ranking {
             Some(ranking) => {
                 let matcher = ranking.matcher(self.fields.text);

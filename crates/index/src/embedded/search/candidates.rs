@@ -6,7 +6,7 @@ use super::rankings::RetrieverRankings;
 use super::{Search, timed};
 use crate::embedded::ranking::BestChunk;
 use crate::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
-use crate::{FusionFunction, IndexError, RetrievalMode};
+use crate::{FusionFunction, Result, RetrievalMode};
 
 /// Each window of candidates is this many times deeper than the previous one.
 const WINDOW_FACTOR: usize = 10;
@@ -40,7 +40,7 @@ impl Search<'_> {
     ///
     /// Candidates of a deeper window follow those of the earlier ones, so that the order of the first hits does not depend on the
     /// number of hits requested.
-    pub(super) fn candidates(&mut self, wanted: usize) -> Result<Candidates, IndexError> {
+    pub(super) fn candidates(&mut self, wanted: usize) -> Result<Candidates> {
         let mut candidates = Candidates::default();
         let mut depth = self.request.depth.max(1);
         if self.request.mode == RetrievalMode::Lexical {

@@ -5,12 +5,12 @@ use super::postprocess::Deduplicated;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
 use crate::embedded::snapshot::{Chunk, Snapshot};
-use crate::{Hit, IndexError, Neighbour, RetrieverRank, ScoreBreakdown};
+use crate::{Hit, Neighbour, Result, RetrieverRank, ScoreBreakdown};
 use weir_filter::{Value, flatten};
 
 impl Search<'_> {
     /// The hits of the page; `None` if the files contradict each other.
-    pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>, IndexError> {
+    pub(super) fn hits(&self, outcome: &Outcome) -> Result<Option<Vec<Hit>>> {
         let mut hits = Vec::with_capacity(outcome.page.len());
         for (index, kept) in outcome.page.iter().enumerate() {
             if !self.current.tombstones.is_live(kept.candidate.chunk_id) {
@@ -79,7 +79,7 @@ impl Search<'_> {
         others.collect()
     }
 
-    fn explanation(&self, kept: &Deduplicated) -> Result<ScoreBreakdown, IndexError> {
+    fn explanation(&self, kept: &Deduplicated) -> Result<ScoreBreakdown> {
         let terms = match &self.query {
             Some(query) => self.snapshot.lexical.explain(query, kept.candidate.chunk_id)?,
             None => Vec::new(),

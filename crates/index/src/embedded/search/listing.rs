@@ -7,7 +7,7 @@ use super::candidates::{Candidate, Candidates};
 use super::postprocess::Deduplicated;
 use super::{Outcome, Search, timed};
 use crate::embedded::selection::{Selection, set_bits};
-use crate::{Grouping, IndexError, MatchCount, RetrievalMode, ValueCount};
+use crate::{Grouping, MatchCount, Result, RetrievalMode, ValueCount};
 
 /// Maximum number of candidates considered for one page.
 const CANDIDATES_MAX: usize = 20_000;
@@ -22,7 +22,7 @@ impl Search<'_> {
     }
 
     /// Ranks, and selects the page. `None` if the files contradict each other.
-    pub(super) fn rank(&mut self) -> Result<Option<Outcome>, IndexError> {
+    pub(super) fn rank(&mut self) -> Result<Option<Outcome>> {
         let matches = self.matches()?;
         if !self.request.sort.is_empty() {
             let candidates = match matches {
@@ -66,7 +66,7 @@ impl Search<'_> {
 
     /// All chunks that the lexical retriever can find, if the query needs them: for counts, facets or sorting of a purely lexical
     /// search.
-    fn matches(&self) -> Result<Option<Selection>, IndexError> {
+    fn matches(&self) -> Result<Option<Selection>> {
         let request = self.request;
         let is_asked = request.count || !request.facets.is_empty() || !request.sort.is_empty();
         match (&self.query, request.mode) {

@@ -27,7 +27,8 @@ use super::{Embedded, dense};
 use crate::query::Query;
 use crate::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
 use crate::{
-    Grouping, IndexError, IndexQuery, IndexResult, MatchCount, RetrievalMode, StageTimings, ValueCount,
+    Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, RetrievalMode, StageTimings,
+    ValueCount,
 };
 use candidates::Candidates;
 pub(super) use candidates::scored;
@@ -39,12 +40,12 @@ const TITLE: &str = "title";
 
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocking, and not limited.
-    pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult, IndexError> {
+    pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult> {
         self.search_restricted(&self.restrict(caller, request.clone())?)
     }
 
     /// Searches for a restricted query.
-    pub(crate) fn search_restricted(&self, restricted: &RestrictedQuery) -> Result<IndexResult, IndexError> {
+    pub(crate) fn search_restricted(&self, restricted: &RestrictedQuery) -> Result<IndexResult> {
         let (current, traced) = self.current_with(restricted, restricted.query.trace.as_deref());
         let snapshot = self.snapshot_of(&restricted.query, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a chunk does not lead to its document");
@@ -58,7 +59,7 @@ impl Embedded {
         caller: &Caller,
         request: &IndexQuery,
         document_id: &str,
-    ) -> Result<Option<HitFeatures>, IndexError> {
+    ) -> Result<Option<HitFeatures>> {
         self.features_restricted(&self.restrict(caller, request.clone())?, document_id)
     }
 
@@ -67,7 +68,7 @@ impl Embedded {
         &self,
         restricted: &RestrictedQuery,
         document_id: &str,
-    ) -> Result<Option<HitFeatures>, IndexError> {
+    ) -> Result<Option<HitFeatures>> {
         let (snapshot, traced) = self.current_with(restricted, Some(document_id));
         let Some(chunk_ids) = traced.filter(|_| !restricted.query.is_listing()) else { return Ok(None) };
         let mut search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
@@ -102,11 +103,7 @@ impl Embedded {
     }
 
     /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
-    fn snapshot_of(
-        &self,
-        request: &IndexQuery,
-        current: &Arc<Snapshot>,
-    ) -> Result<Arc<Snapshot>, IndexError> {
+    fn snapshot_of(&self, request: &IndexQuery, current: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         let mut pins = super::lock(&self.inner.pins);
         let now = Instant::now();
         let snapshot = match request.as_of {
@@ -114,7 +111,7 @@ impl Embedded {
             Some(applied_seq) => match pins.find(applied_seq, now) {
                 Some(snapshot) => snapshot,
                 None if current.applied_seq == applied_seq => Arc::clone(current),
-                None => return Err(IndexError::SnapshotExpired { applied_seq }),
+                None => return Err(IndexError::SnapshotExpired(applied_seq)),
             },
         };
         if request.pin {
@@ -123,7 +120,7 @@ impl Embedded {
         Ok(snapshot)
     }
 
-    fn check_parameters(&self, request: &IndexQuery) -> Result<(), IndexError> {
+    fn check_parameters(&self, request: &IndexQuery) -> Result<()> {
         request.fusion.check()?;
         if !(0.0..=1.0).contains(&request.diversity) {
             return Err(IndexError::InvalidParameter { name: "diversity", value: request.diversity });
@@ -139,7 +136,7 @@ impl Embedded {
                 Err(IndexError::NoEmbeddings)
             }
             (RetrievalMode::Hybrid | RetrievalMode::Dense, None) => {
-                Err(IndexError::EmbeddingMissing { dimension })
+                Err(IndexError::EmbeddingMissing(dimension))
             }
             (RetrievalMode::Hybrid | RetrievalMode::Dense, Some(embedding)) => {
                 dense::check(embedding, dimension)
@@ -194,7 +191,7 @@ impl<'a> Search<'a> {
         restricted: &'a RestrictedQuery,
         traced: Option<Range<u32>>,
         engine: &'a Embedded,
-    ) -> Result<Search<'a>, IndexError> {
+    ) -> Result<Search<'a>> {
         let started = Instant::now();
         let RestrictedQuery { query: request, mandatory } = restricted;
         let mandatory = mandatory.as_ref().map(|filter| snapshot.fields.select(filter));
@@ -249,7 +246,7 @@ impl<'a> Search<'a> {
     }
 
     /// `None` if the files contradict each other.
-    fn run(mut self) -> Result<Option<IndexResult>, IndexError> {
+    fn run(mut self) -> Result<Option<IndexResult>> {
         let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
         let Some(outcome) = outcome else { return Ok(None) };
         self.observe();
@@ -288,7 +285,7 @@ impl<'a> Search<'a> {
 
 impl Snapshot {
     /// Rejects fields that no document has had; the error lists known ones if `suggest`.
-    fn check_fields(&self, request: &IndexQuery, suggest: bool) -> Result<(), IndexError> {
+    fn check_fields(&self, request: &IndexQuery, suggest: bool) -> Result<()> {
         let strict = request.query.iter().filter(|_| request.strict);
         let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
         let in_filter = request.filter.iter().flat_map(|filter| filter.paths());
@@ -316,12 +313,7 @@ impl Snapshot {
 
     /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value. Words are corrected to those of
     /// `existing` chunks.
-    fn compile(
-        &self,
-        query: &Query,
-        mode: RetrievalMode,
-        existing: Visible<'_>,
-    ) -> Result<LexicalQuery, IndexError> {
+    fn compile(&self, query: &Query, mode: RetrievalMode, existing: Visible<'_>) -> Result<LexicalQuery> {
         let compiled = self.lexical.compile(query, mode, existing, |filter| self.fields.select(filter));
         compiled.map_err(IndexError::lexical("search"))
     }
@@ -331,7 +323,7 @@ impl Snapshot {
         &self,
         request: &IndexQuery,
         query: Option<&LexicalQuery>,
-    ) -> Result<Option<Arc<Selection>>, IndexError> {
+    ) -> Result<Option<Arc<Selection>>> {
         let filtered = request.filter.as_ref().map(|filter| self.fields.select(filter));
         let satisfying = match query {
             Some(query) => self.lexical.satisfying(query, self.tombstones.len())?,

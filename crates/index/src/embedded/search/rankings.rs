@@ -6,7 +6,7 @@ use super::Search;
 use crate::embedded::dense;
 use crate::embedded::ranking::{BestChunk, ScoredChunk, best_chunks};
 use crate::embedded::threads;
-use crate::{Grouping, IndexError, RankedChunk, RetrievalMode, RetrieverRanking};
+use crate::{Grouping, RankedChunk, Result, RetrievalMode, RetrieverRanking};
 
 /// The rankings of both retrievers, as deep as requested or as there are matches.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct RetrieverRankings {
 
 impl Search<'_> {
     /// Ranks `depth` documents or chunks with each retriever.
-    pub(super) fn rankings(&mut self, depth: usize) -> Result<RetrieverRankings, IndexError> {
+    pub(super) fn rankings(&mut self, depth: usize) -> Result<RetrieverRankings> {
         let mode = self.request.mode;
         let is_both =
             mode == RetrievalMode::Hybrid && threads::use_threads(self.snapshot.live_chunks() as usize);
@@ -42,23 +42,23 @@ impl Search<'_> {
         Ok(RetrieverRankings { lexical: lexical.0?, dense: dense.0? })
     }
 
-    fn rank_lexical_timed(&self, depth: usize) -> (Result<Vec<BestChunk>, IndexError>, Duration) {
+    fn rank_lexical_timed(&self, depth: usize) -> (Result<Vec<BestChunk>>, Duration) {
         let started = Instant::now();
         (self.rank_lexical(depth), started.elapsed())
     }
 
-    fn rank_dense_timed(&self, depth: usize) -> (Result<Vec<BestChunk>, IndexError>, Duration) {
+    fn rank_dense_timed(&self, depth: usize) -> (Result<Vec<BestChunk>>, Duration) {
         let started = Instant::now();
         (self.rank_dense(depth), started.elapsed())
     }
 
-    fn rank_lexical(&self, depth: usize) -> Result<Vec<BestChunk>, IndexError> {
+    fn rank_lexical(&self, depth: usize) -> Result<Vec<BestChunk>> {
         let Some(query) = &self.query else { return Ok(Vec::new()) };
         let view = &self.snapshot.lexical;
         self.units_from(depth, |chunks| view.search(query, self.visible(), self.selection.as_ref(), chunks))
     }
 
-    fn rank_dense(&self, depth: usize) -> Result<Vec<BestChunk>, IndexError> {
+    fn rank_dense(&self, depth: usize) -> Result<Vec<BestChunk>> {
         let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
             return Ok(Vec::new());
         };

@@ -7,7 +7,7 @@ use weir_policy::Caller;
 
 use crate::embedded::Embedded;
 use crate::embedded::record::DocumentRecord;
-use crate::{IndexError, IndexQuery};
+use crate::{IndexQuery, Result};
 
 /// A checked query of a caller. The only input that a search takes.
 pub(crate) struct RestrictedQuery {
@@ -21,7 +21,7 @@ impl Embedded {
     /// Checks a query and restricts it to documents that pass the caller's mandatory filter.
     ///
     /// Only fields in the query itself must be known: a mandatory filter on a field that no document has had passes no document.
-    pub(crate) fn restrict(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery, IndexError> {
+    pub(crate) fn restrict(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery> {
         self.check_parameters(&query)?;
         let mandatory = caller.filter.clone();
         // the names of other documents' fields are not for restricted callers

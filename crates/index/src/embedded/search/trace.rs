@@ -4,14 +4,14 @@ use super::candidates::Candidate;
 use super::hits::rank_in;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
-use crate::{DocumentTrace, IndexError, RetrievalMode, TraceStage};
+use crate::{DocumentTrace, Result, RetrievalMode, TraceStage};
 
 /// Depth to which both rankings are searched for the document.
 const TRACE_DEPTH: usize = 10_000;
 
 impl Search<'_> {
     /// Follows a document through the stages of the search.
-    pub(super) fn trace(&mut self, outcome: &Outcome) -> Result<DocumentTrace, IndexError> {
+    pub(super) fn trace(&mut self, outcome: &Outcome) -> Result<DocumentTrace> {
         let nowhere = |stage| DocumentTrace { stage, lexical: None, dense: None, rank: None };
         let Some(chunk_ids) = self.traced.clone() else { return Ok(nowhere(TraceStage::Missing)) };
         let visible = self.visible();

@@ -9,8 +9,9 @@ use weir_config::Precision;
 use weir_encoder::{Kernels, LoadError, Model};
 use weir_inference::encoder_precision;
 
-use crate::cli::failure::Failure;
 use weir_config::{Config, ModelKind};
+
+use crate::cli::failure::Result;
 
 /// Why a model can't be described.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +43,7 @@ impl InfoError {
 }
 
 /// Loads the model in `folder`, or the default model, and prints its properties.
-pub(super) fn run(
-    folder: Option<&Path>,
-    is_json: bool,
-    config: &Config,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(super) fn run(folder: Option<&Path>, is_json: bool, config: &Config, out: &mut dyn Write) -> Result<()> {
     let (folder, precision, dimensions) = match folder {
         Some(folder) => (folder.to_owned(), config.inference.precision, [].as_slice()),
         None => default_model(config)?,

@@ -3,35 +3,24 @@
 mod info;
 mod pull;
 
-use std::io::Write;
-use std::path::PathBuf;
-
 use super::arguments::{ModelArguments, ModelCommand};
-use super::failure::Failure;
-use weir_config::{Environment, Flags, load};
+use super::context::Context;
+use super::failure::Result;
+use weir_config::Flags;
 
 pub use info::InfoError;
 pub use pull::PullError;
 
 /// Runs `weir model …`.
-///
-/// # Errors
-/// When the model can't be fetched or loaded.
-pub async fn run(
-    arguments: &ModelArguments,
-    file: Option<PathBuf>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub async fn run(arguments: &ModelArguments, context: Context<'_>) -> Result<()> {
     match &arguments.command {
         ModelCommand::Pull { name, to, hub, revision } => {
-            let flags = Flags { config: file, hub: hub.clone(), ..Flags::default() };
-            let config = load(&flags, environment)?.config;
-            pull::run(&pull::PullRequest::new(name, to.clone(), &config.hub.url, revision), out).await
+            let config = context.load(Flags { hub: hub.clone(), ..Flags::default() })?;
+            pull::run(&pull::PullRequest::new(name, to.clone(), &config.hub.url, revision), context.out).await
         }
         ModelCommand::Info { folder, json } => {
-            let flags = Flags { config: file, ..Flags::default() };
-            info::run(folder.as_deref(), *json, &load(&flags, environment)?.config, out)
+            let config = context.load(Flags::default())?;
+            info::run(folder.as_deref(), *json, &config, context.out)
         }
     }
 }

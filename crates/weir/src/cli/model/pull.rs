@@ -13,7 +13,7 @@ use hyper::body::{Body, Incoming};
 use sha2::{Digest, Sha256};
 use weir_client::{Transport, TransportError};
 
-use crate::cli::failure::Failure;
+use crate::cli::failure::Result;
 use crate::cli::interrupt::cancelled_by_ctrl_c;
 use crate::cli::progress::Progress;
 
@@ -149,7 +149,7 @@ impl PullRequest {
 }
 
 /// Fetches a model and prints the checksum, size and name of each file.
-pub(super) async fn run(request: &PullRequest, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(request: &PullRequest, out: &mut dyn Write) -> Result<()> {
     request.check()?;
     let cancelled = cancelled_by_ctrl_c();
     let partial = partial_folder(&request.to);
@@ -173,7 +173,7 @@ fn partial_folder(to: &Path) -> PathBuf {
     to.with_file_name(name)
 }
 
-async fn fetch_all(request: &PullRequest, partial: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+async fn fetch_all(request: &PullRequest, partial: &Path, out: &mut dyn Write) -> Result<()> {
     let transport = Transport::new(CONNECT_TIMEOUT);
     for (file, is_required) in FILES {
         let url = request.url(file);
