@@ -1,6 +1,6 @@
 //! `weir jobs`.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_api::{JobReply, JobStatus};
