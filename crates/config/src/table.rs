@@ -51,7 +51,7 @@ impl Setting {
     }
 }
 
-/// Any number that the type holds; also for values that are no numbers.
+/// Any number of the type; also for values that are not numbers.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
 /// At least one.
 const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
@@ -198,8 +198,8 @@ settings! {
         /// than all of it. 0 sets no limit. Memory of ONNX Runtime is not counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
         /// Maximum estimated wait for a thread in the interactive lane; further requests are refused with `overloaded`.
-        /// It absorbs bursts: under sustained load the limit shrinks with the square of the share of admitted requests, down to 5 ms, so that those are
-        /// answered sooner.
+        /// It absorbs bursts: under sustained load the limit shrinks with the square of the share of admitted requests, down to 5 ms, to
+        /// reduce latency.
         queue_wait_ms_max: u64 = 50, "ms", ONE;
         /// Maximum tokens that wait for inference; further requests are refused with `overloaded`.
         queue_tokens_max: usize = 65_536, "tokens", ONE;
@@ -312,8 +312,8 @@ impl Config {
 
     /// The folder that caches packed weights.
     pub fn packed_dir(&self) -> PathBuf {
-        let own = &self.inference.packed_dir;
-        if own.is_empty() { self.server.data_dir.join("packed") } else { own.into() }
+        let configured = &self.inference.packed_dir;
+        if configured.is_empty() { self.server.data_dir.join("packed") } else { configured.into() }
     }
 
     /// The base URL for commands that call a running gateway, without a slash at the end.

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pool::QueueLoad;
-use super::scheduler::InferenceError;
+use super::request::InferenceError;
 
 /// Decisions are counted over windows of this length.
 const WINDOW: Duration = Duration::from_millis(25);
@@ -18,9 +18,9 @@ const OVERLOAD_SHARE: f64 = 0.5;
 
 /// Limits on the tokens and the wait of the queue.
 ///
-/// `wait_max` absorbs bursts. Under sustained overload a long queue only adds latency: a short one serves as many requests. So the wait
-/// limit is `wait_max` times the square of the share of requests admitted lately: the minimum is reached where a tenth is admitted,
-/// and bursts still fit where most are. The idea is CoDel's (Nichols and Jacobson, "Controlling queue delay", 2012).
+/// `wait_max` absorbs bursts. Under sustained overload a long queue adds latency but no throughput. The wait limit is therefore `wait_max`
+/// times the square of the recently admitted share: it is minimal when a tenth is admitted, and still absorbs bursts when most are. The
+/// idea is CoDel's (Nichols and Jacobson, "Controlling queue delay", 2012).
 pub(super) struct Admission {
     tokens_max: usize,
     wait_max: Duration,
@@ -42,7 +42,7 @@ impl Admission {
         Admission { tokens_max, wait_max, window: Mutex::new(window) }
     }
 
-    /// Whether `tokens` more may be queued. An empty queue accepts any number.
+    /// Admits `tokens` to the queue. An empty queue accepts any number.
     ///
     /// # Errors
     /// [`InferenceError::QueueFull`], [`InferenceError::QueueTooSlow`].
@@ -91,13 +91,13 @@ impl Admission {
 }
 
 impl Window {
-    /// Starts a new window when this one is over. After a whole window without decisions the share is 1 again.
+    /// Starts a new window if this one is over. A window without decisions resets the share to 1.
     fn advance(&mut self, now: Instant) {
         let age = now.saturating_duration_since(self.start);
         if age < WINDOW {
             return;
         }
-        // + 1 on both sides: a single refused request is a share of one half, not zero
+        // + 1 on both sides, so that a single refused request gives one half, not zero
         let share = f64::from(self.admitted + 1) / f64::from(self.admitted + self.refused + 1);
         let is_stale = age >= 2 * WINDOW || self.admitted + self.refused == 0;
         let previous_share = if is_stale { 1.0 } else { share };

@@ -1,16 +1,14 @@
 //! The inference threads, and the two lanes of work for them.
 //!
 //! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. Each lane has a queue and one thread per core. Threads of the
-//! bulk lane run at idle priority, so the system preempts them for queries and requests: a query never waits for bulk work, and bulk
-//! work uses the idle time of all cores. Models on other servers use no thread of the lanes (see [`super::upstream`]). A cancelled
-//! micro-batch is dropped from the queue. Both lanes are bounded: the interactive one refuses requests beyond its limits of tokens and
-//! time; the bulk one makes its callers wait.
+//! bulk lane run at idle priority, so that they use idle cores and the system preempts them for the interactive lane. Models on other
+//! servers use no thread of the lanes (see [`super::upstream`]). Cancelled micro-batches are dropped from the queue. Both lanes are bounded:
+//! the interactive one refuses requests beyond its limits of tokens and time; the bulk one makes its callers wait.
 //!
 //! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the interactive lane with a concurrency limit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -21,99 +19,14 @@ use super::cache::{CacheKey, EmbeddingCache};
 use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
-use super::pool::{MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
+use super::waiting::WaitingTokens;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
-use weir_upstream::UpstreamError;
 
-/// Upper bound of the tokens of a micro-batch; a longer text is a micro-batch of its own.
-pub(super) const MICRO_BATCH_TOKENS: usize = 128;
-
-/// Tokens per second of one thread, where the model was not calibrated.
+/// Tokens per second of one thread, for models without calibration.
 const RATE_DEFAULT: f64 = 4000.0;
-
-/// The two queues of inference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// Queries, and small requests for embeddings.
-    Interactive,
-    /// Documents, and large requests for embeddings.
-    Bulk,
-}
-
-impl Lane {
-    /// The label in metrics, and the prefix of thread names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Interactive => "interactive",
-            Lane::Bulk => "bulk",
-        }
-    }
-}
-
-/// How texts are embedded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EmbedOptions {
-    /// The lane that computes them.
-    pub lane: Lane,
-    /// Whether the embedding cache is used.
-    pub caching: Caching,
-    /// Requests to upstreams that would take longer are given up.
-    pub deadline: Option<Instant>,
-}
-
-/// The embeddings of a request.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Embedded {
-    /// One for each text, in order.
-    pub embeddings: Vec<Vec<f32>>,
-    /// The longest time that one of the texts waited in a queue.
-    pub waited: Duration,
-}
-
-/// Whether the embedding cache is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caching {
-    /// Embeddings are read from the cache and, in the interactive lane, added to it.
-    On,
-    /// The cache is neither read nor changed.
-    Off,
-}
-
-/// Why texts were not embedded or scored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InferenceError {
-    /// The queue has no room for the tokens.
-    #[error("{queued} tokens are queued for inference; the limit `inference.queue_tokens_max` is {limit}")]
-    QueueFull {
-        /// Tokens in the queue.
-        queued: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The text would wait too long in the queue.
-    #[error(
-        "the inference queue would delay the request by {} ms; the limit is {} ms (`inference.queue_wait_ms_max`, less under sustained load)",
-        wait.as_micros().div_ceil(1000), limit.as_millis()
-    )]
-    QueueTooSlow {
-        /// The estimated wait.
-        wait: Duration,
-        /// The limit.
-        limit: Duration,
-        /// When to retry: later where a smaller share is admitted, so that most retries succeed.
-        retry_after: Duration,
-    },
-    /// The upstream of the model failed.
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-    /// The scheduler is being stopped.
-    #[error("the gateway is stopping")]
-    Stopping,
-    /// The model failed or panicked.
-    #[error("the model failed; the log has the reason")]
-    Failed,
-}
 
 /// Owns the inference threads. Clones share them.
 #[derive(Clone)]
@@ -153,7 +66,7 @@ impl Scheduler {
             bulk: pool(Lane::Bulk)?,
             bulk_permits: Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS))),
             cache: EmbeddingCache::new(settings.cache_bytes_max),
-            second_stage: SecondStage::new(threads.saturating_sub(1).max(1)),
+            second_stage: SecondStage::new(threads.saturating_sub(1).max(1), queue_tokens_max),
             memory_budget,
             queue_tokens_max,
             admission: Admission::new(queue_tokens_max, Duration::from_millis(settings.queue_wait_ms_max)),
@@ -163,7 +76,7 @@ impl Scheduler {
 
     /// Embeds `inputs`, which `model` must have made.
     ///
-    /// The bulk lane only reads the cache: documents are embedded once and would evict frequent queries.
+    /// The bulk lane does not write to the cache: documents are embedded once and would evict frequent queries.
     ///
     /// # Errors
     /// [`InferenceError`]; local models never refuse bulk work with `QueueFull` or `QueueTooSlow`.
@@ -173,8 +86,8 @@ impl Scheduler {
         inputs: Vec<Input>,
         options: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
-        let is_cheap = matches!(model.embedder, Embedder::Pseudo(_));
-        if is_cheap || options.caching == Caching::Off || !self.0.cache.is_on() {
+        let is_pseudo = matches!(model.embedder, Embedder::Pseudo(_));
+        if is_pseudo || options.caching == Caching::Off || !self.0.cache.is_enabled() {
             return self.embed_uncached(model, inputs, options).await;
         }
         let Inner { cache, metrics, .. } = &*self.0;
@@ -284,9 +197,10 @@ impl Scheduler {
         task: &ModelTask,
         sequences: Vec<Sequence>,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let SecondStage { permits, concurrency, .. } = &self.0.second_stage;
+        let SecondStage { permits, concurrency, waiting } = &self.0.second_stage;
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-        let _waiting = self.0.second_stage.count_waiting(tokens, self.0.queue_tokens_max)?;
+        let waiting = waiting.add(tokens);
+        waiting.check()?;
         let mut indexed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
         indexed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
         let (order, sequences): (Vec<usize>, Vec<Sequence>) = indexed.into_iter().unzip();
@@ -317,7 +231,7 @@ impl Scheduler {
 
     /// Whether the cache has the embedding of `input`, which `model` must have made.
     pub fn has_cached(&self, model: &LoadedModel, input: &Input) -> bool {
-        self.0.cache.has(&input.key(&model.embedder_fingerprint()))
+        self.0.cache.contains(&input.key(&model.embedder_fingerprint()))
     }
 
     /// The memory that requests for embeddings share.
@@ -330,12 +244,12 @@ impl Scheduler {
         self.0.admission.is_overloaded()
     }
 
-    /// Tokens that wait in the interactive lane.
+    /// Waiting tokens in the interactive lane.
     pub fn queued_tokens(&self) -> usize {
         self.0.interactive.load().queued_tokens
     }
 
-    /// Bytes that the cached embeddings take.
+    /// Bytes of the cached embeddings.
     pub fn cache_bytes(&self) -> usize {
         self.0.cache.bytes()
     }
@@ -349,7 +263,7 @@ impl Scheduler {
     }
 }
 
-/// Whether the runtime has other threads that take over while this one computes.
+/// Whether the runtime has other threads that serve requests while this one computes.
 fn has_other_runtime_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
@@ -360,35 +274,13 @@ struct SecondStage {
     permits: Arc<Semaphore>,
     concurrency: usize,
     /// Tokens of all unfinished requests.
-    waiting: AtomicUsize,
+    waiting: WaitingTokens,
 }
 
 impl SecondStage {
-    fn new(concurrency: usize) -> SecondStage {
+    fn new(concurrency: usize, tokens_max: usize) -> SecondStage {
         let permits = Arc::new(Semaphore::new(concurrency));
-        SecondStage { permits, concurrency, waiting: AtomicUsize::new(0) }
-    }
-
-    /// Counts tokens that wait, up to a limit. Where nothing waits, any number is accepted.
-    fn count_waiting(&self, tokens: usize, limit: usize) -> Result<WaitingGuard<'_>, InferenceError> {
-        let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
-        let guard = WaitingGuard { waiting: &self.waiting, tokens };
-        if queued > 0 && queued + tokens > limit {
-            return Err(InferenceError::QueueFull { queued, limit });
-        }
-        Ok(guard)
-    }
-}
-
-/// Counts tokens as waiting until it is dropped.
-struct WaitingGuard<'a> {
-    waiting: &'a AtomicUsize,
-    tokens: usize,
-}
-
-impl Drop for WaitingGuard<'_> {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+        SecondStage { permits, concurrency, waiting: WaitingTokens::new(tokens_max) }
     }
 }
 
