@@ -1,5 +1,6 @@
 //! `weir model pull` and `weir model info`.
 
+mod error;
 mod info;
 mod pull;
 
@@ -10,8 +11,7 @@ use super::arguments::{ModelArguments, ModelCommand};
 use super::failure::Failure;
 use weir_config::{Environment, Flags, load};
 
-pub use info::InfoError;
-pub use pull::PullError;
+pub use error::{InfoError, PullError};
 
 /// Runs `weir model …`.
 ///
