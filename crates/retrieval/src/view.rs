@@ -9,8 +9,8 @@ use weir_policy::Caller;
 use weir_store::StoreView;
 
 use crate::Parts;
-use crate::collections::OpenCollection;
 use crate::error::RequestError;
+use crate::open_collection::OpenCollection;
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///

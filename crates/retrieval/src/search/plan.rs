@@ -10,9 +10,9 @@ use weir_index::{FacetSpec, FusionFunction, IndexQuery, RetrievalMode, SortKey};
 
 use super::second_stage::SecondStage;
 use crate::Retrieval;
-use crate::collections::OpenCollection;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
+use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use weir_config::table::Search;
 

@@ -6,9 +6,9 @@ use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest};
 
 use super::plan::size;
 use crate::Retrieval;
-use crate::collections::OpenCollection;
 use crate::error::RequestError;
 use crate::models;
+use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use weir_inference::{LoadedModel, Reranker};
 
