@@ -132,7 +132,7 @@ def metric(url: str, name: str) -> float:
 
 
 def overload(folder: Path, url: str, pid: int, path: str, bodies: Path, words: int) -> None:
-    """Ten times the capacity of a route, its rate at 16 connections, for texts of up to so many words."""
+    """Ten times the capacity of a route, its rate at 16 connections, for texts of up to `words` words."""
 
     def run(*arguments: str) -> dict[str, Any]:
         return load(folder, f"{url}{path}", bodies, pid, *arguments, cores=GENERATOR_CORES)

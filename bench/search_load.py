@@ -60,7 +60,7 @@ def wait_until_ready(log: Path) -> str:
 
 
 def write_queries(bodies: Path, words: int = 10) -> Path:
-    """Searches of so many words from the middle of each paragraph: real words, of a query's length."""
+    """Searches of `words` words from the middle of each paragraph: real words, of a query's length."""
     lines = (ROOT / "samples" / "xquad" / "documents" / "xquad.jsonl").read_text().splitlines()
     texts = [json.loads(line)["text"].split() for line in lines]
     queries = [" ".join(text[len(text) // 2 :][:words]) for text in texts]

@@ -90,12 +90,12 @@ Judged = list[list[tuple[float, float]]]
 
 
 def judged(
-    queries: list[Query], kind: str, curve: Curve, usual: Pair, refined: tuple[float, float] = (0.0, 1.0)
+    queries: list[Query], kind: str, curve: Curve, deviations: Pair, refined: tuple[float, float] = (0.0, 1.0)
 ) -> Judged:
     """What the hits of every query are judged to be, and are."""
     shift, slope = refined
     return [
-        [(sigmoid(shift + slope * curve.log_odds(hit, usual)), hit.relevant) for hit in query.hits[kind]]
+        [(sigmoid(shift + slope * curve.log_odds(hit, deviations)), hit.relevant) for hit in query.hits[kind]]
         for query in queries
     ]
 
@@ -105,7 +105,7 @@ def judged_as_they_come(queries: list[Query], kind: str, fitted: Fit, seed: int)
     order = list(range(len(queries)))
     Random(seed).shuffle(order)  # noqa: S311 - not for secrets
     found = fitted.followed(queries, order)
-    return [judged([queries[at]], kind, fitted.curve, usual)[0] for at, usual in found]
+    return [judged([queries[at]], kind, fitted.curve, deviations)[0] for at, deviations in found]
 
 
 def flat(lists: Iterable[list[tuple[float, float]]]) -> list[tuple[float, float]]:
@@ -118,7 +118,7 @@ def some_of(hits: list[Hit], seed: int) -> list[Hit]:
     return Random(seed).sample(hits, min(3, len(hits)))  # noqa: S311 - not for secrets
 
 
-def after_feedback(queries: list[Query], kind: str, curve: Curve, usual: Pair, count: int) -> float:
+def after_feedback(queries: list[Query], kind: str, curve: Curve, deviations: Pair, count: int) -> float:
     """The calibration error when `count` hits refine the curves, over the hits of queries without any of them."""
     errors = []
     for seed in range(REPEATS):
@@ -126,10 +126,10 @@ def after_feedback(queries: list[Query], kind: str, curve: Curve, usual: Pair, c
         Random(seed).shuffle(order)  # noqa: S311 - not for secrets
         told = {at for at in order[: max(count // 3, 1)] if queries[at].hits[kind]}
         hits = [hit for at in sorted(told) for hit in some_of(queries[at].hits[kind], seed + at)]
-        rows: list[Row] = [((1.0, curve.log_odds(hit, usual)), hit.relevant, 1.0) for hit in hits]
+        rows: list[Row] = [((1.0, curve.log_odds(hit, deviations)), hit.relevant, 1.0) for hit in hits]
         shift, slope = logistic(rows, (0.0, 1.0), PRIOR)
         rest = [query for at, query in enumerate(queries) if at not in told]
-        errors.append(calibration_error(flat(judged(rest, kind, curve, usual, (shift, slope)))))
+        errors.append(calibration_error(flat(judged(rest, kind, curve, deviations, (shift, slope)))))
     return mean(errors)
 
 
@@ -148,7 +148,7 @@ def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Fit:
         own[name] = flat(orders[0])
         firsts = [[one[0] for one in lists if one] for lists in orders]
         learned = fitted.learned(queries)
-        once, before = (flat(judged(queries, kind, fitted.curve, usual)) for usual in (learned, AS_AT_START))
+        once, before = (flat(judged(queries, kind, fitted.curve, deviations)) for deviations in (learned, AS_AT_START))
         row = (
             mean(calibration_error(flat(lists)) for lists in orders),
             mean(calibration_error(first) for first in firsts),
@@ -182,8 +182,8 @@ def print_limits(asked: Asked, kind: str, fits: dict[str, Fit], everything: Fit)
     errors = []
     for name, fitted in fits.items():
         queries = asked[name, name]
-        hits, usual = [hit for query in queries for hit in query.hits[kind]], fitted.learned(queries)
-        odds = [(fitted.curve.log_odds(hit, usual), hit.relevant, hit.judged) for hit in hits]
+        hits, deviations = [hit for query in queries for hit in query.hits[kind]], fitted.learned(queries)
+        odds = [(fitted.curve.log_odds(hit, deviations), hit.relevant, hit.judged) for hit in hits]
         of_judged = [(sigmoid(log_odds), y) for log_odds, y, is_judged in odds if is_judged]
         # where relevant documents are listed and no others, judged hits are always right
         both = f"{calibration_error(of_judged):.3f}" if min(y for _, y in of_judged) == 0.0 else ""
@@ -210,8 +210,8 @@ def print_areas(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) 
     """Prints how well own and foreign queries are told apart, beside raw top-1 cosine."""
 
     def best(collection: str, queries: str) -> list[float]:
-        curve, usual = fits[collection].curve, fits[collection].learned(asked[collection, collection])
-        lists = judged(asked[collection, queries], kind, curve, usual)
+        curve, deviations = fits[collection].curve, fits[collection].learned(asked[collection, collection])
+        lists = judged(asked[collection, queries], kind, curve, deviations)
         return [max((pair[0] for pair in one), default=0.0) for one in lists]
 
     print("\n| collection (curves without it) |" + "".join(f" {name} |" for name in sets))
@@ -236,8 +236,8 @@ def print_thresholds(asked: Asked, kind: str, sets: list[str], fits: dict[str, F
     """Prints how many own and foreign queries still get a result at some values of `min_relevance`."""
 
     def kept(collection: str, queries: str, least: float) -> float:
-        curve, usual = fits[collection].curve, fits[collection].learned(asked[collection, collection])
-        lists = judged(asked[collection, queries], kind, curve, usual)
+        curve, deviations = fits[collection].curve, fits[collection].learned(asked[collection, collection])
+        lists = judged(asked[collection, queries], kind, curve, deviations)
         return mean(float(any(p >= least for p, _ in one)) for one in lists)
 
     print("\n| min_relevance |" + "".join(f" {name} |" for name in sets))
@@ -383,7 +383,7 @@ def main(arguments: list[str]) -> int:
         collect(data, options)
     asked = read(data, options.work)
     shipped = {kind: report(asked, kind, list(data), options.plot if kind == "hybrid" else None) for kind in KINDS}
-    print("\n## Coefficients over all sets, for `crates/index/src/relevance/mod.rs`, and the start, for `usual.rs`\n")
+    print("\n## Coefficients over all sets, for `crates/index/src/relevance/mod.rs`, and the start, for `baseline.rs`\n")
     for kind, fitted in shipped.items():
         print(f"{kind.upper()}: {fitted.curve}")
     print("start: {:.3f} {:.3f}".format(*shipped["hybrid"].start))

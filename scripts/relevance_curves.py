@@ -13,14 +13,14 @@ from statistics import fmean as mean
 # Gaps count by this power.
 POWERS = {"hybrid": 0.8, "dense": 0.3, "lexical": 0.8}
 # Standard deviations of the coefficients' prior; that of the intercept is not held back. Those of what a collection's
-# searches usually find are, since five sets say little about them.
+# score baseline are, since five sets say little about them.
 PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 7.0, 4.0)
 # How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
 SHARPNESS = 2.0
 FOREIGN_WEIGHTS = {"hybrid": 0.15, "dense": 0.25, "lexical": 0.25}
 FOREIGN_QUERIES_MAX = 150
 # What the searches of a collection usually find: searches that count at most, and what the start counts as, as in
-# `usual.rs`, with the ranges of the mean cosine and the mean drop.
+# `baseline.rs`, with the ranges of the mean cosine and the mean drop.
 MEMORY = 1000.0
 START_COUNTS = 1.0
 RANGES = ((0.3, 0.6), (0.2, 0.8))
@@ -42,12 +42,12 @@ class Hit:
 class Query:
     """The first hits of a query by kind of search, the raw cosine of the best chunk, and what the search found first.
 
-    `shape` has the mean cosine of ten documents, and what the tenth lacks to the best BM25 score, as a share of it.
+    `profile` has the mean cosine of ten documents, and what the tenth lacks to the best BM25 score, as a share of it.
     """
 
     hits: dict[str, list[Hit]]
     cosine: float
-    shape: tuple[float | None, float | None]
+    profile: tuple[float | None, float | None]
 
 
 Asked = dict[tuple[str, str], list[Query]]
@@ -117,8 +117,8 @@ def logistic(rows: list[Row], centre: tuple[float, ...], spread: tuple[float, ..
 Pair = tuple[float, float]
 
 
-class Usual:
-    """What the searches of a collection usually find, as in `usual.rs`."""
+class ScoreBaseline:
+    """The score baseline of a collection, as in `baseline.rs`."""
 
     def __init__(self, start: Pair) -> None:
         """Begins at `start`."""
@@ -126,9 +126,9 @@ class Usual:
         self.means = list(start)
         self.counts = [START_COUNTS, START_COUNTS]
 
-    def learn(self, shape: tuple[float | None, float | None], weight: float) -> None:
-        """Takes up a search, which the collection could answer with the probability `weight`."""
-        for at, value in enumerate(shape):
+    def update(self, profile: tuple[float | None, float | None], weight: float) -> None:
+        """Adds a search, which the collection could answer with the probability `weight`."""
+        for at, value in enumerate(profile):
             if value is not None:
                 self.counts[at] = min(self.counts[at] + weight, MEMORY)
                 self.means[at] += weight / self.counts[at] * (value - self.means[at])
@@ -157,11 +157,11 @@ class Curve:
     cosine: float
     drop: float
 
-    def log_odds(self, hit: Hit, usual: Pair) -> float:
-        """That the hit answers its query, in a collection whose searches are as usual."""
+    def log_odds(self, hit: Hit, deviations: Pair) -> float:
+        """That the hit answers its query, in a collection with these deviations of its baseline."""
         answerable = self.answerable[0] + self.answerable[1] * hit.nearness
-        behind = max(self.gap + self.drop * usual[1], GAP_LEAST * self.gap) * hit.gap**self.power
-        return self.best + self.cosine * usual[0] - behind - self.unanswerable * softplus(-answerable)
+        behind = max(self.gap + self.drop * deviations[1], GAP_LEAST * self.gap) * hit.gap**self.power
+        return self.best + self.cosine * deviations[0] - behind - self.unanswerable * softplus(-answerable)
 
 
 def weights(queries: list[Query], answerable: Pair) -> list[float]:
@@ -180,17 +180,17 @@ class Fit:
 
     def followed(self, queries: list[Query], order: Iterable[int]) -> Iterator[tuple[int, Pair]]:
         """Each query in this order, with what the collection has learned before it."""
-        usual, weight = Usual(self.start), weights(queries, self.answerable)
+        baseline, weight = ScoreBaseline(self.start), weights(queries, self.answerable)
         for at in order:
-            yield at, usual.deviations()
-            usual.learn(queries[at].shape, weight[at])
+            yield at, baseline.deviations()
+            baseline.update(queries[at].profile, weight[at])
 
     def learned(self, queries: list[Query]) -> Pair:
         """What the collection has learned once all queries came."""
-        usual = Usual(self.start)
+        baseline = ScoreBaseline(self.start)
         for query, weight in zip(queries, weights(queries, self.answerable), strict=True):
-            usual.learn(query.shape, weight)
-        return usual.deviations()
+            baseline.update(query.profile, weight)
+        return baseline.deviations()
 
 
 def fit_answerable(asked: Asked, kind: str, sets: list[str]) -> Pair:
@@ -205,13 +205,13 @@ def fit_answerable(asked: Asked, kind: str, sets: list[str]) -> Pair:
     return SHARPNESS * intercept, SHARPNESS * slope
 
 
-def mean_shape(queries: list[Query], answerable: Pair) -> Pair:
-    """The mean shape of the queries, each with its weight."""
+def mean_profile(queries: list[Query], answerable: Pair) -> Pair:
+    """The mean profile of the queries, each with its weight."""
     found = zip(queries, weights(queries, answerable), strict=True)
-    seen = [(query.shape, weight) for query, weight in found]
+    seen = [(query.profile, weight) for query, weight in found]
 
     def of(at: int) -> float:
-        known = [(shape[at], weight) for shape, weight in seen]
+        known = [(profile[at], weight) for profile, weight in seen]
         pairs = [(value, weight) for value, weight in known if value is not None]
         return sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)
 
@@ -222,15 +222,15 @@ def fit(asked: Asked, kind: str, sets: list[str]) -> Fit:
     """Fits the curves over some sets, each of which weighs the same."""
     answerable = fit_answerable(asked, kind, sets)
     of_hybrid = answerable if kind == "hybrid" else fit_answerable(asked, "hybrid", sets)
-    shapes = {name: mean_shape(asked[name, name], of_hybrid) for name in sets}
-    start = (mean(one for one, _ in shapes.values()), mean(one for _, one in shapes.values()))
+    profiles = {name: mean_profile(asked[name, name], of_hybrid) for name in sets}
+    start = (mean(one for one, _ in profiles.values()), mean(one for _, one in profiles.values()))
     rows: list[Row] = []
     for pair in ((collection, queries) for collection in sets for queries in sets):
         queries, weight = asked[pair], 1000.0
         if pair[0] != pair[1]:
             queries = queries[:: max(1, len(queries) // FOREIGN_QUERIES_MAX)]
             weight *= FOREIGN_WEIGHTS[kind] / (len(sets) - 1)
-        cosine, drop = (one - other for one, other in zip(shapes[pair[0]], start, strict=True))
+        cosine, drop = (one - other for one, other in zip(profiles[pair[0]], start, strict=True))
         hits = [hit for query in queries for hit in query.hits[kind]]
         for hit in hits:
             behind = -(hit.gap ** POWERS[kind])

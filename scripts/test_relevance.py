@@ -42,12 +42,12 @@ class RelevanceTest(unittest.TestCase):
         self.assertEqual(seen[0][1], (0.0, 0.0))
         self.assertAlmostEqual(seen[1][1][0], -0.05)
         self.assertAlmostEqual(fitted.learned(queries)[0], -0.1 * 2 / 3)
-        usual = curves.Usual((0.5, 0.4))
+        baseline = curves.ScoreBaseline((0.5, 0.4))
         for value, times in ((0.5, 5000), (0.4, 1000)):
             for _ in range(times):
-                usual.learn((value, 2.0), 1.0)
-        self.assertAlmostEqual(usual.deviations()[0], -0.1 * (1 - math.exp(-1)), places=4)
-        self.assertAlmostEqual(usual.deviations()[1], 0.8 - 0.4)
+                baseline.update((value, 2.0), 1.0)
+        self.assertAlmostEqual(baseline.deviations()[0], -0.1 * (1 - math.exp(-1)), places=4)
+        self.assertAlmostEqual(baseline.deviations()[1], 0.8 - 0.4)
 
     def test_a_fit_finds_that_gaps_count_more_where_scores_drop_more(self) -> None:
         def asked(drop: float, relevant: float) -> list[Query]:
@@ -72,7 +72,7 @@ class RelevanceTest(unittest.TestCase):
     def test_the_curves_are_those_of_the_product(self) -> None:
         curve = curves.Curve((-21.09, 48.18), 0.493, 4.131, 0.8, 0.555, -6.791, 14.807)
         near, flat, sharp, high = (0.0, 0.0), (0.0, 0.22 - 0.435), (0.0, 0.75 - 0.435), (0.6 - 0.518, 0.0)
-        for nearness, gap, usual, expected in (
+        for nearness, gap, deviations, expected in (
             (0.7, 0.0, near, 0.6208),
             (0.7, 0.5, near, 0.1324),
             (0.4, 0.0, near, 0.3545),
@@ -80,7 +80,7 @@ class RelevanceTest(unittest.TestCase):
             (0.7, 0.5, flat, 0.4872),
             (0.7, 0.0, high, 0.4840),
         ):
-            seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True), usual))
+            seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True), deviations))
             self.assertAlmostEqual(seen, expected, places=4)
 
 

@@ -37,7 +37,7 @@ from processes import EngineError
 SETTLE_SECONDS = 0.02
 # Counted rounds that a section has at least, unless that takes twice its time.
 ROUNDS_MIN = 3
-# An engine that used more than this many times its share of the time sits turns out after that, so that a slow peer, or
+# An engine that used more than this many times its share of the time skips turns after that, so that a slow peer, or
 # one whose threads wait for each other on a busy machine, leaves time for the others.
 TIME_SHARE_MAX = 2.0
 # How the time is divided: lone texts on one core, lone texts on all, batches on all.

@@ -35,7 +35,7 @@ METHOD = """## How it was measured
 - Every engine lives in one process that is bound to one core or to all that are measured on
   (four, or fewer if the machine has fewer: the headings say how many). In each round every engine gets a turn
   at every case, in a random order: calls that do not count (lone texts), then a few that do. The first round does not
-  count. What the machine does beside meets all. An engine that used twice its share of the time sits turns out.
+  count. Other work of the machine affects all engines alike. An engine that used twice its share of the time skips turns.
 - p50 and p99 are of single calls (p99 of less than a hundred calls is the slowest one). CPU is the mean over the
   calls of the CPU time of all threads of the process: the system counts what the others take only at its ticks. Tokens a second are at p50 and count real tokens: `[CLS]` and
   `[SEP]` of each text, but no padding.

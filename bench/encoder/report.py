@@ -35,7 +35,7 @@ RATIO_TARGETS = {
     (4, "32×128 tokens", "openvino int8"): 1.4,
     (4, "32×128 tokens", "st ids"): 7.0,
 }
-# Less of a core than this, and other work was so much in the way that the figures are not to be quoted.
+# With a smaller share of a core, other work distorted the figures: they are not to be quoted.
 CORE_PART_MIN = 0.97
 SHARE_TARGETS = {(1, "16 tokens"): 0.75, (1, "128 tokens"): 0.70}
 

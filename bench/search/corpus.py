@@ -48,7 +48,7 @@ QUERIES = 2_000
 # Tokens that are embedded at most, the model's own limit: with the title before the text, as the gateway embeds a
 # document of one chunk, so that a collection that is filled over HTTP has the very same vectors.
 TOKENS_MAX = 256
-# Passages that begin with the same letters, so many of them, are one.
+# Passages with the same first characters, this many, are duplicates.
 SAME_BEGINNING = 120
 # Filters are `n < 1`, `n < 10`, …
 N_VALUES = 1000

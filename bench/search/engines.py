@@ -20,7 +20,7 @@ ROOT = HERE.parent.parent
 OURS = "Weir"
 OURS_HTTP = "Weir over HTTP"
 TEXT_ONLY = "Weir, text only"
-# Who is left out above so many documents: Chroma's million takes over an hour to build, Qdrant Edge's wasn't done after 26 minutes.
+# The largest size of an engine: Chroma's million takes over an hour to build, Qdrant Edge's wasn't done after 26 minutes.
 DOCUMENTS_MAX = {"Chroma": 200_000, "Qdrant Edge": 200_000, OURS_HTTP: 50_000, TEXT_ONLY: 50_000}
 # Of a durable batch where indexing speed is a target; elsewhere it's 1,000.
 BULK_DOCUMENTS = 10_000
@@ -73,7 +73,7 @@ class Engine:
 def ours() -> list[Engine]:
     """The index in process, and the same without vectors."""
     setup = (
-        "in process, from Rust: `crates/index/examples/bench_search`; each leg gives 100 to the fusion (convex), 10 hits "
+        "in process, from Rust: `crates/index/examples/bench_search`; each retriever contributes 100 to the fusion (convex), 10 hits "
         "with texts"
     )
     return [Engine(OURS, setup), Engine(TEXT_ONLY, "the same without vectors", modes=("lexical",))]

@@ -31,7 +31,7 @@ from corpus import Corpus
 from engines import Engine, Process, Setup
 from pages import core_count, measured_cores
 from processes import EngineError
-from report import Place, Report
+from report import Case, Report
 
 SIZES = (10_000, 50_000, 100_000, 200_000, 1_000_000)
 # Sizes at which only ours is measured: at 200,000 every document is real.
@@ -41,10 +41,10 @@ BOUNDS = (1, 10, 100, 500)
 THREADS = (1, 2, 4)
 QUERIES_PER_TURN = 100
 TUNING_QUERIES = 200
-# Ours asks once a second how many cores it may use: a process that was bound to others is left in peace for longer.
+# Weir reads once a second how many cores it may use: after binding a process to other cores, wait for longer.
 REBOUND_SECONDS = 1.2
 RECALL_WANTED = 0.99
-# Rounds that count have at least so many, so that every query is asked; the first does not count.
+# Minimum number of rounds, so that every query is asked; the first does not count.
 ROUNDS_MIN = 3
 # Of an engine that used this many times its share of the time a turn has fewer queries.
 SLOW_TURN_SECONDS = 1.0
@@ -122,33 +122,33 @@ def tune(run: Run, processes: list[Process], documents: int) -> None:
             run.found.efforts[documents, name] = run.found.efforts[documents, other]
 
 
-def places_of(documents: int, cores: int, with_filters: bool) -> list[Place]:
+def cases_of(documents: int, cores: int, with_filters: bool) -> list[Case]:
     """The kinds of search at a size, on one core and on all."""
-    plain = [Place(documents, mode, None, count) for count in sorted({1, cores}) for mode in engines.MODES]
+    plain = [Case(documents, mode, None, count) for count in sorted({1, cores}) for mode in engines.MODES]
     if not with_filters:
         return plain
-    filtered = [Place(documents, mode, below, cores) for mode in ("dense", "hybrid") for below in BOUNDS]
+    filtered = [Case(documents, mode, below, cores) for mode in ("dense", "hybrid") for below in BOUNDS]
     return plain + filtered
 
 
-def measure_places(run: Run, processes: list[Process], places: list[Place]) -> None:
-    """Rounds over all places and engines until the time is used; the first round does not count."""
+def measure_cases(run: Run, processes: list[Process], cases: list[Case]) -> None:
+    """Rounds over all cases and engines until the time is used; the first round does not count."""
     order = Random(7)
     started, rounds = time.monotonic(), 0
-    by_cores = [(place_cores, [place for place in places if place.cores == len(place_cores)]) for place_cores in core_sets(run)]
+    by_cores = [(case_cores, [case for case in cases if case.cores == len(case_cores)]) for case_cores in core_sets(run)]
     while rounds <= (1 if run.is_tiny else ROUNDS_MIN) or time.monotonic() - started < run.seconds:
         for cores, group in by_cores:
             for process in processes:
                 process.bind(cores)
             if not run.is_tiny:
                 time.sleep(REBOUND_SECONDS)
-            for place in group:
-                turns = [process for process in processes if takes(process.engine, place)]
+            for case in group:
+                turns = [process for process in processes if takes(process.engine, case)]
                 order.shuffle(turns)
                 for process in turns:
-                    take_turn(run, process, place, rounds)
+                    take_turn(run, process, case, rounds)
         rounds += 1
-    say(f"{places[0].documents:,}: {rounds} rounds in {time.monotonic() - started:.0f} s")
+    say(f"{cases[0].documents:,}: {rounds} rounds in {time.monotonic() - started:.0f} s")
 
 
 def core_sets(run: Run) -> list[list[int]]:
@@ -156,19 +156,19 @@ def core_sets(run: Run) -> list[list[int]]:
     return [run.cores[-1:], run.cores] if len(run.cores) > 1 else [run.cores]
 
 
-def takes(engine: Engine, place: Place) -> bool:
+def takes(engine: Engine, case: Case) -> bool:
     """Whether the engine is measured there."""
-    return place.mode in engine.modes and (place.below is None or engine.filters)
+    return case.mode in engine.modes and (case.below is None or engine.filters)
 
 
-def take_turn(run: Run, process: Process, place: Place, rounds: int) -> None:
+def take_turn(run: Run, process: Process, case: Case, rounds: int) -> None:
     """Some queries, as many as fit into a turn; every round has others."""
-    samples = run.found.samples_of(process.engine.name, place)
+    samples = run.found.samples_of(process.engine.name, case)
     slow = samples.wall_ns and sum(samples.wall_ns) / len(samples.wall_ns) * QUERIES_PER_TURN > SLOW_TURN_SECONDS * 1e9
     count = QUERIES_PER_TURN // 5 if slow else QUERIES_PER_TURN
     first = max(rounds - 1, 0) * QUERIES_PER_TURN
-    effort = run.found.efforts.get((place.documents, process.engine.name), 0)
-    request = {"mode": place.mode, "below": place.below, "first": first, "count": count, "effort": effort}
+    effort = run.found.efforts.get((case.documents, process.engine.name), 0)
+    request = {"mode": case.mode, "below": case.below, "first": first, "count": count, "effort": effort}
     reply = process.call(command="search", **request)
     if "unsupported" in reply:
         run.found.unsupported.add((process.engine.name, str(reply["unsupported"])))
@@ -177,15 +177,15 @@ def take_turn(run: Run, process: Process, place: Place, rounds: int) -> None:
 
 
 def score(run: Run, documents: int) -> None:
-    """Recall of every place that has vectors; the hits are not needed after."""
+    """Recall of every case that has vectors; the hits are not needed after."""
     truth_of = {below: truths.truth(run.corpus, documents, below) for below in (None, *BOUNDS)}
-    for (_, place), samples in run.found.samples.items():
-        if place.documents != documents or not samples.turns:
+    for (_, case), samples in run.found.samples.items():
+        if case.documents != documents or not samples.turns:
             continue
-        exact = truth_of[place.below]
+        exact = truth_of[case.below]
         shares = [(len(hits), exact.full(first, hits)) for first, hits in samples.turns]
         samples.full = weighted(shares)
-        if place.mode == "dense":
+        if case.mode == "dense":
             samples.recall = weighted([(len(hits), exact.recall(first, hits)) for first, hits in samples.turns])
             real = [(len(hits), exact.recall_of_real(first, hits)) for first, hits in samples.turns]
             samples.recall_real = weighted(real)
@@ -228,7 +228,7 @@ def measure_size(run: Run, documents: int, chosen: list[Engine]) -> None:
         chosen = [engine for engine in chosen if engine.name == engines.OURS]
     with alive(run, documents, chosen) as processes:
         tune(run, processes, documents)
-        measure_places(run, processes, places_of(documents, len(run.cores), with_filters=documents not in OURS_ALONE))
+        measure_cases(run, processes, cases_of(documents, len(run.cores), with_filters=documents not in OURS_ALONE))
         measure_throughput(run, processes, documents, 0.2 if run.is_tiny else 2.0)
         for process in processes:
             run.found.facts[documents, process.engine.name].warm = process.memory()

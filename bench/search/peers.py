@@ -19,7 +19,7 @@ import numpy.typing as npt
 import postgres
 
 HITS = 10
-# What each leg hands to the fusion.
+# Candidates of each retriever for the fusion.
 DEPTH = 100
 RRF_K = 60
 # Documents per call while building.
@@ -59,7 +59,7 @@ def number(document: Document) -> int:
 
 
 def both(document: Document) -> str:
-    """Title and text in one, as our lexical leg has them."""
+    """Title and text in one, as in our lexical index."""
     return f"{document['title']} {document['text']}"
 
 
@@ -147,7 +147,7 @@ class LanceDbByHand(LanceDb):
     modes: ClassVar[tuple[str, ...]] = ("hybrid",)
 
     def search(self, mode: str, text: str, vector: Vectors, below: int | None, effort: int) -> list[int]:
-        """Row ids of both legs, merged, and the rows of the best."""
+        """Row ids of both rankings, fused, and the rows of the best."""
         lexical = self._table.search(text, query_type="fts", fts_columns="both")
         dense = self._table.search(vector, query_type="vector").distance_type("dot").ef(effort)
         rankings = []
@@ -229,11 +229,11 @@ class Qdrant(Peer):
         dense, lexical = q.Query.Nearest(vector.tolist()), q.TextQuery("both", text)
         payload = ["title", "text"]
         if mode == "hybrid":
-            legs = [
+            prefetches = [
                 q.Prefetch(limit=DEPTH, query=lexical, filter=condition),
                 q.Prefetch(limit=DEPTH, query=dense, filter=condition, params=params),
             ]
-            request = q.QueryRequest(limit=HITS, query=q.Fusion.Rrf(RRF_K), prefetches=legs, with_payload=payload)
+            request = q.QueryRequest(limit=HITS, query=q.Fusion.Rrf(RRF_K), prefetches=prefetches, with_payload=payload)
         else:
             query = lexical if mode == "lexical" else dense
             request = q.QueryRequest(limit=HITS, query=query, filter=condition, params=params, with_payload=payload)
@@ -322,7 +322,7 @@ class Bm25s(Peer):
         self._documents = json.loads((self._folder / "documents.json").read_text(encoding="utf-8"))
 
     def search(self, mode: str, text: str, vector: Vectors, below: int | None, effort: int) -> list[int]:
-        """Both legs over arrays of all scores."""
+        """Both rankings, from arrays of all scores."""
         mask = None if below is None else self._n < below
         depth = DEPTH if mode == "hybrid" else HITS
         rankings = []

@@ -9,7 +9,7 @@ import matplotlib
 
 from engines import OURS, OURS_HTTP
 from pages import core_count
-from report import Place, Report
+from report import Case, Report
 
 matplotlib.use("svg")
 
@@ -60,7 +60,7 @@ def latency(report: Report) -> Figure:
     figure, all_axes = plt.subplots(1, 3, figsize=(12, 4.4), sharey=True)
     for axes, mode in zip(all_axes, ("hybrid", "lexical", "dense"), strict=True):
         for name, colour in COLOURS.items():
-            found = [(size, report.found(name, Place(size, mode, None, 1))) for size in report.sizes]
+            found = [(size, report.found(name, Case(size, mode, None, 1))) for size in report.sizes]
             measured = [(size, samples) for size, samples in found if samples]
             sizes = [size for size, _ in measured]
             axes.plot(

@@ -11,7 +11,7 @@ METHOD = """## How it was measured
 - **In turns.** At each size every engine lives in a process of its own, open and bound to one core, later to all that are
   measured on (four, or fewer if the machine has fewer). In
   each round every engine gets a turn of a hundred queries at every kind of search (twenty, if a hundred take longer
-  than a second), in a random order. The first round does not count. What the machine does beside meets all.
+  than a second), in a random order. The first round does not count. Other work of the machine affects all engines alike.
 - **Recall@10** is of vector search alone, against an exact comparison in f32 by numpy. A hit that is as near as the
   tenth counts. An approximate peer is set to the cheapest of a few efforts whose recall@10 is at least 0.99 on 200
   queries, else to its best; the column *effort* says which.

@@ -14,7 +14,7 @@ from prose import METHOD, TOP
 
 
 @dataclass(frozen=True)
-class Place:
+class Case:
     """A kind of search at a size: `below` is the bound of its filter."""
 
     documents: int
@@ -84,7 +84,7 @@ class Report:
     corpus: CorpusFacts
     # the number of cores of measurements on several
     cores: int = 4
-    samples: dict[tuple[str, Place], Samples] = field(default_factory=dict)
+    samples: dict[tuple[str, Case], Samples] = field(default_factory=dict)
     facts: dict[tuple[int, str], EngineFacts] = field(default_factory=dict)
     # by documents and engine: the setting of its approximate search
     efforts: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -102,13 +102,13 @@ class Report:
         """An engine that has started."""
         self.facts[documents, engine.name] = EngineFacts(engine, detail, built, opened)
 
-    def samples_of(self, name: str, place: Place) -> Samples:
+    def samples_of(self, name: str, case: Case) -> Samples:
         """What was measured of an engine there, to read and to add to."""
-        return self.samples.setdefault((name, place), Samples())
+        return self.samples.setdefault((name, case), Samples())
 
-    def found(self, name: str, place: Place) -> Samples | None:
+    def found(self, name: str, case: Case) -> Samples | None:
         """What was measured, if anything."""
-        samples = self.samples.get((name, place))
+        samples = self.samples.get((name, case))
         return samples if samples and samples.wall_ns else None
 
     @property
@@ -126,7 +126,7 @@ def figures(report: Report) -> dict[str, Any]:
     import targets
 
     rows = [
-        asdict(place)
+        asdict(case)
         | {"engine": name, "searches": len(samples.wall_ns)}
         | {f"p{round(part * 100)}_ms": round(samples.ms(part), 4) for part in (0.5, 0.95, 0.99)}
         | {"mean_ms": round(sum(samples.wall_ns) / len(samples.wall_ns) / 1e6, 4)}
@@ -135,7 +135,7 @@ def figures(report: Report) -> dict[str, Any]:
             "recall_real": rounded(samples.recall_real),
             "full": rounded(samples.full),
         }
-        for (name, place), samples in report.samples.items()
+        for (name, case), samples in report.samples.items()
         if samples.wall_ns
     ]
     about = []
@@ -170,7 +170,7 @@ def figures(report: Report) -> dict[str, Any]:
 
 
 def rounded(value: float | None) -> float | None:
-    """Five places."""
+    """Five decimal places."""
     return None if value is None else round(value, 5)
 
 
@@ -199,8 +199,8 @@ def latency_rows(report: Report, documents: int, mode: str) -> list[list[str]]:
     """The engines of one kind of search, the fastest first."""
     found = []
     for name in report.names(documents):
-        one = report.found(name, Place(documents, mode, None, 1))
-        several = report.found(name, Place(documents, mode, None, report.cores))
+        one = report.found(name, Case(documents, mode, None, 1))
+        several = report.found(name, Case(documents, mode, None, report.cores))
         if one and several:
             recall = "" if one.recall is None else f"{one.recall:.4f}"
             times = [one.ms(0.5), one.ms(0.95), one.ms(0.99), several.ms(0.5), several.ms(0.99)]
@@ -210,12 +210,12 @@ def latency_rows(report: Report, documents: int, mode: str) -> list[list[str]]:
 
 def filter_table(report: Report, documents: int) -> str:
     """Dense searches below each bound, on all cores."""
-    bounds = sorted({place.below for _, place in report.samples if place.documents == documents and place.below})
+    bounds = sorted({case.below for _, case in report.samples if case.documents == documents and case.below})
     rows = []
     for name in report.names(documents):
         cells = []
         for below in bounds:
-            samples = report.found(name, Place(documents, "dense", below, report.cores))
+            samples = report.found(name, Case(documents, "dense", below, report.cores))
             if samples is None:
                 cells.append("")
                 continue
@@ -312,9 +312,9 @@ def summary(report: Report) -> str:
     order = sorted(
         report.samples.items(), key=lambda entry: (entry[0][1].documents, entry[0][1].cores, entry[0][1].what)
     )
-    for (name, place), samples in order:
+    for (name, case), samples in order:
         if samples.wall_ns:
             recall = "" if samples.recall is None else f"{samples.recall:.4f}"
             times = " ".join(f"{samples.ms(part):>9.3f}" for part in (0.5, 0.95, 0.99))
-            lines.append(f"{place.documents:>9,} {place.cores:>5} {place.what:<20} {name:<18} {times} {recall:>7}")
+            lines.append(f"{case.documents:>9,} {case.cores:>5} {case.what:<20} {name:<18} {times} {recall:>7}")
     return "\n".join([*lines, "", targets.target_table(report)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engines import OURS, OURS_HTTP, TEXT_ONLY
-from report import Place, Report, number, percentile, share_of, table
+from report import Case, Report, number, percentile, share_of, table
 
 COMPARED = 50_000
 LARGE = 1_000_000
@@ -44,15 +44,15 @@ def all_targets(report: Report) -> list[Target]:
     return [*compared_size(report), *large_size(report), *lexical(report), *against_peers(report)]
 
 
-def ms(report: Report, name: str, place: Place, part: float) -> float | None:
+def ms(report: Report, name: str, case: Case, part: float) -> float | None:
     """A percentile of what was measured, if it was."""
-    samples = report.found(name, place)
+    samples = report.found(name, case)
     return None if samples is None else samples.ms(part)
 
 
-def recall(report: Report, place: Place, of_real: bool = False) -> float | None:
-    """Of our dense leg."""
-    samples = report.found(OURS, place)
+def recall(report: Report, case: Case, of_real: bool = False) -> float | None:
+    """Recall of our dense retriever."""
+    samples = report.found(OURS, case)
     if samples is None:
         return None
     return samples.recall_real if of_real else samples.recall
@@ -60,24 +60,24 @@ def recall(report: Report, place: Place, of_real: bool = False) -> float | None:
 
 def compared_size(report: Report) -> list[Target]:
     """50,000 chunks."""
-    hybrid, dense = Place(COMPARED, "hybrid", None, 1), Place(COMPARED, "dense", None, 1)
+    hybrid, dense = Case(COMPARED, "hybrid", None, 1), Case(COMPARED, "dense", None, 1)
     text = None if report.text_over_http is None else report.text_over_http.get("latency_ms_p50")
     return [
         Target("50,000, vector given, one core: hybrid p50", ms(report, OURS, hybrid, 0.5), 0.45, "ms", stretch=0.30),
         Target("50,000, vector given, one core: hybrid p99", ms(report, OURS, hybrid, 0.99), 1.0, "ms"),
-        Target("50,000: recall@10 of the dense leg", recall(report, dense), 0.99, "", at_least=True),
+        Target("50,000: recall@10 of the dense retriever", recall(report, dense), 0.99, "", at_least=True),
         Target("50,000, text of up to 8 tokens over HTTP, no cache, concurrency 1: p50", text, 1.0, "ms"),
     ]
 
 
 def large_size(report: Report) -> list[Target]:
     """1,000,000 chunks."""
-    hybrid, dense = Place(LARGE, "hybrid", None, 4), Place(LARGE, "dense", None, 4)
+    hybrid, dense = Case(LARGE, "hybrid", None, 4), Case(LARGE, "dense", None, 4)
     facts = report.facts.get((LARGE, OURS))
     found = [
         Target("1,000,000, four cores: hybrid p50", ms(report, OURS, hybrid, 0.5), 2.0, "ms"),
         Target("1,000,000, four cores: hybrid p99", ms(report, OURS, hybrid, 0.99), 8.0, "ms"),
-        Target("1,000,000: recall@10 of the dense leg", recall(report, dense), 0.98, "", at_least=True),
+        Target("1,000,000: recall@10 of the dense retriever", recall(report, dense), 0.98, "", at_least=True),
         Target("1,000,000: the same of the real neighbours", recall(report, dense, True), 0.98, "", at_least=True),
         Target(
             "1,000,000: resident bytes per chunk, warm",
@@ -87,16 +87,16 @@ def large_size(report: Report) -> list[Target]:
         ),
     ]
     for below in BOUNDS:
-        place = Place(LARGE, "dense", below, 4)
-        samples = report.found(OURS, place)
+        case = Case(LARGE, "dense", below, 4)
+        samples = report.found(OURS, case)
         what = f"1,000,000, {share_of(below)} match"
-        found.append(Target(f"{what}: recall@10", recall(report, place), 0.98, "", at_least=True))
+        found.append(Target(f"{what}: recall@10", recall(report, case), 0.98, "", at_least=True))
         found.append(
             Target(
                 f"{what}: searches with all ten hits", None if samples is None else samples.full, 1.0, "", at_least=True
             )
         )
-        filtered = ms(report, OURS, Place(LARGE, "hybrid", below, 4), 0.99)
+        filtered = ms(report, OURS, Case(LARGE, "hybrid", below, 4), 0.99)
         plain = ms(report, OURS, hybrid, 0.99)
         ratio = filtered / plain if filtered and plain else None
         found.append(Target(f"{what}: hybrid p99 against that without filter", ratio, 2.0, "times"))
@@ -107,7 +107,7 @@ def lexical(report: Report) -> list[Target]:
     """Words alone, 50,000 documents, against figures that were published of the Tantivy engine."""
     facts = report.facts.get((COMPARED, TEXT_ONLY))
     rate = report.rates.get((TEXT_ONLY, COMPARED, "lexical", 4))
-    p99 = ms(report, TEXT_ONLY, Place(COMPARED, "lexical", None, 1), 0.99)
+    p99 = ms(report, TEXT_ONLY, Case(COMPARED, "lexical", None, 1), 0.99)
     fused = percentile(report.fusion_ns, 0.5) / 1e3 if report.fusion_ns else None
     indexing = None if facts is None else COMPARED / facts.built.seconds
     resident = None if facts is None else facts.resident(COMPARED)[1]
@@ -137,7 +137,7 @@ def against_peers(report: Report) -> list[Target]:
 
 def mean_ms(report: Report, name: str) -> float | None:
     """Of a hybrid search on all cores: an engine over HTTP has two processes, a peer threads of its own."""
-    samples = report.found(name, Place(COMPARED, "hybrid", None, report.cores))
+    samples = report.found(name, Case(COMPARED, "hybrid", None, report.cores))
     return None if samples is None else sum(samples.wall_ns) / len(samples.wall_ns) / 1e6
 
 
@@ -154,6 +154,6 @@ def target_table(report: Report) -> str:
 
 
 def plain(target: Target) -> str:
-    """A share has more places than a time."""
+    """A share has more decimal places than a time."""
     assert target.value is not None, "only for what was measured"
     return number(target.value) if target.unit else f"{target.value:.4f}"

@@ -18,7 +18,7 @@ import targets
 import truth
 from engines import OURS, OURS_HTTP, Built, Engine, Memory, Opened
 from pages import measured_cores
-from report import Place, Report
+from report import Case, Report
 
 BINARIES = Path(os.environ.get("CARGO_TARGET_DIR", engines.ROOT / "target")) / "checked" / "examples"
 MANY = "There are many ways in which this can be done, but it should not be done by hand if there is a tool for it. "
@@ -31,7 +31,7 @@ def made_report(times_ms: dict[str, float]) -> Report:
         engine = Engine(name, "made up")
         found.add_engine(50_000, engine, "1.0", Built(2.0, 0.5, 5_000_000), Opened(0.1, Memory(), Memory(50_000, 0)))
         for cores in (1, 4):
-            found.samples_of(name, Place(50_000, "hybrid", None, cores)).add(0, [int(time_ms * 1e6)] * 4, [[1]] * 4)
+            found.samples_of(name, Case(50_000, "hybrid", None, cores)).add(0, [int(time_ms * 1e6)] * 4, [[1]] * 4)
     return found
 
 

@@ -20,7 +20,7 @@ NEIGHBOURS = 10
 BLOCK_ROWS = 50_000
 # Similarities that differ by less are equal: sums in another order differ in their last bits.
 SAME = 1e-6
-# Up to so many documents plain Python will do, so that a tiny run needs no package.
+# Up to this size, plain Python is fast enough, so that a tiny run needs no package.
 PLAIN_DOCUMENTS_MAX = 2_000
 
 

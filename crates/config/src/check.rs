@@ -1,21 +1,20 @@
-//! Checks of several settings together, and of the machine.
+//! Checks between settings, and of the machine.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind};
+use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
 
-/// Settings and models that are invalid themselves, so that checks of several settings skip them.
+/// Invalid settings and models, which checks between settings skip.
 #[derive(Debug, Default)]
 pub(super) struct Unknowns {
     /// Settings whose value is unknown.
     pub(super) settings: BTreeSet<&'static str>,
     /// The names of invalid models: id and aliases.
     pub(super) models: Vec<Vec<String>>,
-    /// Whether there may be models that could not be read.
+    /// Whether models may be missing because a part of the file could not be read.
     pub(super) unread_models: bool,
 }
 
@@ -86,9 +85,6 @@ fn is_origin(origin: &str) -> bool {
     origin == "*" || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ', '?', '#']))
 }
 
-/// Tells of a model's folder whether the model reranks; `None` if its files can't be read. This crate opens no model.
-pub type Reranks<'a> = &'a dyn Fn(&Path) -> Option<bool>;
-
 /// Problems that keep `weir serve` from starting: a missing model or file, or an unsafe address.
 pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: Reranks<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -116,7 +112,7 @@ impl Config {
         let is_onnx = |model: &ModelConfig| matches!(model.kind, ModelKind::Onnx { .. });
         let model =
             self.models.iter().find(|model| is_onnx(model)).filter(|_| self.onnx.library.is_empty())?;
-        let message = format!("the model `{}` needs ONNX Runtime, and `onnx.library` is empty", model.id);
+        let message = format!("the model `{}` needs ONNX Runtime, but `onnx.library` is empty", model.id);
         Some(Problem::new(Location::General, message).hint(
             "set it to the shared library; `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION",
         ))

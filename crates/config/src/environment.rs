@@ -26,7 +26,7 @@ impl Environment {
     }
 
     /// Whether the user disabled colours (<https://no-color.org>).
-    pub fn is_colour_refused(&self) -> bool {
+    pub fn is_colour_disabled(&self) -> bool {
         self.get("NO_COLOR").is_some() || self.get("TERM").is_some_and(|term| term == "dumb")
     }
 

@@ -21,9 +21,9 @@ pub(super) struct FileSettings {
     pub(super) models: Vec<(ModelConfig, usize)>,
     /// The names of the other models: id and aliases.
     pub(super) invalid_models: Vec<Vec<String>>,
-    /// Whether a part could not be read that may have been meant to set any setting, or models.
+    /// Whether an unreadable part may contain settings or models.
     pub(super) is_incomplete: bool,
-    /// What is wrong with the rest.
+    /// Problems of the invalid parts.
     pub(super) problems: Vec<Problem>,
 }
 

@@ -20,10 +20,9 @@ mod value;
 
 pub mod table;
 
-pub use check::Reranks;
 pub use environment::Environment;
 pub use load::{Flags, Loaded, Source, load, load_for_serving};
-pub use models::{ModelConfig, ModelKind, Prompts};
+pub use models::{ModelConfig, ModelKind, Prompts, Reranks};
 pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};
 pub use table::{Config, SETTINGS, Setting};

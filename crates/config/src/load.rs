@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use crate::check::{Reranks, Unknowns, check_consistency, check_for_serving};
+use crate::check::{Unknowns, check_consistency, check_for_serving};
 use crate::environment::Environment;
-use crate::models::{DEFAULT_FOLDER, ModelConfig};
+use crate::models::{DEFAULT_FOLDER, ModelConfig, Reranks};
 use crate::problem::{Location, Problem, Problems};
 use crate::table::{Config, SETTINGS, Setting};
 use crate::value::Scalar;
@@ -35,9 +35,9 @@ pub struct Flags {
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// It is not set.
+    /// Not set.
     Default,
-    /// It is set there.
+    /// Set at this location.
     Set(Location),
 }
 
@@ -83,8 +83,7 @@ impl Loaded {
     }
 }
 
-/// Variables that begin with `WEIR_` and are not settings: the configuration file, the default model, and the instruction set, which the
-/// kernels read.
+/// Variables that begin with `WEIR_` and are not settings: configuration file, default model, and instruction set, which the kernels read.
 const OTHER_VARIABLES: [&str; 3] = ["WEIR_CONFIG", "WEIR_MODEL", "WEIR_ISA"];
 
 /// Merges defaults, file, environment and flags.
@@ -95,10 +94,10 @@ pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems
     Layers::read(flags, environment).finish(|_, _| Vec::new())
 }
 
-/// [`load`] for `weir serve`, which also needs a model with its files and a safe address.
+/// [`load`] for `weir serve`, which also requires a model with its files and a safe address.
 ///
 /// # Errors
-/// All problems, with those that keep the server from starting.
+/// All problems, including those that keep the server from starting.
 pub fn load_for_serving(
     flags: &Flags,
     environment: &Environment,
@@ -116,7 +115,7 @@ struct Layers {
     rejected: BTreeSet<&'static str>,
     /// The names of invalid models.
     invalid_models: Vec<Vec<String>>,
-    /// Whether an unreadable part may have been meant for any setting that is not set elsewhere.
+    /// Whether an unreadable part may contain settings that are not set elsewhere.
     is_incomplete: bool,
     problems: Vec<Problem>,
 }
@@ -186,7 +185,7 @@ impl Layers {
         }
     }
 
-    /// Whether a model's `api_key` is in this variable.
+    /// Whether `variable` holds the `api_key` of a model.
     fn is_key(&self, variable: &str) -> bool {
         let mut keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         keys.any(|key| key.variable() == Some(variable))
@@ -220,7 +219,7 @@ impl Layers {
         }
     }
 
-    /// Puts the model of a flag first, and removes another with the same id.
+    /// Inserts the model of a flag or variable first, and removes another with the same id.
     fn set_model(&mut self, argument: &str, location: Location) {
         let model = ModelConfig::from_argument(argument);
         if let Some(index) = self.config.models.iter().position(|other| other.id == model.id) {
@@ -232,7 +231,7 @@ impl Layers {
         self.model_sources.insert(0, Source::Set(location));
     }
 
-    /// The configuration, or the problems of single values, of several together, and of `check`.
+    /// The configuration, or all problems, including those of `check`.
     fn finish(mut self, check: impl FnOnce(&Config, &Unknowns) -> Vec<Problem>) -> Result<Loaded, Problems> {
         let unknowns = self.unknowns();
         self.problems.extend(check_consistency(&self.config, &unknowns));
@@ -250,9 +249,9 @@ impl Layers {
 
     fn unknowns(&mut self) -> Unknowns {
         let names = SETTINGS.iter().map(|setting| setting.name);
-        let unclear = names.filter(|name| self.is_incomplete && !self.sources.contains_key(name));
+        let unset = names.filter(|name| self.is_incomplete && !self.sources.contains_key(name));
         Unknowns {
-            settings: self.rejected.iter().copied().chain(unclear).collect(),
+            settings: self.rejected.iter().copied().chain(unset).collect(),
             models: std::mem::take(&mut self.invalid_models),
             unread_models: self.is_incomplete,
         }
@@ -269,8 +268,8 @@ fn variables() -> Vec<String> {
     short.chain(others).chain(SETTINGS.iter().map(Setting::variable)).collect()
 }
 
-/// Kubernetes sets variables for every service in every container: `WEIR_SERVICE_HOST`, `WEIR_PORT_8000_TCP` and so on for a service called
-/// `weir`. They must not keep the gateway from starting.
+/// Kubernetes sets variables of every service in every container, for a service `weir` `WEIR_SERVICE_HOST`, `WEIR_PORT_8000_TCP` and so on.
+/// They must not keep the gateway from starting.
 fn is_from_kubernetes(name: &str) -> bool {
     name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")

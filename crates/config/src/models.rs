@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::check::Reranks;
 use crate::environment::Environment;
 use crate::secret::ApiKey;
 use crate::upstream::{EMBED, FieldError, Protocol, RERANK, RawUpstream, UpstreamConfig};
@@ -15,13 +14,13 @@ pub struct ModelConfig {
     pub id: String,
     /// Other names for it.
     pub alias: Vec<String>,
-    /// What computes its embeddings or scores.
+    /// The implementation that computes its embeddings or scores.
     pub kind: ModelKind,
     /// Prefixes of texts.
     pub prompts: Prompts,
 }
 
-/// What computes the embeddings or scores of a model.
+/// The implementation that computes the embeddings or scores of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelKind {
     /// A folder in the Hugging Face layout, run on this machine.
@@ -58,6 +57,9 @@ pub struct Prompts {
     pub document: String,
 }
 
+/// Whether the model in a folder is a reranker; `None` if its files can't be read. A callback, because this crate opens no model.
+pub type Reranks<'a> = &'a dyn Fn(&Path) -> Option<bool>;
+
 /// The default dimension of the pseudo model: that of the default model.
 pub(super) const PSEUDO_DIMENSION: usize = 384;
 
@@ -72,8 +74,8 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
         "kind",
         "`local`, `onnx`, `openai`, `tei`, `cohere` or `pseudo`",
         "`\"local\"`",
-        "What computes embeddings or scores: Weir's encoder, an ONNX file, a server with the API of OpenAI, TEI or Cohere, or a hash of the \
-         text, which needs no model and has no meaning. [Models](models.md) has an example of each.",
+        "How embeddings or scores are computed: by Weir's encoder, an ONNX file, a server with the API of OpenAI, TEI or Cohere, or a hash \
+         of the text, without a model or meaning. [Models](models.md) has an example of each.",
     ),
     (
         "task",
@@ -111,13 +113,13 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
         "model",
         "text",
         "required for `openai` and `cohere`",
-        "The upstream's name of the model. TEI serves one model and is not sent this name; there it only distinguishes models at the same URL.",
+        "The upstream's name of the model. It is not sent to TEI, which serves one model; there it only distinguishes models at the same URL.",
     ),
     (
         "api_key",
         "`env:NAME` or `file:PATH`",
         "none",
-        "Where to read the upstream's API key: an environment variable, or a file that holds nothing else. It is never shown.",
+        "Where to read the upstream's API key: an environment variable, or a file that contains only the key. It is never shown.",
     ),
     ("normalize", "true or false", "`true`", "Normalise the upstream's embeddings to length one."),
     (
@@ -217,12 +219,12 @@ impl ModelConfig {
         }
     }
 
-    /// Whether the configuration says that it reranks.
+    /// Whether the configuration makes it a reranker.
     pub(super) fn is_reranking(&self) -> bool {
         matches!(&self.kind, ModelKind::Upstream(upstream) if upstream.protocol.is_reranking())
     }
 
-    /// Whether it reranks; the files of a local model decide, and `None` if they can't be read.
+    /// Whether it is a reranker, for a local model by its files; `None` if they can't be read.
     pub(super) fn reranks(&self, reranks: Reranks<'_>) -> Option<bool> {
         match &self.kind {
             ModelKind::Local { folder, .. } => reranks(folder),
@@ -248,7 +250,7 @@ impl ModelConfig {
         }
     }
 
-    /// The fields of the kind that hold one value, as in a file.
+    /// The fields with a single value, as in a file.
     pub fn fields(&self) -> Vec<(&'static str, Scalar)> {
         let text = |value: &str| Scalar::Text(value.to_owned());
         let mut fields = vec![("id", text(&self.id))];
@@ -298,8 +300,8 @@ impl RawModel {
         };
         let allowed = [allowed.concat(), COMMON_FIELDS.to_vec()].concat();
         for (field, ..) in FIELDS.iter().filter(|(field, ..)| is_given(field) && !allowed.contains(field)) {
-            let owner = if is_reranking { "a reranker".to_owned() } else { format!("the kind `{kind}`") };
-            errors.push((*field, format!("is not a field of {owner}: remove it")));
+            let subject = if is_reranking { "a reranker".to_owned() } else { format!("the kind `{kind}`") };
+            errors.push((*field, format!("is not a field of {subject}: remove it")));
         }
         let (alias, prompts) = (std::mem::take(&mut self.alias), std::mem::take(&mut self.prompts));
         let kind = match kind.as_str() {
@@ -324,7 +326,7 @@ impl RawModel {
         if errors.is_empty() { Ok(ModelConfig { id, alias, kind, prompts }) } else { Err(errors) }
     }
 
-    /// Whether a model of this kind reranks.
+    /// Whether a model of this kind is a reranker.
     fn resolve_task(&self, kind: &str, errors: &mut Vec<FieldError>) -> bool {
         let is_cohere = kind == "cohere";
         match self.task.as_deref() {
@@ -359,8 +361,8 @@ impl RawModel {
     fn resolve_upstream(mut self, protocol: Protocol, errors: &mut Vec<FieldError>) -> ModelKind {
         let dimension = self.resolve_dimension(errors);
         let dimensions = self.resolve_dimensions(errors);
-        let typed = std::mem::take(&mut self.upstream);
-        ModelKind::Upstream(Box::new(typed.resolve(protocol, dimension, dimensions, errors)))
+        let raw = std::mem::take(&mut self.upstream);
+        ModelKind::Upstream(Box::new(raw.resolve(protocol, dimension, dimensions, errors)))
     }
 
     /// The upper bound is checked when the model is loaded.

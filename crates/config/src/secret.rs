@@ -14,7 +14,7 @@ impl Secret {
         Secret(text.to_owned())
     }
 
-    /// The value, to send it.
+    /// The value.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -51,7 +51,7 @@ impl ApiKey {
     /// Parses `env:NAME` or `file:PATH`. [`ApiKey::read`] reads the key.
     ///
     /// # Errors
-    /// A message that continues a sentence that starts with the name of the field.
+    /// A message that continues a sentence starting with the name of the field.
     pub(super) fn parse(text: &str) -> Result<ApiKey, String> {
         let source = match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() => KeySource::Variable(name.to_owned()),
@@ -96,7 +96,7 @@ impl ApiKey {
     /// The key.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// The reason why it can't be read.
     pub fn secret(&self) -> Result<&Secret, &str> {
         self.value.as_ref().map_err(String::as_str)
     }

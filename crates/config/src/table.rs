@@ -51,7 +51,7 @@ impl Setting {
     }
 }
 
-/// Any number that the type holds; also for values that are no numbers.
+/// Any number of the type; also for values that are not numbers.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
 /// At least one.
 const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
@@ -325,8 +325,8 @@ impl Config {
 
     /// The folder that caches packed weights.
     pub fn packed_dir(&self) -> PathBuf {
-        let own = &self.inference.packed_dir;
-        if own.is_empty() { self.server.data_dir.join("packed") } else { own.into() }
+        let configured = &self.inference.packed_dir;
+        if configured.is_empty() { self.server.data_dir.join("packed") } else { configured.into() }
     }
 
     /// The base URL for commands that call a running gateway, without a slash at the end.

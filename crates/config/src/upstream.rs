@@ -35,7 +35,7 @@ impl Protocol {
     }
 
     /// Whether a request names one of several models.
-    fn has_models(self) -> bool {
+    fn has_model_names(self) -> bool {
         match self {
             Protocol::OpenAi | Protocol::Cohere => true,
             Protocol::Tei | Protocol::TeiRerank => false,
@@ -94,14 +94,14 @@ pub(super) struct RawUpstream {
     pub(super) retries_max: Option<i64>,
 }
 
-/// A field and the message, which continues a sentence that starts with the name of the field.
+/// A field and a message, which continues a sentence starting with the name of the field.
 pub(super) type FieldError = (&'static str, String);
 
 /// The values of `task`.
 pub(super) const EMBED: &str = "embed";
 pub(super) const RERANK: &str = "rerank";
 
-/// Far below the limits of servers, and enough to keep one busy.
+/// Far below the limits of servers, and enough to saturate one.
 const BYTES_PER_REQUEST_MAX: i64 = 256 << 10;
 const CONCURRENT_REQUESTS_MAX: i64 = 8;
 const TIMEOUT_MS: i64 = 10_000;
@@ -121,18 +121,18 @@ impl RawUpstream {
             errors.push(("url", message));
         }
         let model = self.model.unwrap_or_default();
-        if model.is_empty() && protocol.has_models() {
+        if model.is_empty() && protocol.has_model_names() {
             errors.push(("model", "is missing: give the upstream's name for the model".to_owned()));
         }
         let api_key = self.api_key.as_deref().map(ApiKey::parse).transpose().unwrap_or_else(|message| {
             errors.push(("api_key", message));
             None
         });
-        let mut number = |field, typed: Option<i64>, default: i64, range: std::ops::RangeInclusive<i64>| {
-            let value = typed.unwrap_or(default);
+        let mut number = |field, raw: Option<i64>, default: i64, range: std::ops::RangeInclusive<i64>| {
+            let value = raw.unwrap_or(default);
             if !range.contains(&value) {
-                let (least, most) = (range.start(), range.end());
-                errors.push((field, format!("must be a whole number from {least} to {most}, not {value}")));
+                let (min, max) = (range.start(), range.end());
+                errors.push((field, format!("must be a whole number from {min} to {max}, not {value}")));
             }
             usize::try_from(value).unwrap_or(0)
         };
@@ -187,7 +187,7 @@ fn check_url(url: &str) -> Result<(), String> {
 }
 
 impl UpstreamConfig {
-    /// The fields that hold one value, as in a file.
+    /// The fields with a single value, as in a file.
     pub(super) fn fields(&self) -> Vec<(&'static str, Scalar)> {
         let text = |value: &str| Scalar::Text(value.to_owned());
         let number = |value: usize| Scalar::Integer(i64::try_from(value).unwrap_or(i64::MAX));

@@ -41,7 +41,7 @@ pub enum Scalar {
     Float(f64),
     /// A string.
     Text(String),
-    /// From the environment or a flag: a string that may stand for any type.
+    /// A string from the environment or a flag, for a value of any type.
     Untyped(String),
 }
 
@@ -77,7 +77,7 @@ impl Scalar {
     }
 }
 
-/// A type of settings. Error messages continue a sentence that starts with the name of the setting.
+/// A type of settings. Error messages continue a sentence starting with the name of the setting.
 pub(super) trait SettingValue: Sized {
     fn render(&self) -> Scalar;
     fn read(scalar: &Scalar, range: &RangeInclusive<f64>) -> Result<Self, String>;
@@ -149,7 +149,7 @@ whole_number!(u32, u64, usize);
 
 impl SettingValue for f32 {
     fn render(&self) -> Scalar {
-        // through the shortest text, so that 0.1 stays 0.1
+        // by the shortest decimal form, so that 0.1 stays 0.1
         Scalar::Float(self.to_string().parse().unwrap_or(f64::from(*self)))
     }
 

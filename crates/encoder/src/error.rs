@@ -31,7 +31,7 @@ pub enum LoadError {
         reason: String,
     },
     /// Weir does not support this kind of model.
-    #[error("model {}: {what} is `{value}`, and Weir runs {accepted}", path.display())]
+    #[error("model {}: {what} is `{value}`, but Weir supports {accepted}", path.display())]
     Unsupported {
         /// The file with the property.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum LoadError {
         /// The values that are supported.
         accepted: &'static str,
     },
-    /// A declared dimension is 0 or larger than that of the model.
+    /// A declared dimension is 0 or larger than the model's.
     #[error(
         "embeddings of {full} floats can't be cut to {dimension}: `dimensions` are integers from 1 to {full}"
     )]

@@ -1,4 +1,4 @@
-//! A model folder without weights, for a network that another engine runs, such as an ONNX file.
+//! A model folder without weights: another engine, such as ONNX Runtime, runs the network.
 
 use std::path::Path;
 
@@ -22,14 +22,14 @@ impl ExternalModel {
         let config = ExternalModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.vocab_size)?;
-        config::check_case(folder, config.do_lower_case, &tokenizer)?;
+        tokenizer.check_case(folder, config.do_lower_case)?;
         Ok(ExternalModel { config, tokenizer })
     }
 
-    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
+    /// Replaces the dimensions, read from the files, that embeddings can be cut to; adds the full one.
     ///
     /// # Errors
-    /// A dimension that is 0 or larger than that of the model.
+    /// A dimension that is 0 or larger than the model's.
     pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<ExternalModel, LoadError> {
         self.config.dimensions = config::dimensions(dimensions, self.config.dimension)?;
         Ok(self)
@@ -55,7 +55,7 @@ impl ExternalModel {
         self.config.max_tokens
     }
 
-    /// How the vectors of tokens are combined to one.
+    /// How token vectors are combined into one.
     pub fn pooling(&self) -> Pooling {
         self.config.pooling
     }

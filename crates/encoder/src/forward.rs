@@ -24,11 +24,11 @@ pub struct Scratch {
     before_layer: fn(),
 }
 
-/// The left-hand rows of a product in the number format of its precision, unless that is f32.
+/// The left-hand rows of a product, converted to the number format of its precision; unused for f32.
 #[derive(Default)]
 pub(crate) struct QuantizedActivations {
     int8: QuantizedRows,
-    /// Where kernels multiply bf16 values: rows padded to whole pairs.
+    /// Rows padded to whole pairs, for kernels that multiply bf16 values.
     bf16: AlignedVec<u16>,
 }
 
@@ -38,7 +38,7 @@ impl QuantizedActivations {
     }
 }
 
-/// Rows of the feed-forward network that are computed at a time, so that its hidden layer stays in the second-level cache.
+/// Rows per step of the feed-forward network, so that its hidden layer stays in the L2 cache.
 const FFN_ROWS: usize = 48;
 
 /// Rows are padded to whole panels of every instruction set.
@@ -59,7 +59,7 @@ impl Scratch {
         }
     }
 
-    /// Calls `hook` before each layer of a pass, for instance to yield the core to other threads.
+    /// Calls `hook` before each layer of a pass, for example to yield the core to other threads.
     pub fn before_each_layer(self, hook: fn()) -> Scratch {
         Scratch { before_layer: hook, ..self }
     }
@@ -106,7 +106,7 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
     }
 }
 
-/// Bytes of working memory for batches of up to `tokens` tokens, however these are distributed over sequences.
+/// Upper bound of the bytes of working memory for batches of `tokens` tokens.
 pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
     let config = &model.config.network;
     let strides = Strides::of(model);
@@ -189,7 +189,7 @@ impl<'a> Pass<'a> {
         self.model.config.network.hidden_size
     }
 
-    /// Sums the embeddings of word, position and token type of every token, and normalises them.
+    /// Sums word, position and token type embeddings of every token, and normalises the sums.
     pub(crate) fn look_up_embeddings(&self, hidden: &mut [f32]) {
         let (width, weights) = (self.width(), &self.model.weights);
         let positions = weights.floats(&weights.layout.positions);
@@ -198,7 +198,7 @@ impl<'a> Pass<'a> {
         let mut rows = hidden.chunks_exact_mut(self.strides.hidden);
         for (i, ids) in self.sequences.iter().enumerate() {
             let second = self.second.get(i).copied().unwrap_or(ids.len());
-            // with a row for the padding token, other tokens count from the row after it
+            // row 0 is for the padding token, if there is one
             let mut next = usize::from(padding.is_some());
             for ((at, id), row) in ids.iter().enumerate().zip(&mut rows) {
                 let is_padding = padding == Some(*id);
@@ -257,10 +257,10 @@ impl<'a> Pass<'a> {
         for first in (0..self.tokens).step_by(FFN_ROWS) {
             let rows = FFN_ROWS.min(self.tokens - first);
             let block = &mut scratch.hidden[first * hidden..][..rows * hidden];
-            let middle = (&mut *scratch.wide, wide);
-            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, middle, &mut scratch.quantized);
-            let middle = (&*scratch.wide, wide);
-            self.product(&layer.down, rows, middle, Epilogue::Add, (block, hidden), &mut scratch.quantized);
+            let up = (&mut *scratch.wide, wide);
+            self.product(&layer.up, rows, (block, hidden), Epilogue::Gelu, up, &mut scratch.quantized);
+            let up = (&*scratch.wide, wide);
+            self.product(&layer.down, rows, up, Epilogue::Add, (block, hidden), &mut scratch.quantized);
         }
         self.normalise(&mut scratch.hidden, &layer.ffn_norm);
     }
@@ -303,7 +303,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Attention in bf16 where kernels multiply it, except with precision f32.
+    /// Attention in bf16 if the kernels support it, except with precision f32.
     pub(crate) fn attention(&self) -> fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]) {
         let kernels = self.model.kernels;
         match &kernels.bf16 {
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A range of columns of a product, between boundaries of panels.
+    /// Computes a range of columns of a product, which starts and ends at panel boundaries.
     pub(crate) fn columns(
         &self,
         linear: &Linear,

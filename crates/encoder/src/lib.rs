@@ -5,12 +5,11 @@
 //! classification head reads pairs of texts ([`Tokenizer::encode_pair`]) and returns logits ([`Model::classify`]). Batches are
 //! packed: the tokens of all sequences are rows of one matrix without padding, and attention runs per sequence.
 //!
-//! **An embedding does not depend on the rest of its batch, bit for bit.** Every number of a sequence is computed by the same chain of
-//! operations in any batch.
+//! **An embedding does not depend on its batch, bit for bit.** Every number is computed by the same chain of operations in any batch.
 //!
-//! An [`ExternalModel`] is a model folder without weights, for a network that another engine runs.
+//! An [`ExternalModel`] is a model folder without weights; another engine runs its network.
 //!
-//! No async, no network, no clock, no threads: the caller owns the threads and gives each a [`Scratch`]. Several threads may compute
+//! No async, no network, no clock, no threads: the caller owns the threads and passes each a [`Scratch`]. Several threads may compute
 //! one short text together ([`ParallelPass`]).
 
 #![forbid(unsafe_code)]
@@ -22,6 +21,7 @@ mod forward;
 mod model;
 mod output;
 mod parallel;
+mod precision;
 mod tokenizer;
 mod weights;
 
@@ -29,7 +29,8 @@ pub use config::{Pooling, Prompts};
 pub use error::LoadError;
 pub use external::ExternalModel;
 pub use forward::Scratch;
-pub use model::{Model, ModelInfo, Precision};
+pub use model::{Model, ModelInfo};
 pub use parallel::{ParallelPass, ParallelScratch};
+pub use precision::Precision;
 pub use tokenizer::{Encoded, EncodedPair, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

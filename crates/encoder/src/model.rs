@@ -8,46 +8,7 @@ use crate::config::{self, ModelConfig};
 use crate::forward::Scratch;
 use crate::tokenizer::Tokenizer;
 use crate::weights::{self, Weights};
-use crate::{LoadError, Pooling, Prompts, output};
-
-/// Number format of the matrix products.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// 32-bit floats, the reference.
-    F32,
-    /// bf16 weights, products in 32-bit floats.
-    Bf16,
-    /// Eight-bit weights with a scale for each output, eight-bit activations with a scale for each token.
-    Int8,
-}
-
-impl Precision {
-    /// The name in configuration and fingerprint.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::F32 => "f32",
-            Precision::Bf16 => "bf16",
-            Precision::Int8 => "int8",
-        }
-    }
-
-    /// Every precision, the most accurate first.
-    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
-
-    /// The precision of that name.
-    pub fn parse(name: &str) -> Option<Precision> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name)
-    }
-
-    /// Bytes of a weight.
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Precision::F32 => 4,
-            Precision::Bf16 => 2,
-            Precision::Int8 => 1,
-        }
-    }
-}
+use crate::{LoadError, Pooling, Precision, Prompts, output};
 
 /// Properties of a model, for logs, `weir model info` and the API.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,8 +17,7 @@ pub struct ModelInfo {
     pub architecture: String,
     /// Floats of an embedding.
     pub dimension: usize,
-    /// Dimensions that [`Model::cut`] accepts, ascending, the full one last: those the model was trained for, from its files or
-    /// [`Model::with_dimensions`].
+    /// Dimensions that the model was trained for, from its files or [`Model::with_dimensions`], ascending, the full one last.
     pub dimensions: Vec<usize>,
     /// Number of layers.
     pub layers: usize,
@@ -67,7 +27,7 @@ pub struct ModelInfo {
     pub vocabulary: usize,
     /// The most tokens of a text, special tokens included; further tokens are truncated.
     pub max_tokens: usize,
-    /// How the vectors of tokens are combined to one.
+    /// How token vectors are combined into one.
     pub pooling: Pooling,
     /// Whether embeddings have length one.
     pub normalise: bool,
@@ -94,7 +54,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The labels of the classification head of the model in `folder`, empty without a head. Reads no weights.
+    /// The labels of the classification head of the model in `folder`, empty without a head. Does not read the weights.
     ///
     /// # Errors
     /// A missing, unreadable or damaged file, or a kind of model that Weir does not support.
@@ -102,8 +62,8 @@ impl Model {
         Ok(ModelConfig::load(folder)?.network.labels)
     }
 
-    /// Loads the model in `folder`. Packed weights are mapped from a file in the folder `cache`, which is written if it is missing,
-    /// damaged or outdated; without a cache weights are packed in memory.
+    /// Loads the model in `folder`. Packed weights are mapped from a file in the folder `cache`, which is rewritten if missing, damaged or
+    /// outdated; without `cache`, weights are packed in memory.
     ///
     /// # Errors
     /// A missing, unreadable or damaged file of the model, or a kind of model that Weir does not support.
@@ -116,7 +76,7 @@ impl Model {
         let config = ModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
-        config::check_case(folder, config.do_lower_case, &tokenizer)?;
+        tokenizer.check_case(folder, config.do_lower_case)?;
         let loaded = weights::load(folder, &config.network, precision, kernels, cache)?;
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
@@ -138,10 +98,10 @@ impl Model {
         Ok(Model { config, weights, kernels, tokenizer, info, cache_error: loaded.cache_error })
     }
 
-    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
+    /// Replaces the dimensions, read from the files, that embeddings can be cut to; adds the full one.
     ///
     /// # Errors
-    /// A dimension that is 0 or larger than that of the model.
+    /// A dimension that is 0 or larger than the model's.
     pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<Model, LoadError> {
         self.info.dimensions = config::dimensions(dimensions, self.info.dimension)?;
         Ok(self)
@@ -152,8 +112,7 @@ impl Model {
         &self.info
     }
 
-    /// The error of writing packed weights to the cache folder, if there was one. The model works; the next start packs
-    /// them again.
+    /// The error of writing packed weights to the cache folder, if any. The model works; the next start packs them again.
     pub fn cache_error(&self) -> Option<&std::io::Error> {
         self.cache_error.as_ref()
     }
@@ -163,7 +122,7 @@ impl Model {
         self.kernels.isa.name()
     }
 
-    /// Bytes of working memory ([`Scratch`]) for batches of up to `tokens` tokens, however these are distributed over sequences.
+    /// Upper bound of the bytes of working memory ([`Scratch`]) for batches of `tokens` tokens.
     pub fn working_bytes(&self, tokens: usize) -> usize {
         crate::forward::working_bytes(self, tokens)
     }
@@ -175,8 +134,7 @@ impl Model {
 
     /// Embeds sequences of token ids from [`Tokenizer::encode`]. Writes `dimension` floats for each to `out`.
     ///
-    /// Time and working memory grow with the total number of tokens. A few hundred tokens use a core well; larger batches
-    /// should be split, which does not change the results.
+    /// Time and working memory grow with the total number of tokens. A few hundred tokens saturate a core; split larger batches.
     ///
     /// # Panics
     /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` is not `dimension` floats
@@ -216,7 +174,7 @@ impl Model {
 
     /// MaxSim of each of `sequences` with a text whose token embeddings are `tokens`, from [`Model::embed_tokens`]: the mean over these of the
     /// largest cosine with a token of the sequence. Writes one number per sequence to `out`. Special tokens of the sequences are
-    /// ignored; the caller leaves out those of `tokens`.
+    /// ignored; the caller removes those of `tokens`.
     ///
     /// Source: Khattab, Zaharia, SIGIR 2020 (ColBERT), with the mean instead of the sum, so that scores do not grow with the text.
     ///

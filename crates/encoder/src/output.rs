@@ -1,4 +1,4 @@
-//! Computes embeddings of sequences, embeddings of tokens, and logits from the last hidden rows.
+//! Computes sequence embeddings, token embeddings and logits from the last hidden rows.
 
 use crate::Pooling;
 use crate::config::Family;
@@ -49,7 +49,7 @@ pub(crate) fn max_sim(
     forward::run(model, sequences, &[], scratch);
     let mut rows = scratch.rows(width);
     let mut best = vec![0.0; tokens.len() / width];
-    let mut own = vec![0.0; width];
+    let mut normalised = vec![0.0; width];
     for (ids, out) in sequences.iter().zip(out) {
         best.fill(-1.0f32);
         for (index, row) in rows.by_ref().take(ids.len()).enumerate() {
@@ -58,10 +58,10 @@ pub(crate) fn max_sim(
             if is_special && ids.len() > 2 {
                 continue;
             }
-            own.copy_from_slice(row);
-            normalise(model, &mut own);
+            normalised.copy_from_slice(row);
+            normalise(model, &mut normalised);
             for (best, token) in best.iter_mut().zip(tokens.chunks_exact(width)) {
-                *best = best.max((model.kernels.dot)(token, &own));
+                *best = best.max((model.kernels.dot)(token, &normalised));
             }
         }
         *out = best.iter().sum::<f32>() / best.len() as f32;
@@ -83,18 +83,18 @@ pub(crate) fn classify(
     forward::run(model, pairs, second, scratch);
     let Some(head) = &model.weights.layout.head else { return };
     let mut rows = scratch.rows(network.hidden_size);
-    let mut middle = vec![0.0; network.hidden_size];
+    let mut hidden = vec![0.0; network.hidden_size];
     for (ids, logits) in pairs.iter().zip(out.chunks_exact_mut(labels)) {
         let Some(first) = rows.next() else { return };
-        dense(model, &head.dense, first, &mut middle);
-        middle.iter_mut().for_each(|x| *x = activated(network.family, *x));
-        dense(model, &head.out, &middle, logits);
+        dense(model, &head.dense, first, &mut hidden);
+        hidden.iter_mut().for_each(|x| *x = activate(network.family, *x));
+        dense(model, &head.out, &hidden, logits);
         rows.by_ref().take(ids.len() - 1).for_each(drop);
     }
 }
 
 /// The activation function between the two layers of a head.
-fn activated(family: Family, x: f32) -> f32 {
+fn activate(family: Family, x: f32) -> f32 {
     match family {
         Family::Bert | Family::Roberta => x.tanh(),
         Family::DistilBert => x.max(0.0),

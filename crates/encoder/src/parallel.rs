@@ -1,13 +1,12 @@
 //! One forward pass that several threads compute together, for a short text with low latency.
 //!
 //! A layer has four phases: attention heads (queries, keys, values and attention of some heads), the projection after attention, and the two
-//! matrices of the feed-forward network. A phase has about as many tasks as there are threads, each some heads or columns; threads
-//! claim one after the other. More and smaller tasks were slower: threads mostly waited for each other's cache lines. A task writes
-//! its result to a cell that all threads read in the next phase. A lock per cell keeps a slow reader's cell from being overwritten
-//! in the next layer. Cheap steps (layer norm, quantization) are repeated by every thread on its own copy of the rows.
+//! matrices of the feed-forward network. A phase has about one task per thread, each a range of heads or columns; threads claim tasks
+//! one by one. More, smaller tasks were slower, because of cache line contention. A task writes its result to a cell that all threads read in
+//! the next phase. A lock per cell keeps the next layer from overwriting it under a slow reader. Every thread repeats cheap steps (layer
+//! norm, quantization) on its own copy of the rows.
 //!
-//! Only the thread that calls [`ParallelPass::run`] must take part. Others may join at any phase or never: `run` only waits for tasks that
-//! were claimed, and for cells that are being read.
+//! Only the thread that calls [`ParallelPass::run`] is required. Others may join at any phase or never: `run` only waits for tasks in progress.
 //!
 //! Results are those of [`Model::embed`](crate::Model::embed), bit for bit: every element is the same chain of operations.
 
@@ -22,7 +21,7 @@ use crate::model::Model;
 use crate::output::pool_all;
 use crate::weights::{Layer, Linear};
 
-/// The most tasks of a phase; more were not faster in measurements.
+/// Maximum tasks of a phase; more were not faster in measurements.
 const TASKS_MAX: usize = 12;
 /// Spins before a waiting thread yields its core (in `run`) or returns (in `assist`): some tens of microseconds.
 const SPINS_MAX: usize = 1000;
@@ -50,7 +49,7 @@ const DOWN: usize = 3;
 /// The output of a phase: a cell `[tokens, columns]` for each task.
 struct PhaseOutput {
     columns: usize,
-    /// Columns of all cells together; the last cell may have fewer than `columns`.
+    /// Total columns of all cells; the last cell may have fewer than `columns`.
     width: usize,
     cells: Vec<RwLock<AlignedVec<f32>>>,
 }
@@ -91,8 +90,7 @@ impl Default for ParallelScratch {
 }
 
 impl ParallelPass {
-    /// A pass over `sequences` with tasks for about `threads` threads. `None` when the model's heads do not end at panel boundaries of the
-    /// packed weights.
+    /// A pass over `sequences` with tasks for about `threads` threads. `None` if heads do not end at panel boundaries.
     pub fn new(model: Arc<Model>, sequences: Vec<Vec<u32>>, threads: usize) -> Option<ParallelPass> {
         let config = &model.config.network;
         let panel = model.weights.layout.packing.panel;
@@ -102,7 +100,7 @@ impl ParallelPass {
             return None;
         }
         let tokens: usize = sequences.iter().map(Vec::len).sum();
-        let in_tasks =
+        let columns_per_task =
             |width: usize, unit: usize| (width / unit).div_ceil(threads.clamp(1, TASKS_MAX)) * unit;
         let output = |width: usize, columns: usize| PhaseOutput {
             columns,
@@ -112,10 +110,10 @@ impl ParallelPass {
                 .collect(),
         };
         let outputs = [
-            output(width, in_tasks(width, head_dim)),
-            output(width, in_tasks(width, panel)),
-            output(config.intermediate_size, in_tasks(config.intermediate_size, panel)),
-            output(width, in_tasks(width, panel)),
+            output(width, columns_per_task(width, head_dim)),
+            output(width, columns_per_task(width, panel)),
+            output(config.intermediate_size, columns_per_task(config.intermediate_size, panel)),
+            output(width, columns_per_task(width, panel)),
         ];
         let (next, completed) = (AtomicU64::new(0), AtomicUsize::new(0));
         Some(ParallelPass { model, sequences, next, completed, has_failed: AtomicBool::new(false), outputs })
@@ -135,7 +133,7 @@ impl ParallelPass {
     }
 
     /// Computes tasks of the pass. May be called at any time, by any thread, any number of times. Returns when the pass is complete, or
-    /// before that when the thread waited too long for the tasks of others.
+    /// after waiting [`SPINS_MAX`] spins for tasks of other threads.
     pub fn assist(&self, scratch: &mut ParallelScratch) {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
         Worker { shared: self, pass: Pass::new(&self.model, &sequences, &[]) }.work(scratch, false);
@@ -195,7 +193,7 @@ impl PhaseOutput {
     }
 }
 
-/// One thread that takes part in a pass.
+/// One thread's view of a pass.
 struct Worker<'a> {
     shared: &'a ParallelPass,
     pass: Pass<'a>,
@@ -248,7 +246,7 @@ impl Worker<'_> {
     /// Gathers and quantizes the input rows of the phase's tasks. `false` when the tasks also need the residual stream and this thread does
     /// not have it; heads and the first feed-forward matrix compute it from the cells of the previous phase.
     ///
-    /// If the phase ends meanwhile, the rows may be inconsistent, but then no task of the phase can be claimed.
+    /// If the phase ends during the call, the rows may be inconsistent, but no task of the phase can be claimed any more.
     fn prepare(&self, phase: u64, scratch: &mut ParallelScratch) -> bool {
         let Pass { tokens, strides, .. } = self.pass;
         let (layer, outputs) = (self.layer(phase), &self.shared.outputs);
@@ -337,20 +335,20 @@ impl Worker<'_> {
         (out, out_stride): (&mut [f32], usize),
     ) {
         let Pass { tokens, strides, .. } = self.pass;
-        let (of_heads, width) = (columns.len(), self.pass.width());
+        let (heads_width, width) = (columns.len(), self.pass.width());
         let head_dim = width / self.pass.model.config.network.num_attention_heads;
-        let qkv_stride = 3 * of_heads;
+        let qkv_stride = 3 * heads_width;
         scratch.qkv.grow(tokens * qkv_stride);
         let a =
             Activations { floats: &scratch.hidden, stride: strides.hidden, quantized: &scratch.quantized };
         for part in 0..3 {
             let columns = part * width + columns.start..part * width + columns.end;
-            let to = (&mut scratch.qkv[part * of_heads..], qkv_stride);
+            let to = (&mut scratch.qkv[part * heads_width..], qkv_stride);
             self.pass.columns(&layer.qkv, columns, tokens, &a, Epilogue::Store, to);
         }
         let mut first = 0;
         for ids in self.pass.sequences {
-            let (tokens, heads) = (ids.len(), of_heads / head_dim);
+            let (tokens, heads) = (ids.len(), heads_width / head_dim);
             let shape = AttentionShape { tokens, heads, head_dim, qkv_stride, out_stride };
             scratch.attention.grow(shape.scratch_len());
             let (qkv, out) = (&scratch.qkv[first * qkv_stride..], &mut out[first * out_stride..]);

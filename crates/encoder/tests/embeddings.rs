@@ -154,7 +154,7 @@ fn a_missing_or_damaged_file_is_named() {
     copy("config.json", &half);
     assert!(load().contains("config.json is damaged"), "{}", load());
     copy("config.json", &|b| String::from_utf8(b).unwrap().replace("\"bert\"", "\"gpt2\"").into_bytes());
-    assert!(load().contains("model_type is `gpt2`, and Weir runs `bert`"), "{}", load());
+    assert!(load().contains("model_type is `gpt2`, but Weir supports `bert`"), "{}", load());
     copy("config.json", &whole);
     assert!(load().contains("tokenizer.json is missing"), "{}", load());
     copy("tokenizer.json", &half);
@@ -167,5 +167,5 @@ fn a_missing_or_damaged_file_is_named() {
         String::from_utf8(b).unwrap().replace("mode_mean_tokens", "mode_weightedmean_tokens").into_bytes()
     };
     copy("1_Pooling/config.json", &weighted);
-    assert!(load().contains("pooling_mode is `weightedmean`, and Weir runs one of `mean`"), "{}", load());
+    assert!(load().contains("pooling_mode is `weightedmean`, but Weir supports one of `mean`"), "{}", load());
 }

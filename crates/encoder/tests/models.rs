@@ -411,7 +411,12 @@ fn unsupported_variants_are_rejected_with_their_key() {
             "XForSequenceClassification",
             "architectures is `XForSequenceClassification`",
         ),
-        ("config.json", "\"max_position_embeddings\": 64", "\"max_position_embeddings\": 4", "no room"),
+        (
+            "config.json",
+            "\"max_position_embeddings\": 64",
+            "\"max_position_embeddings\": 4",
+            "too small for any text",
+        ),
         ("config.json", "8,", "33,", "can't be cut to 33"),
         (pooling, mode, "\"pooling_mode\": \"weightedmean\"", "pooling_mode is `weightedmean`"),
         (pooling, mode, "\"pooling_mode\": [\"mean\", \"cls\"]", "pooling_mode is `mean+cls`"),

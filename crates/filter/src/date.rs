@@ -8,9 +8,9 @@ const MICROS_PER_MINUTE: i64 = 60_000_000;
 /// Microseconds from 1970-01-01T00:00:00Z to a date of RFC 3339 (`2024-02-29`: midnight UTC) or a date-time with an offset
 /// (`2024-02-29T12:00:00.5+01:00`, `…Z`). `None` for any other string.
 ///
-/// Digits beyond microseconds are cut off. A leap second (`23:59:60Z`) equals the second after it. `24:00`, days that the calendar
-/// lacks and times without an offset are not dates. The grammar is narrower than jiff's parsers, which also accept `20240229`,
-/// `2024-02-29T12` or `…+01`: accepting those would change the order of strings that are stored today.
+/// Digits beyond microseconds are truncated. A leap second (`23:59:60Z`) equals the second after it. `24:00`, invalid days and times
+/// without an offset are not dates. The grammar is narrower than jiff's parsers, which also accept `20240229`, `2024-02-29T12` or
+/// `…+01`: accepting those would change the order of stored strings.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     let (date, time) = text.as_bytes().split_at_checked(DATE.len())?;
     has_shape(date, DATE).then_some(())?;
@@ -21,7 +21,7 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     parse_time(date, time)
 }
 
-// `d` stands for a digit, `T` for what separates date and time.
+// `d` is a digit, `T` the separator of date and time.
 const DATE: &[u8] = b"dddd-dd-dd";
 const TIME: &[u8] = b"Tdd:dd:dd";
 const OFFSET: &[u8] = b"dd:dd";
@@ -36,7 +36,7 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     text.len() == shape.len() && text.iter().zip(shape).all(fits)
 }
 
-/// The number that at most four digits write.
+/// The number of at most four digits.
 fn digits(digits: &[u8]) -> i16 {
     digits.iter().fold(0, |number, digit| number * 10 + i16::from(digit - b'0'))
 }
@@ -57,15 +57,15 @@ fn parse_time(date: Date, text: &[u8]) -> Option<i64> {
     (leap_seconds == 0 || is_midnight).then_some(utc + fraction_micros)
 }
 
-/// Reads `.123456789`, if there is one: microseconds, and what follows it.
+/// Reads an optional fraction such as `.123456789`: microseconds, and the remaining text.
 fn parse_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let Some(text) = text.strip_prefix(b".") else { return Some((0, text)) };
     let (fraction, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
-    let place = |index: usize| fraction.get(index).map_or(0, |digit| i64::from(digit - b'0'));
-    (!fraction.is_empty()).then(|| ((0..6).fold(0, |micros, index| micros * 10 + place(index)), rest))
+    let digit_at = |index: usize| fraction.get(index).map_or(0, |digit| i64::from(digit - b'0'));
+    (!fraction.is_empty()).then(|| ((0..6).fold(0, |micros, index| micros * 10 + digit_at(index)), rest))
 }
 
-/// Reads `Z` or `+01:00`: minutes that local time is ahead of UTC.
+/// Reads `Z` or `+01:00`: the offset of local time from UTC, in minutes.
 fn parse_offset_minutes(text: &[u8]) -> Option<i64> {
     let (sign, offset) = match text.split_first()? {
         (b'Z' | b'z', []) => return Some(0),

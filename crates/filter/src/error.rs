@@ -8,7 +8,7 @@ use crate::{CONDITIONS_MAX, DEPTH_MAX, LIST_VALUES_MAX};
 pub struct FilterError {
     /// JSON pointer (RFC 6901) to the invalid part; empty for the whole filter.
     pub pointer: String,
-    /// The defect, and how to mend it.
+    /// The defect, and the remedy.
     pub problem: FilterProblem,
 }
 
@@ -25,7 +25,7 @@ pub enum FilterProblem {
         /// The JSON parser's message, with line and column.
         message: String,
     },
-    /// A filter that is not an object.
+    /// A filter that is not a JSON object.
     #[error("a filter is an object such as {{\"year\": 2020}}, but this is {found}")]
     NotAnObject {
         /// The kind of value found, with an article.
@@ -64,7 +64,7 @@ pub enum FilterProblem {
     UnknownOperator {
         /// The operator in the request.
         name: String,
-        /// The operator that was probably meant, or advice.
+        /// The operator that was probably intended, or advice.
         remedy: String,
     },
     /// OpenAI's form with a missing or an extra key.

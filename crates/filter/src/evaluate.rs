@@ -76,9 +76,9 @@ fn any_below(json: &Json, rest: &str, depth: usize, test: &Test) -> bool {
     }
 }
 
-/// Calls `each` with the path and value of every value in metadata, in order: the values that an index stores. `null` is no value.
+/// Calls `each` with path and value of every value in metadata, in order, for an index to store. `null` is no value.
 ///
-/// A path with several values is repeated. Values deeper than [`METADATA_DEPTH_MAX`] are left out.
+/// A path with several values is repeated. Values deeper than [`METADATA_DEPTH_MAX`] are omitted.
 pub fn flatten(metadata: &Map<String, Json>, mut each: impl FnMut(&str, Value)) {
     let mut path = String::new();
     for (key, json) in metadata {

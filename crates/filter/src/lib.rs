@@ -5,7 +5,7 @@
 //! {"type": "and", "filters": [{"type": "eq", "key": "author.name", "value": "Ada"}]}
 //! ```
 //! The first is our own form, the second that of OpenAI's vector stores; both may be mixed. [`Filter::evaluate`] is the specification:
-//! directly over JSON, and slow. An index stores the values that [`flatten`] lists and must select the same documents.
+//! directly over JSON, and slow. An index stores the values from [`flatten`] and must select the same documents.
 //!
 //! - **Paths.** The keys down to a value, joined by dots. A key that contains a dot (`{"a.b": 1}`) and a nested
 //!   key (`{"a": {"b": 1}}`) are therefore the same path; if a document has both, both count. Arrays add nothing to a
@@ -38,8 +38,7 @@ pub const DEPTH_MAX: usize = 64;
 pub const CONDITIONS_MAX: usize = 1024;
 /// Maximum number of values in the list of one `in` or `nin`.
 pub const LIST_VALUES_MAX: usize = 10_000;
-/// Maximum nesting of objects and arrays in metadata. Filters ignore deeper values; the JSON parser rejects such
-/// documents anyway.
+/// Maximum nesting of objects and arrays in metadata. Filters ignore deeper values; the JSON parser rejects such documents anyway.
 pub const METADATA_DEPTH_MAX: usize = 128;
 
 /// A condition on a document's metadata.
@@ -64,8 +63,8 @@ pub enum Filter {
 
 /// A requirement on one value.
 ///
-/// The other operators are combinations: `ne` and `nin` are `Not` around `Equals` and `In` ("no value is"), `exists: false` and
-/// `eq: null` are `Not` around `Exists`, and `null` in a list is one alternative more.
+/// The other operators are combinations: `ne` and `nin` are `Not` of `Equals` and `In` ("no value is"), `exists: false` and
+/// `eq: null` are `Not` of `Exists`, and `null` in a list adds that as an alternative.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
     /// Any value.
@@ -74,9 +73,9 @@ pub enum Test {
     Equals(Value),
     /// Equal to one of these. If empty: never satisfied.
     In(Vec<Value>),
-    /// A string with this prefix. The query language has this operator (`author:Ada*`), JSON filters have not.
+    /// A string with this prefix. In the query language only (`author:Ada*`), not in JSON filters.
     StartsWith(String),
-    /// Ordered so relative to a number or a string; the value is never a boolean.
+    /// In this order relative to a number or a string; the value is never a boolean.
     Compare(Comparison, Value),
 }
 
@@ -119,7 +118,7 @@ impl Filter {
         parse::parse(json)
     }
 
-    /// The filter that only documents pass which pass both.
+    /// The conjunction of two filters.
     #[must_use]
     pub fn and(a: Filter, b: Filter) -> Filter {
         let mut filters = a.into_conjuncts();

@@ -75,12 +75,12 @@ fn operator(name: &str) -> Option<(&'static str, Operator)> {
 }
 
 pub(super) fn parse(json: &Json) -> Result<Filter, FilterError> {
-    Parser::looking_for(None).filter(json)
+    Parser::locating(None).filter(json)
 }
 
 /// JSON pointer to the first mention of `path` in a valid filter.
 pub(super) fn pointer_to(json: &Json, path: &str) -> Option<String> {
-    let mut parser = Parser::looking_for(Some(path));
+    let mut parser = Parser::locating(Some(path));
     parser.filter(json).ok()?;
     parser.found
 }
@@ -92,7 +92,7 @@ struct Parser<'j> {
     found: Option<String>,
     /// Position in the JSON, from the root.
     position: Vec<Step<'j>>,
-    /// Filters around the position.
+    /// Number of filters that contain the position.
     depth: usize,
     /// Conditions parsed so far.
     conditions: usize,
@@ -105,7 +105,7 @@ enum Step<'j> {
 }
 
 impl<'j> Parser<'j> {
-    fn looking_for(wanted: Option<&'j str>) -> Parser<'j> {
+    fn locating(wanted: Option<&'j str>) -> Parser<'j> {
         Parser { wanted, found: None, position: Vec::new(), depth: 0, conditions: 0 }
     }
 
@@ -158,8 +158,8 @@ impl<'j> Parser<'j> {
             }
             (Some(Json::String(name)), None, Some(Json::String(path)), Some(json)) if object.len() == 3 => {
                 if operator(name).is_none() {
-                    let otherwise = "`type` is an operator, or `and` or `or` beside `filters`";
-                    return self.at(Step::Key("type"), |parser| Err(parser.unknown(name, otherwise)));
+                    let advice = "`type` is an operator, or `and` or `or` beside `filters`";
+                    return self.at(Step::Key("type"), |parser| Err(parser.unknown(name, advice)));
                 }
                 self.at(Step::Key("key"), |parser| {
                     parser.note_mention(path);
@@ -253,7 +253,7 @@ impl<'j> Parser<'j> {
         Ok(Filter::Condition { path: path.to_owned(), test })
     }
 
-    /// Calls `parse` one step further down in the JSON.
+    /// Calls `parse` at a child of the current position.
     fn at<T>(
         &mut self,
         step: Step<'j>,
@@ -265,7 +265,7 @@ impl<'j> Parser<'j> {
         result
     }
 
-    /// Records the position if `path` is the one looked for.
+    /// Records the position if `path` is the wanted path.
     fn note_mention(&mut self, path: &str) {
         if self.found.is_none() && self.wanted == Some(path) {
             self.found = Some(self.pointer());
@@ -288,17 +288,17 @@ impl<'j> Parser<'j> {
         self.error(FilterProblem::Value { operator, expected, found: kind(json) })
     }
 
-    /// The remedy is the operator that was probably meant, or else `otherwise`.
-    fn unknown(&self, name: &str, otherwise: &str) -> FilterError {
-        let remedy = match meant(name) {
+    /// The remedy is the operator that was probably intended, or else `advice`.
+    fn unknown(&self, name: &str, advice: &str) -> FilterError {
+        let remedy = match intended_operator(name) {
             Some(operator) => format!("did you mean `{operator}`?"),
-            None => otherwise.to_owned(),
+            None => advice.to_owned(),
         };
         self.error(FilterProblem::UnknownOperator { name: truncate(name), remedy })
     }
 }
 
-/// Whether an object is in OpenAI's form. `{"type": "report"}` is in ours: a condition on the key `type`.
+/// Whether an object is in OpenAI's form. `{"type": "report"}` is in our own: a condition on the key `type`.
 fn has_type(object: &Map<String, Json>) -> bool {
     let Some(Json::String(name)) = object.get("type") else { return false };
     let has = |key| object.contains_key(key);
@@ -345,8 +345,8 @@ fn foreign_combination(name: &str, json: &Json) -> Option<&'static str> {
     is_list_of_filters.then_some(*meant)
 }
 
-/// The operator that was probably meant.
-fn meant(name: &str) -> Option<&'static str> {
+/// The operator that was probably intended.
+fn intended_operator(name: &str) -> Option<&'static str> {
     if name.len() > QUOTED_BYTES_MAX {
         return None;
     }
@@ -356,7 +356,7 @@ fn meant(name: &str) -> Option<&'static str> {
     let near = |(foreign, _): &(&str, &str)| name.len() > 2 && is_one_edit_away(foreign, &name);
     let mut names: Vec<_> = known.chain(FOREIGN_NAMES).collect();
     names.sort_by_key(|pair| (!exact(pair), !near(pair)));
-    names.first().filter(|pair| exact(pair) || near(pair)).map(|(_, meant)| *meant)
+    names.first().filter(|pair| exact(pair) || near(pair)).map(|(_, intended)| *intended)
 }
 
 /// Whether the words differ by one inserted, removed or replaced letter, or by two adjacent letters swapped.

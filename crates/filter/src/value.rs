@@ -7,8 +7,7 @@ use crate::parse_timestamp;
 
 /// One value in metadata or in a filter.
 ///
-/// `==` and hashing are by kind and spelling. Filters use [`compare`](Value::compare), where two spellings of one timestamp are
-/// equal.
+/// `==` and hashing are by kind and spelling. Filters use [`compare`](Value::compare), where two spellings of one timestamp are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A string; a date if [`parse_timestamp`] accepts it.

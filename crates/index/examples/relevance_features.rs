@@ -80,7 +80,7 @@ fn shape(reply: &IndexResult) -> ScoreProfile {
             .collect()
     };
     let (lexical, dense) = (scored(&reply.lexical), scored(&reply.dense));
-    // of a leg that was cut there are more than ten
+    // a truncated ranking has more than ten hits
     let retriever = |ranking| RankedList { ranking, is_truncated: false };
     ScoreProfile::of(Some(retriever(lexical.as_slice())), Some(retriever(dense.as_slice())))
 }

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
-use weir_text::Language;
 
 use crate::limiter::catch_panic;
 use crate::relevance::{Calibration, HitFeatures, JudgedHit};
 use crate::{
-    Change, ConsistencyReport, CpuLimiter, Embedded, IndexError, IndexQuery, IndexResult, RebuildReason,
-    Recall, Result,
+    Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, IndexCounts, IndexError, IndexQuery,
+    IndexResult, RebuildReason, Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine.
@@ -28,19 +27,6 @@ pub enum Engine {
     },
 }
 
-/// Settings of a generation. Another fingerprint, dimension or language requires another generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineSettings {
-    /// Values per embedding; 0 for a text-only collection.
-    pub dimension: usize,
-    /// The language of the text analysis.
-    pub language: Language,
-    /// Fingerprint of the model that made the embeddings; any constant in a text-only collection.
-    pub fingerprint: String,
-    /// Memory that the lexical writer fills before it writes a segment; at least 15 MB are used.
-    pub writer_memory_bytes: usize,
-}
-
 /// An opened engine.
 pub struct Opened {
     /// Ready to search and to apply changes; replay the store's operations after [`Engine::applied_seq`].
@@ -56,19 +42,6 @@ pub struct Capabilities {
     pub exact_dense: bool,
     /// [`IndexQuery::pin`] and [`IndexQuery::as_of`] let later pages see the snapshot of the first.
     pub pinned_snapshots: bool,
-}
-
-/// Sizes of an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexCounts {
-    /// Live documents.
-    pub documents: u64,
-    /// Their chunks.
-    pub chunks: u64,
-    /// Chunks of removed and replaced documents that still occupy space.
-    pub deleted_chunks: u64,
-    /// Segments of the lexical index.
-    pub segments: usize,
 }
 
 impl Engine {

@@ -18,21 +18,25 @@ mod embedded;
 mod engine;
 mod error;
 pub mod fusion;
+mod generation;
 mod limiter;
 pub mod query;
 pub mod relevance;
+mod retrieval_mode;
 mod search;
 
 pub use weir_filter as filter;
 
 pub use change::{Change, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
-pub use engine::{Capabilities, Engine, EngineSettings, IndexCounts, Opened};
+pub use engine::{Capabilities, Engine, Opened};
 pub use error::{IndexError, Result};
+pub use generation::{EngineSettings, IndexCounts};
 pub use limiter::CpuLimiter;
+pub use retrieval_mode::RetrievalMode;
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
-    Neighbour, RankedChunk, Recall, RetrievalMode, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey,
+    Neighbour, RankedChunk, Recall, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey,
     SpellingCorrection, StageTimings, TermContribution, TraceStage, ValueCount,
 };
 pub use verify::{ConsistencyReport, Inconsistency};

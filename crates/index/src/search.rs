@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::query::Query;
 use crate::relevance::HitFeatures;
-use crate::{IndexError, Result};
+use crate::{IndexError, Result, RetrievalMode};
 use weir_filter::{Filter, Value};
 
 /// A search in one collection.
@@ -122,18 +120,6 @@ pub struct FacetSpec {
     pub field: String,
     /// Maximum number of values: those with the most documents.
     pub limit: usize,
-}
-
-/// The retrievers of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RetrievalMode {
-    /// Both, fused.
-    Hybrid,
-    /// The lexical retriever (BM25) alone.
-    Lexical,
-    /// The dense retriever (embeddings) alone.
-    Dense,
 }
 
 /// Fusion of two rankings, see [`crate::fusion`].

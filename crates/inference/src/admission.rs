@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pool::QueueLoad;
-use super::scheduler::InferenceError;
+use super::request::InferenceError;
 
 /// Shortest period over which decisions are counted.
 const PERIOD_MIN: Duration = Duration::from_millis(25);

@@ -45,8 +45,8 @@ impl EmbeddingCache {
         EmbeddingCache { entries: Arc::new(Mutex::new(entries)), bytes_max }
     }
 
-    /// Whether it may hold any embedding.
-    pub(super) fn is_on(&self) -> bool {
+    /// Whether its limit is above 0.
+    pub(super) fn is_enabled(&self) -> bool {
         self.bytes_max > 0
     }
 
@@ -54,8 +54,8 @@ impl EmbeddingCache {
         self.lock().by_key.get(key).map(|embedding| embedding.to_vec())
     }
 
-    /// Whether it holds an embedding. Does not count as a use.
-    pub(super) fn has(&self, key: &CacheKey) -> bool {
+    /// Whether it has an entry for `key`. Does not count as a use.
+    pub(super) fn contains(&self, key: &CacheKey) -> bool {
         self.lock().by_key.contains(key)
     }
 

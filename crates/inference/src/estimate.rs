@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::pseudo::word_spans;
 
-/// Upper bound of the bytes of a token: longer English words usually become several tokens, and so do two Chinese characters (6 bytes).
+/// Maximum bytes of a token: longer English words usually become several tokens, and so do two Chinese characters (6 bytes).
 const TOKEN_BYTES_MAX: usize = 6;
 
-/// The byte span of each token: a word, or a part of a long one.
+/// The byte span of each token: a word, or a part of a long word.
 pub(super) fn token_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for word in word_spans(text) {

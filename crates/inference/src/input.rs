@@ -1,7 +1,8 @@
 //! Tokenised texts, truncated to the length of the model.
 
 use super::cache::CacheKey;
-use super::models::{Embedder, LoadedModel};
+use super::models::{Embedder, LoadedModel, SPECIAL_TOKENS};
+use super::request::Truncation;
 use super::upstream::RemoteText;
 
 /// The input of an embedding model, made by [`LoadedModel::input`].
@@ -20,17 +21,6 @@ enum Content {
     Words(String, usize),
     /// A text, for an upstream.
     Remote(RemoteText),
-}
-
-/// The part that is cut off a text that is too long for the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truncation {
-    /// The end.
-    End,
-    /// The start.
-    Start,
-    /// The caller refuses truncated texts: a local model truncates the end and sets [`Input::is_truncated`]; an upstream is asked to refuse.
-    Never,
 }
 
 impl Input {
@@ -85,7 +75,7 @@ impl LoadedModel {
             };
             return Input::from_ids(encoded.ids, encoded.is_truncated);
         }
-        // these have no length limit of ours
+        // their length limit, if any, is not known here
         let (tokens, text) = (self.token_spans(text).len(), text.to_owned());
         let content = match &self.embedder {
             Embedder::Upstream(_) => Content::Remote(RemoteText { text, tokens, truncation }),
@@ -99,8 +89,7 @@ impl LoadedModel {
         self.input(&format!("{}{query}", self.query_prompt), Truncation::End)
     }
 
-    /// Tokenises `text` and splits it into parts that the model reads whole. A text for an upstream is one part, which the upstream may
-    /// truncate.
+    /// Tokenises `text` and splits it into parts within the model's length. A text for an upstream is one part.
     pub fn parts(&self, text: &str) -> Vec<Input> {
         match self.tokenizer() {
             Some(tokenizer) => {
@@ -110,7 +99,7 @@ impl LoadedModel {
         }
     }
 
-    /// Upper bound of the tokens of an input, special ones included; `None` where there is none, or only an upstream knows it.
+    /// Maximum tokens of an input, special ones included; `None` for the pseudo model, which has no limit, and for upstreams.
     pub fn input_tokens_max(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().max_tokens),
@@ -125,6 +114,3 @@ impl LoadedModel {
         self.token_spans(text).len() + special
     }
 }
-
-/// Tokens that a model of the BERT family adds to each text.
-pub(crate) const SPECIAL_TOKENS: usize = 2;

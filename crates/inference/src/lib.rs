@@ -1,4 +1,4 @@
-//! Models in service: embedding and reranking, and the scheduler of the cores that they share.
+//! Models in service: embedding, reranking, and the scheduler of their threads.
 
 #![forbid(unsafe_code)]
 
@@ -9,19 +9,24 @@ mod input;
 mod max_sim;
 mod memory_budget;
 mod models;
+mod normalise;
 mod pool;
 mod pseudo;
+mod request;
 mod rerank;
 mod scheduler;
 mod thread_priority;
 mod upstream;
+mod waiting;
 
 pub use self::thread_priority::{set_background_priority, set_compute_priority};
-pub use input::{Input, Truncation};
+pub use input::Input;
 pub use memory_budget::{BudgetError, MemoryBudget, MemoryLimitError, Reservation};
-pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, l2_normalise, reranks};
+pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, reranks};
+pub use normalise::l2_normalise;
 pub use pseudo::Pseudo;
+pub use request::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Truncation};
 pub use rerank::{RerankInput, Reranker};
-pub use scheduler::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Scheduler};
+pub use scheduler::Scheduler;
 pub use upstream::Upstream;
 pub use weir_upstream::UpstreamError;

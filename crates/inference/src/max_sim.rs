@@ -7,7 +7,7 @@ use super::pool::{ModelTask, Sequence};
 use super::{InferenceError, Scheduler};
 
 impl LoadedModel {
-    /// Whether the model gives one embedding per token: those of our encoder do.
+    /// Whether the model computes one embedding per token; models of our encoder do.
     pub fn has_token_embeddings(&self) -> bool {
         matches!(self.embedder, Embedder::Local(_))
     }
@@ -42,7 +42,7 @@ impl Scheduler {
     }
 }
 
-/// The embeddings without those of the special tokens at both ends; unchanged where there are no others.
+/// The embeddings without those of the special tokens at both ends; unchanged if there are no others.
 fn without_special_tokens(embeddings: &[f32], width: usize) -> Arc<[f32]> {
     match embeddings.len() / width.max(1) {
         0..=2 => embeddings.into(),

@@ -7,13 +7,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_encoder::Model;
 
 use super::models::{Embedder, LoadedModel, Models};
-use super::scheduler::MICRO_BATCH_TOKENS;
+use super::pool::MICRO_BATCH_TOKENS;
 use weir_config::table::Inference;
 
-/// Reservations are rounded up to this many bytes, because a semaphore counts in `u32`.
+/// The unit of reservations, because a semaphore counts in `u32`.
 const UNIT_BYTES: usize = 1024;
 
-/// Upper bound of the bytes of one token in each copy of a body (see [`BODY_COPIES`]).
+/// Maximum bytes of one token in each copy of a body (see [`BODY_COPIES`]).
 const TOKEN_BYTES: usize = 16;
 
 /// Bytes of one float of an embedding: the float, its base64 and its text in the reply.
@@ -44,12 +44,12 @@ pub struct MemoryLimitError {
     text: usize,
 }
 
-/// Why a reservation is refused.
+/// The reason for refusing a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetError {
-    /// Other requests hold the memory now.
+    /// Other requests have reserved the memory.
     Busy,
-    /// More bytes than the whole budget, which has this many.
+    /// More bytes than the whole budget, whose bytes are the value.
     TooLarge(usize),
 }
 
@@ -104,7 +104,7 @@ impl MemoryBudget {
         Ok(MemoryBudget(Some(Units { free: Arc::new(Semaphore::new(total)), total })))
     }
 
-    /// Reserves memory for a body of `bytes` bytes and what is parsed from it.
+    /// Reserves memory for a body of `bytes` bytes, and its parsed and tokenised texts.
     ///
     /// # Errors
     /// [`BudgetError`].

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_encoder::{Kernels, LoadError, Model, Precision, Prompts, Scratch, Tokenizer};
 use weir_onnx::{OnnxError, OnnxModel, Runtime};
 
-use super::InferenceError;
-use super::input::SPECIAL_TOKENS;
+use super::normalise::l2_normalise;
 use super::pseudo::Pseudo;
+use super::request::InferenceError;
 use super::rerank::{CrossEncoder, Reranker};
 use super::upstream::{RemoteModel, Upstream};
 use weir_config::{Config, ModelConfig, ModelKind};
 use weir_telemetry::metrics::Metrics;
 
-/// What computes the embeddings of a model.
+/// The implementation that computes embeddings.
 #[derive(Clone)]
 pub enum Embedder {
     /// Our encoder, in this process.
@@ -29,7 +29,7 @@ pub enum Embedder {
     Pseudo(Pseudo),
 }
 
-/// Why a model can't be served.
+/// A model can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// Its folder can't be loaded.
@@ -37,7 +37,7 @@ pub enum ModelError {
     Load {
         /// The model.
         id: String,
-        /// Why.
+        /// The cause.
         source: LoadError,
     },
     /// Its ONNX file, or ONNX Runtime, can't be loaded.
@@ -45,7 +45,7 @@ pub enum ModelError {
     Onnx {
         /// The model.
         id: String,
-        /// Why.
+        /// The cause.
         source: OnnxError,
     },
     /// It neither embeds nor reranks.
@@ -72,7 +72,7 @@ pub enum ModelError {
     #[error("`search.rerank` is `{name}`, which is not a reranker; rerankers in `[[models]]`: {}",
         if known.is_empty() { "none" } else { known })]
     NoReranker {
-        /// What is configured.
+        /// The configured name.
         name: String,
         /// The ids of all rerankers.
         known: String,
@@ -82,7 +82,7 @@ pub enum ModelError {
     Upstream {
         /// The model.
         id: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
@@ -93,7 +93,7 @@ pub struct LoadedModel {
     pub id: String,
     /// Other names for it.
     pub alias: Vec<String>,
-    /// What computes its embeddings.
+    /// The implementation that computes its embeddings.
     pub embedder: Embedder,
     /// Measured time of our encoder for one token of a short text on one thread; zero for other embedders.
     pub(super) token_time: Duration,
@@ -143,13 +143,13 @@ impl Models {
         Ok(models)
     }
 
-    /// Prepares the tokenizers for characters beyond plain English, so that the first such text does not wait for it.
+    /// Loads the tokenizers for texts beyond ASCII, so that the first such text does not wait for it.
     pub fn warm_up(&self) {
         let embedders = self.iter().map(|model| (&model.id, model.tokenizer()));
         let rerankers = self.rerankers().map(|model| (&model.id, model.tokenizer()));
         for (id, tokenizer) in embedders.chain(rerankers) {
             if let Some(Err(error)) = tokenizer.map(Tokenizer::warm_up) {
-                tracing::error!(model = id, error, "texts beyond plain English can't be tokenised");
+                tracing::error!(model = id, error, "texts beyond ASCII can't be tokenised");
             }
         }
     }
@@ -194,10 +194,13 @@ fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the model in `folder` reranks: its classification head has one label or two. `None` if its files can't be read.
+/// Whether the model in `folder` is a reranker: its classification head has one label or two. `None` if its files can't be read.
 pub fn reranks(folder: &Path) -> Option<bool> {
     Some(matches!(Model::labels_of(folder).ok()?.len(), 1 | 2))
 }
+
+/// Tokens that a model of the BERT family adds to each text.
+pub(crate) const SPECIAL_TOKENS: usize = 2;
 
 /// Tokens and number of the passes that measure the speed of one thread.
 const CALIBRATION_TOKENS: usize = 8;
@@ -230,7 +233,7 @@ impl Loader<'_> {
                     0 => {}
                     1 | 2 => {
                         let cross_encoder = CrossEncoder::Local(Arc::new(loaded));
-                        return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
+                        return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder, unix_now())));
                     }
                     _ => return Err(classifier_error(model, folder)),
                 }
@@ -258,7 +261,7 @@ impl Loader<'_> {
                     remote.map_err(|reason| ModelError::Upstream { id: model.id.clone(), reason })?;
                 if settings.protocol.is_reranking() {
                     let cross_encoder = CrossEncoder::Upstream(Arc::new(remote));
-                    return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder)));
+                    return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder, unix_now())));
                 }
                 let upstream = Upstream::new(remote, &folder);
                 (Embedder::Upstream(Arc::new(upstream)), Prompts::default())
@@ -268,8 +271,9 @@ impl Loader<'_> {
             }
         };
         // the configuration overrides the model's files
-        let choose =
-            |configured: &String, own: String| if configured.is_empty() { own } else { configured.clone() };
+        let choose = |configured: &String, default: String| {
+            if configured.is_empty() { default } else { configured.clone() }
+        };
         Ok(Loaded::Embedder(LoadedModel {
             id: model.id.clone(),
             alias: model.alias.clone(),
@@ -305,7 +309,7 @@ fn token_time(embedder: &Embedder) -> Duration {
 }
 
 /// The current time in unix seconds.
-pub(super) fn unix_now() -> u64 {
+fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -320,14 +324,6 @@ pub fn encoder_precision(precision: weir_config::Precision) -> Precision {
 
 fn classifier_error(model: &ModelConfig, folder: &Path) -> ModelError {
     ModelError::Classifier { id: model.id.clone(), folder: folder.to_owned() }
-}
-
-/// Scales a vector to length one; zero stays zero.
-pub fn l2_normalise(embedding: &mut [f32]) {
-    let length = embedding.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if length > 0.0 {
-        embedding.iter_mut().for_each(|x| *x /= length);
-    }
 }
 
 impl LoadedModel {
@@ -345,7 +341,7 @@ impl LoadedModel {
         }
     }
 
-    /// The length of an embedding; `None` until it is known of an upstream.
+    /// The length of an embedding; `None` while that of an upstream is unknown.
     pub fn dimension(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().dimension),
@@ -355,18 +351,18 @@ impl LoadedModel {
         }
     }
 
-    /// Asks an upstream for its dimension where it is not known.
+    /// Fetches the dimension of an upstream, unless it is known.
     ///
     /// # Errors
     /// [`InferenceError`] of the upstream.
-    pub async fn learn_dimension(&self) -> Result<(), InferenceError> {
+    pub async fn fetch_dimension(&self) -> Result<(), InferenceError> {
         match &self.embedder {
-            Embedder::Upstream(upstream) => upstream.learn_dimension().await,
+            Embedder::Upstream(upstream) => upstream.fetch_dimension().await,
             Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Pseudo(_) => Ok(()),
         }
     }
 
-    /// The dimensions that a request may ask for, the model's own last: shorter ones are those that it was trained for.
+    /// The dimensions that a request may ask for: the shorter ones that the model was trained for, then the full one.
     pub fn dimensions(&self) -> impl Iterator<Item = usize> {
         let trained_for = match &self.embedder {
             Embedder::Local(model) => model.info().dimensions.as_slice(),
@@ -381,14 +377,14 @@ impl LoadedModel {
 
     /// Truncates an embedding to `dimensions` floats and normalises it; unchanged for a dimension that is [not served](Self::dimensions).
     pub fn truncate_embedding(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
-        let Ok(wanted) = usize::try_from(dimensions) else { return embedding };
-        if wanted >= embedding.len() || !self.dimensions().any(|allowed| allowed == wanted) {
+        let Ok(dimension) = usize::try_from(dimensions) else { return embedding };
+        if dimension >= embedding.len() || !self.dimensions().any(|allowed| allowed == dimension) {
             return embedding;
         }
         if let Embedder::Local(model) = &self.embedder {
-            return model.cut(&embedding, wanted).unwrap_or(embedding);
+            return model.cut(&embedding, dimension).unwrap_or(embedding);
         }
-        embedding.truncate(wanted);
+        embedding.truncate(dimension);
         l2_normalise(&mut embedding);
         embedding
     }
@@ -403,7 +399,7 @@ impl LoadedModel {
         }
     }
 
-    /// Embeddings with different fingerprints must not be compared. Prompts are not part of it.
+    /// Identifies comparable embeddings; excludes prompts.
     pub(super) fn embedder_fingerprint(&self) -> String {
         match &self.embedder {
             Embedder::Local(model) => model.info().fingerprint.clone(),
@@ -423,7 +419,7 @@ impl LoadedModel {
         format!("{embedder}-{}", &prompt[..16])
     }
 
-    /// Upper bound of the tokens of a text, without special ones.
+    /// Maximum tokens of a text, without special ones.
     pub fn max_tokens(&self) -> usize {
         self.input_tokens_max().map_or(usize::MAX, |tokens| tokens.saturating_sub(SPECIAL_TOKENS))
     }
@@ -437,7 +433,7 @@ impl LoadedModel {
         }
     }
 
-    /// Names of its precision and its pooling, as far as they are known.
+    /// Names of its precision and its pooling; `unknown` for an upstream.
     pub fn precision_and_pooling(&self) -> (&'static str, &'static str) {
         match &self.embedder {
             Embedder::Local(model) => (model.info().precision.name(), model.info().pooling.name()),

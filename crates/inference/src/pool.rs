@@ -13,13 +13,15 @@ use tokio::task::block_in_place;
 use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
-use super::scheduler::{Embedded, InferenceError, Lane, MICRO_BATCH_TOKENS};
+use super::request::{Embedded, InferenceError, Lane};
 use super::thread_priority::ThreadPriority;
 use weir_telemetry::metrics::{Metrics, Queued};
 
+/// Maximum tokens of a micro-batch; a longer text is a micro-batch of its own.
+pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 /// A text of at most this many tokens is computed by all idle threads together.
 const PARALLEL_TOKENS_MAX: usize = 32;
-/// A micro-batch that one thread computes in less time stays on one thread: waking and joining the others takes as long.
+/// A faster micro-batch is computed by one thread, because waking and joining others takes this long.
 const SINGLE_THREAD_TIME_MAX: Duration = Duration::from_micros(500);
 /// Weight of the newest micro-batch in the moving average of the rate.
 const RATE_WEIGHT: f64 = 0.1;
@@ -39,7 +41,7 @@ pub(super) enum ModelTask {
     MaxSim(Arc<Model>, Arc<[f32]>),
 }
 
-/// Token ids. Those of a second text begin at `second`, which is the length when there is one text only.
+/// Token ids. Those of a second text begin at `second`, which is the length if there is only one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) ids: Vec<u32>,
@@ -111,8 +113,8 @@ fn embed_tokens(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> V
     let count: usize = sequences.iter().map(|ids| ids.len()).sum();
     let (mut pooled, mut tokens) = (vec![0.0; sequences.len() * width], vec![0.0; count * width]);
     model.embed_tokens(sequences, scratch, &mut pooled, &mut tokens);
-    let mut rest = tokens.into_iter();
-    sequences.iter().map(|ids| rest.by_ref().take(ids.len() * width).collect()).collect()
+    let mut tokens = tokens.into_iter();
+    sequences.iter().map(|ids| tokens.by_ref().take(ids.len() * width).collect()).collect()
 }
 
 /// Sequences that are computed together, and the channel for their rows.
@@ -121,14 +123,14 @@ pub(super) struct MicroBatch {
     pub(super) sequences: Vec<Sequence>,
     pub(super) tokens: usize,
     pub(super) reply: oneshot::Sender<Embedded>,
-    /// Of the bulk lane or of second-stage work; released when the micro-batch is computed.
+    /// A permit of the bulk lane or of second-stage work; released when the micro-batch is computed.
     pub(super) permit: Option<OwnedSemaphorePermit>,
     /// Counts the micro-batch as waiting.
     pub(super) queued: Option<Queued>,
 }
 
 impl MicroBatch {
-    /// Tokens that delay other requests: none for second-stage work, which leaves a thread free.
+    /// Tokens that delay other requests: 0 for second-stage work, which leaves one thread free.
     fn delaying_tokens(&self) -> usize {
         match &self.task {
             ModelTask::Embed(..) | ModelTask::EmbedOnnx(_) => self.tokens,
@@ -141,12 +143,12 @@ impl MicroBatch {
         matches!(self.task, ModelTask::Embed(_, token_time) if token_time * self.tokens as u32 <= SINGLE_THREAD_TIME_MAX)
     }
 
-    /// Whether several threads compute it faster than one, if its model supports it.
-    fn gains_from_threads(&self) -> bool {
+    /// Whether several threads would compute it faster than one.
+    fn benefits_from_threads(&self) -> bool {
         matches!(self.task, ModelTask::Embed(..)) && self.tokens <= PARALLEL_TOKENS_MAX && !self.is_short()
     }
 
-    /// A pass for up to `threads` threads; `None` for a task or model without support for it.
+    /// A pass for up to `threads` threads; `None` if the task or model does not support it.
     fn parallel_pass(&self, threads: usize) -> Option<Arc<ParallelPass>> {
         let ModelTask::Embed(model, _) = &self.task else { return None };
         let ids = self.sequences.iter().map(|sequence| sequence.ids.clone()).collect();
@@ -154,8 +156,8 @@ impl MicroBatch {
     }
 
     /// Stops counting it as waiting. Returns the time in the queue.
-    fn begin(&mut self) -> Duration {
-        self.queued.take().map_or(Duration::ZERO, Queued::ends)
+    fn dequeue(&mut self) -> Duration {
+        self.queued.take().map_or(Duration::ZERO, Queued::finish)
     }
 }
 
@@ -200,7 +202,7 @@ struct Queue {
     /// [`MicroBatch::delaying_tokens`] of micro-batches that are being computed.
     running_tokens: usize,
     idle_threads: usize,
-    /// Micro-batches that threads of callers compute.
+    /// Micro-batches that callers' threads are computing.
     on_callers: usize,
     /// A running pass that idle threads may assist.
     pass: Option<Arc<ParallelPass>>,
@@ -233,7 +235,7 @@ struct ThreadScratch {
 }
 
 impl ThreadScratch {
-    /// For a pool's thread: yields the core before every layer, so that threads that serve requests need not wait for preemption.
+    /// For a pool's thread: yields the core before every layer, so that threads that serve requests do not wait for preemption.
     fn yielding() -> ThreadScratch {
         let single = Scratch::new().before_each_layer(std::thread::yield_now);
         ThreadScratch { single, parallel: ParallelScratch::new() }
@@ -307,10 +309,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Computes a micro-batch on the calling thread while the pool is idle: for a short text, handing it to another thread and back takes
-    /// long. Idle threads assist where that pays; then the calling thread blocks, and the runtime is told so.
+    /// Computes a micro-batch on the calling thread while the pool is idle, since waking another thread takes as long as a short text. Idle
+    /// threads assist if it [benefits](MicroBatch::benefits_from_threads); the calling thread then blocks.
     ///
-    /// `None`: the micro-batch belongs in the queue.
+    /// `None` if the micro-batch must be queued.
     pub(super) fn compute_on_caller(
         &self,
         batch: &mut MicroBatch,
@@ -319,8 +321,8 @@ impl Pool {
             static SCRATCH: RefCell<ThreadScratch> = RefCell::default();
         }
         let Shared { settings, .. } = &*self.shared;
-        let gains_from_threads = settings.threads > 1 && batch.gains_from_threads();
-        if settings.lane == Lane::Bulk || !(batch.is_short() || gains_from_threads) {
+        let benefits_from_threads = settings.threads > 1 && batch.benefits_from_threads();
+        if settings.lane == Lane::Bulk || !(batch.is_short() || benefits_from_threads) {
             return None;
         }
         let mut queue = self.shared.lock();
@@ -333,7 +335,7 @@ impl Pool {
         let running = RunningGuard::new(&self.shared, slice::from_ref(batch), true);
         let compute = |scratch: &mut ThreadScratch| {
             if batch.is_short() {
-                let waited = batch.begin();
+                let waited = batch.dequeue();
                 let rows = self.shared.compute_rows(slice::from_ref(batch), running, &mut scratch.single);
                 return Some(rows.map(|embeddings| Embedded { embeddings, waited }));
             }
@@ -391,8 +393,8 @@ impl Queue {
         }
     }
 
-    /// The next micro-batches of one task for one thread: its share of the queue, so that their weights are read once, which is most of
-    /// a short text's time. Cancelled micro-batches are dropped.
+    /// The next micro-batches of one task for one thread: its share of the queue, so that the weights, most of a short text's time, are read
+    /// once. Cancelled micro-batches are dropped.
     fn take(&mut self, threads: usize) -> Vec<MicroBatch> {
         let Queue { queries, texts, running_tokens, .. } = self;
         let waiting = if queries.batches.is_empty() { texts } else { queries };
@@ -421,7 +423,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for work; `None` when the pool stops. `assisted` is the pass that the thread assisted last: it is not returned again.
+    /// Waits for work; `None` when the pool stops. Does not return `assisted`, the pass that the thread assisted last.
     fn next_work(&self, assisted: &Weak<ParallelPass>) -> Option<Work> {
         let Settings { threads, lane, .. } = self.settings;
         let mut queue = self.lock();
@@ -432,7 +434,7 @@ impl Shared {
             let mut batches = queue.take(threads);
             let is_alone = queue.is_empty() && queue.pass.is_none() && batches.len() == 1;
             let may_assist = lane != Lane::Bulk && is_alone && queue.idle_threads > 0;
-            if let Some(batch) = batches.pop_if(|batch| may_assist && batch.gains_from_threads()) {
+            if let Some(batch) = batches.pop_if(|batch| may_assist && batch.benefits_from_threads()) {
                 return Some(Work::ComputeInParallel(batch));
             }
             if !batches.is_empty() {
@@ -452,7 +454,7 @@ impl Shared {
         }
     }
 
-    /// The main function of the thread with this index.
+    /// The main function of thread `index`.
     fn run_thread(&self, index: usize) {
         match self.settings.lane {
             Lane::Query | Lane::Interactive => ThreadPriority::Compute.apply(index),
@@ -475,17 +477,17 @@ impl Shared {
 
     fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
         let running = RunningGuard::new(self, &batches, false);
-        let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::begin).collect();
+        let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::dequeue).collect();
         let Some(rows) = self.compute_rows(&batches, running, scratch) else { return };
         let mut rows = rows.into_iter();
         for (batch, waited) in batches.into_iter().zip(waited) {
             let embeddings = rows.by_ref().take(batch.sequences.len()).collect();
-            // fails when the caller has cancelled
+            // fails if the caller has cancelled
             drop(batch.reply.send(Embedded { embeddings, waited }));
         }
     }
 
-    /// The rows of micro-batches of one task, in order; `None` when the model fails, with the reason in the log.
+    /// The rows of micro-batches of one task, in order; `None` if the model fails, which is logged.
     fn compute_rows(
         &self,
         batches: &[MicroBatch],
@@ -522,7 +524,7 @@ impl Shared {
     ) -> Embedded {
         self.lock().pass = Some(pass.clone());
         self.changed.notify_all();
-        let waited = batch.begin();
+        let waited = batch.dequeue();
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
         let out = pass.run(scratch);
         drop(running);
@@ -537,7 +539,7 @@ struct RunningGuard<'a> {
     tokens: usize,
     delaying_tokens: usize,
     rate: Option<f64>,
-    /// Computed by a thread that is not the pool's.
+    /// Whether a caller's thread computes it.
     is_on_caller: bool,
 }
 
@@ -561,7 +563,7 @@ impl Drop for RunningGuard<'_> {
         queue.on_callers -= usize::from(self.is_on_caller);
         match self.rate {
             Some(rate) => queue.rate += RATE_WEIGHT * (rate - queue.rate),
-            None => queue.pass = None, // a parallel pass, or a panic
+            None => queue.pass = None, // a parallel pass or a panic
         }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::models::l2_normalise;
+use super::normalise::l2_normalise;
 
-/// Embeds words: each has a fixed pseudo-random vector, and a text is the normalised sum of its words' vectors. Texts that share words
-/// are similar; there is no other meaning.
+/// The embedding of a text is the normalised sum of pseudo-random vectors of its words: only texts that share words are similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pseudo {
     /// The length of an embedding.
@@ -35,7 +34,7 @@ impl Pseudo {
         word_spans(text).collect()
     }
 
-    /// Depends on the dimension alone, as the embeddings do.
+    /// Identifies comparable embeddings: those of the same dimension.
     pub fn fingerprint(self) -> String {
         format!("pseudo-1-{}", self.dimension)
     }

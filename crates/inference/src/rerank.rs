@@ -24,7 +24,7 @@ pub struct Reranker {
     cross_encoder: CrossEncoder,
 }
 
-/// What computes the scores.
+/// The implementation that computes scores.
 #[derive(Clone)]
 pub(super) enum CrossEncoder {
     /// Our encoder; the model has one label or two.
@@ -48,7 +48,7 @@ enum Content {
 }
 
 impl Reranker {
-    /// The model, where it runs in this process.
+    /// The model, if it runs in this process.
     pub(super) fn local_model(&self) -> Option<&Model> {
         match &self.cross_encoder {
             CrossEncoder::Local(model) => Some(model),
@@ -56,11 +56,11 @@ impl Reranker {
         }
     }
 
-    pub(super) fn new(model: &ModelConfig, cross_encoder: CrossEncoder) -> Reranker {
+    pub(super) fn new(model: &ModelConfig, cross_encoder: CrossEncoder, loaded_at: u64) -> Reranker {
         Reranker {
             id: model.id.clone(),
             alias: model.alias.clone(),
-            loaded_at: crate::models::unix_now(),
+            loaded_at,
             prompts: model.prompts.clone(),
             cross_encoder,
         }
@@ -70,12 +70,12 @@ impl Reranker {
         self.local_model().map(Model::tokenizer)
     }
 
-    /// Upper bound of the tokens of a pair, special ones included; `None` for an upstream.
+    /// Maximum tokens of a pair, special ones included; `None` for an upstream.
     pub fn input_tokens_max(&self) -> Option<usize> {
         self.local_model().map(|model| model.info().max_tokens)
     }
 
-    /// Hash of everything that decides a score; for an upstream, of kind, address and model name.
+    /// Hash of everything that affects scores; for an upstream, of protocol, address and model name.
     pub fn fingerprint(&self) -> String {
         match &self.cross_encoder {
             CrossEncoder::Local(model) => model.info().fingerprint.clone(),
@@ -83,8 +83,8 @@ impl Reranker {
         }
     }
 
-    /// Tokenises pairs of `query` and each text, truncated to the model's length: the end of the text is cut off, and that of the query
-    /// only where it takes more than half of the length.
+    /// Tokenises pairs of `query` and each text, truncated to the model's length: cuts off the end of the text, and of the query only if it
+    /// takes more than half of the length.
     pub fn input(&self, query: &str, texts: &[String]) -> RerankInput {
         let query = format!("{}{query}", self.prompts.query);
         let document = &self.prompts.document;
@@ -121,10 +121,9 @@ impl Reranker {
 }
 
 impl Scheduler {
-    /// Scores each of `texts` for `query`, in their order: 0 to 1 by a local model, any finite number by an upstream. Tokenises on a
-    /// blocking thread.
+    /// Scores each of `texts` for `query`, in their order: 0 to 1 by a local model, any finite number by an upstream.
     ///
-    /// An upstream is not called for a result that would arrive after `deadline`. Dropping the future cancels the work.
+    /// Fails if an upstream's reply would arrive after `deadline`. Dropping the future cancels the work.
     ///
     /// # Errors
     /// [`InferenceError`].
@@ -140,7 +139,7 @@ impl Scheduler {
         self.rerank(&model, input.map_err(|_| InferenceError::Failed)?, deadline).await
     }
 
-    /// [`Scheduler::rerank_texts`] for pairs that are tokenised.
+    /// [`Scheduler::rerank_texts`] for tokenised pairs.
     ///
     /// # Errors
     /// [`InferenceError`].

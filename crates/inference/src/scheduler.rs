@@ -9,7 +9,6 @@
 //! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the query lane with a concurrency limit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
@@ -21,13 +20,11 @@ use super::cache::{CacheKey, EmbeddingCache};
 use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
-use super::pool::{MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
+use super::waiting::WaitingTokens;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
-use weir_upstream::UpstreamError;
-
-/// Upper bound of the tokens of a micro-batch; a longer text is a micro-batch of its own.
-pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 
 /// Minimum of the wait limit of queries under any load (or one micro-batch, if longer). A shorter queue would leave threads idle until
 /// the next request is read.
@@ -35,96 +32,8 @@ const QUERY_WAIT_MIN: Duration = Duration::from_millis(5);
 /// The same of small requests for embeddings.
 const REQUEST_WAIT_MIN: Duration = Duration::from_millis(50);
 
-/// Tokens per second of one thread, where the model was not calibrated.
+/// Tokens per second of one thread, for models without calibration.
 const RATE_DEFAULT: f64 = 4000.0;
-
-/// What texts are embedded for, which decides when and on which threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// Queries and second-stage work of searches; they go before texts of the interactive lane, on the same threads.
-    Query,
-    /// Small requests for embeddings.
-    Interactive,
-    /// Documents, and large requests for embeddings.
-    Bulk,
-}
-
-impl Lane {
-    /// The label in metrics, and the prefix of thread names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Query => "query",
-            Lane::Interactive => "interactive",
-            Lane::Bulk => "bulk",
-        }
-    }
-}
-
-/// How texts are embedded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EmbedOptions {
-    /// The lane that computes them.
-    pub lane: Lane,
-    /// Whether the embedding cache is used.
-    pub caching: Caching,
-    /// Requests to upstreams that would take longer are given up.
-    pub deadline: Option<Instant>,
-}
-
-/// The embeddings of a request.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Embedded {
-    /// One for each text, in order.
-    pub embeddings: Vec<Vec<f32>>,
-    /// The longest time that one of the texts waited in a queue.
-    pub waited: Duration,
-}
-
-/// Whether the embedding cache is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caching {
-    /// Embeddings are read from the cache and, unless in the bulk lane, added to it.
-    On,
-    /// The cache is neither read nor changed.
-    Off,
-}
-
-/// Why texts were not embedded or scored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InferenceError {
-    /// The queue has no room for the tokens.
-    #[error("{queued} tokens are queued for inference; the limit `inference.queue_tokens_max` is {limit}")]
-    QueueFull {
-        /// Tokens in the queue.
-        queued: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The text would wait too long in the queue.
-    #[error(
-        "the inference queue would delay the request by {} ms; the limit is {} ms (`{setting}`, less under sustained load or near the request's deadline)",
-        wait.as_micros().div_ceil(1000), limit.as_millis()
-    )]
-    QueueTooSlow {
-        /// The estimated wait.
-        wait: Duration,
-        /// The limit.
-        limit: Duration,
-        /// The setting of the limit.
-        setting: &'static str,
-        /// When to retry: later where a smaller share is admitted, so that most retries succeed.
-        retry_after: Duration,
-    },
-    /// The upstream of the model failed.
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-    /// The scheduler is being stopped.
-    #[error("the gateway is stopping")]
-    Stopping,
-    /// The model failed or panicked.
-    #[error("the model failed; the log has the reason")]
-    Failed,
-}
 
 /// Owns the inference threads. Clones share them.
 #[derive(Clone)]
@@ -168,7 +77,7 @@ impl Scheduler {
             bulk: pool(Lane::Bulk)?,
             bulk_permits: Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS))),
             cache: EmbeddingCache::new(settings.cache_bytes_max),
-            second_stage: SecondStage::new(threads.saturating_sub(1).max(1)),
+            second_stage: SecondStage::new(threads.saturating_sub(1).max(1), queue_tokens_max),
             memory_budget,
             queue_tokens_max,
             query_admission: admission(
@@ -187,7 +96,7 @@ impl Scheduler {
 
     /// Embeds `inputs`, which `model` must have made.
     ///
-    /// The bulk lane only reads the cache: documents are embedded once and would evict frequent queries.
+    /// The bulk lane does not write to the cache: documents are embedded once and would evict frequent queries.
     ///
     /// # Errors
     /// [`InferenceError`]; local models never refuse bulk work with `QueueFull` or `QueueTooSlow`.
@@ -197,8 +106,8 @@ impl Scheduler {
         inputs: Vec<Input>,
         options: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
-        let is_cheap = matches!(model.embedder, Embedder::Pseudo(_));
-        if is_cheap || options.caching == Caching::Off || !self.0.cache.is_on() {
+        let is_pseudo = matches!(model.embedder, Embedder::Pseudo(_));
+        if is_pseudo || options.caching == Caching::Off || !self.0.cache.is_enabled() {
             return self.embed_uncached(model, inputs, options).await;
         }
         let Inner { cache, metrics, .. } = &*self.0;
@@ -313,9 +222,10 @@ impl Scheduler {
         task: &ModelTask,
         sequences: Vec<Sequence>,
     ) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let SecondStage { permits, concurrency, .. } = &self.0.second_stage;
+        let SecondStage { permits, concurrency, waiting } = &self.0.second_stage;
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-        let _waiting = self.0.second_stage.count_waiting(tokens, self.0.queue_tokens_max)?;
+        let waiting = waiting.add(tokens);
+        waiting.check()?;
         let mut indexed: Vec<(usize, Sequence)> = sequences.into_iter().enumerate().collect();
         indexed.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.ids.len()));
         let (order, sequences): (Vec<usize>, Vec<Sequence>) = indexed.into_iter().unzip();
@@ -346,7 +256,7 @@ impl Scheduler {
 
     /// Whether the cache has the embedding of `input`, which `model` must have made.
     pub fn has_cached(&self, model: &LoadedModel, input: &Input) -> bool {
-        self.0.cache.has(&input.key(&model.embedder_fingerprint()))
+        self.0.cache.contains(&input.key(&model.embedder_fingerprint()))
     }
 
     /// The memory that requests for embeddings share.
@@ -364,7 +274,7 @@ impl Scheduler {
         self.0.interactive.queued_tokens()
     }
 
-    /// Bytes that the cached embeddings take.
+    /// Bytes of the cached embeddings.
     pub fn cache_bytes(&self) -> usize {
         self.0.cache.bytes()
     }
@@ -378,7 +288,7 @@ impl Scheduler {
     }
 }
 
-/// Whether the runtime has other threads that take over while this one computes.
+/// Whether the runtime has other threads that serve requests while this one computes.
 fn has_other_runtime_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
@@ -389,35 +299,13 @@ struct SecondStage {
     permits: Arc<Semaphore>,
     concurrency: usize,
     /// Tokens of all unfinished requests.
-    waiting: AtomicUsize,
+    waiting: WaitingTokens,
 }
 
 impl SecondStage {
-    fn new(concurrency: usize) -> SecondStage {
+    fn new(concurrency: usize, tokens_max: usize) -> SecondStage {
         let permits = Arc::new(Semaphore::new(concurrency));
-        SecondStage { permits, concurrency, waiting: AtomicUsize::new(0) }
-    }
-
-    /// Counts tokens that wait, up to a limit. Where nothing waits, any number is accepted.
-    fn count_waiting(&self, tokens: usize, limit: usize) -> Result<WaitingGuard<'_>, InferenceError> {
-        let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
-        let guard = WaitingGuard { waiting: &self.waiting, tokens };
-        if queued > 0 && queued + tokens > limit {
-            return Err(InferenceError::QueueFull { queued, limit });
-        }
-        Ok(guard)
-    }
-}
-
-/// Counts tokens as waiting until it is dropped.
-struct WaitingGuard<'a> {
-    waiting: &'a AtomicUsize,
-    tokens: usize,
-}
-
-impl Drop for WaitingGuard<'_> {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
+        SecondStage { permits, concurrency, waiting: WaitingTokens::new(tokens_max) }
     }
 }
 

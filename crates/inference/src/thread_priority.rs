@@ -1,4 +1,4 @@
-//! Priorities of threads: computing yields the cores to threads that serve requests.
+//! Thread priorities: inference yields cores to threads that serve requests.
 
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -9,21 +9,21 @@ use thread_priority::{
 pub(super) enum ThreadPriority {
     /// [`set_compute_priority`] for every thread.
     Compute,
-    /// [`set_background_priority`] for the first thread, so that work continues on a busy machine; the others run on idle cores only
+    /// [`set_background_priority`] for the first thread, so that bulk work continues on a busy machine; the others run on idle cores only
     /// (`SCHED_IDLE`).
     Idle,
 }
 
-/// Nice values, 0 to 19; each step is about a fifth less of a contended core.
+/// Nice values, 0 to 19; each step reduces the share of a contended core by about a fifth.
 const COMPUTE_NICENESS: i32 = 4;
 const BACKGROUND_NICENESS: i32 = 19;
 
-/// Sets the calling thread, and those that it starts, to the lowest priority that still gets a small share of a busy machine.
+/// Sets the calling thread, and threads that it starts, to the lowest priority that still gets a small share of a busy machine.
 pub fn set_background_priority() {
     set_niceness(BACKGROUND_NICENESS);
 }
 
-/// Sets the calling thread to slightly less than the priority of threads that serve requests, so that rejecting is never delayed.
+/// Sets the calling thread slightly below the priority of threads that serve requests, so that load shedding is never delayed.
 pub fn set_compute_priority() {
     set_niceness(COMPUTE_NICENESS);
 }
@@ -45,7 +45,7 @@ impl ThreadPriority {
     }
 }
 
-/// Where the system refuses, the thread works at its old priority.
+/// If the system refuses, the priority does not change.
 fn set_niceness(niceness: i32) {
     rustix::process::setpriority_process(None, niceness).ok();
 }

@@ -10,7 +10,7 @@ use weir_kernels::{Kernels, PQ4_BLOCK_ROWS, PQ4_CENTROIDS, Pq4Query, pq4_block_b
 
 /// Values per row, as in embeddings of all-MiniLM-L6-v2.
 const DIMENSION: usize = 384;
-/// QuantizedRows per row, as the index makes them of so many values.
+/// PQ4 codes per row, as in the index for [`DIMENSION`] values.
 const GROUPS: usize = 64;
 
 fn main() {

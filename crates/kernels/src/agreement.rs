@@ -26,16 +26,16 @@ impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
         Emulated([value; W])
     }
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller vouches for W floats.
+        // SAFETY: the caller guarantees W floats.
         Emulated(unsafe { std::slice::from_raw_parts(from, W) }.try_into().unwrap())
     }
     unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller vouches for W bf16 values.
+        // SAFETY: the caller guarantees W bf16 values.
         let halves = unsafe { std::slice::from_raw_parts(from, W) };
         Emulated(std::array::from_fn(|i| crate::bf16_to_f32(halves[i])))
     }
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller vouches for W floats.
+        // SAFETY: the caller guarantees W floats.
         unsafe { std::slice::from_raw_parts_mut(to, W) }.copy_from_slice(&self.0);
     }
     fn add(self, other: Self) -> Self {
@@ -90,11 +90,11 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
         [0; W]
     }
     unsafe fn load_weights(from: *const i8) -> [[i8; 4]; W] {
-        // SAFETY: the caller vouches for 4 * W bytes.
+        // SAFETY: the caller guarantees 4 * W bytes.
         unsafe { from.cast::<[[i8; 4]; W]>().read_unaligned() }
     }
     unsafe fn load_codes(from: *const u8) -> [i32; 4] {
-        // SAFETY: the caller vouches for 4 bytes.
+        // SAFETY: the caller guarantees 4 bytes.
         let codes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
         codes.map(|code| i32::from(code) - if Self::SHIFTS_CODES { 128 } else { 0 })
     }
@@ -117,7 +117,7 @@ impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
         Emulated(std::array::from_fn(|i| if i < W / 2 { pair(self.0, i) } else { pair(other.0, i - W / 2) }))
     }
     unsafe fn store_codes(self, to: *mut u8) {
-        // SAFETY: the caller vouches for W bytes.
+        // SAFETY: the caller guarantees W bytes.
         unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x.round_ties_even() as u8)) }
     }
 }
@@ -126,22 +126,22 @@ impl<const W: usize, const R: usize> Bf16Lanes for Emulated<W, R> {
     type Pairs = [[u16; 2]; W];
 
     unsafe fn splat_pair(from: *const u16) -> [[u16; 2]; W] {
-        // SAFETY: the caller vouches for two bf16 values.
+        // SAFETY: the caller guarantees two bf16 values.
         [unsafe { from.cast::<[u16; 2]>().read() }; W]
     }
     unsafe fn load_pairs(from: *const u16) -> [[u16; 2]; W] {
-        // SAFETY: the caller vouches for 2 * W bf16 values.
+        // SAFETY: the caller guarantees 2 * W bf16 values.
         unsafe { from.cast::<[[u16; 2]; W]>().read() }
     }
     unsafe fn store_pairs(pairs: [[u16; 2]; W], to: *mut u16) {
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the writable memory.
         unsafe { to.cast::<[[u16; 2]; W]>().write(pairs) }
     }
     fn pairs(first: Self, second: Self) -> [[u16; 2]; W] {
         std::array::from_fn(|i| [first.0[i], second.0[i]].map(crate::f32_to_bf16))
     }
     unsafe fn store_bf16(self, to: *mut u16) {
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the writable memory.
         unsafe { to.cast::<[u16; W]>().write(self.0.map(crate::f32_to_bf16)) }
     }
     fn add_products(self, a: [[u16; 2]; W], b: [[u16; 2]; W]) -> Self {
@@ -369,7 +369,7 @@ fn attend(attention: Attention, qkv: &[f32], tokens: usize, heads: usize, head_d
     scratch.fill(f32::NAN); // a read before a write shows in the result
     let mut out = vec![0.0; tokens * shape.out_stride];
     attention(&shape, &qkv[..tokens * shape.qkv_stride], &mut scratch, &mut out);
-    assert!(out.iter().skip(width).step_by(shape.out_stride).all(|x| *x == 0.0), "written beside the rows");
+    assert!(out.iter().skip(width).step_by(shape.out_stride).all(|x| *x == 0.0), "written between the rows");
     (0..tokens).flat_map(|row| out[row * shape.out_stride..][..width].to_vec()).collect()
 }
 

@@ -1,9 +1,8 @@
-//! Attention, once, over [`Lanes`]. Each lane of a register computes one query.
+//! Attention, generic over [`Lanes`]. Each lane of a register computes one query.
 //!
 //! For a panel of queries of one head, the scores are the product of keys with transposed queries: `[keys, queries]`. The softmax over keys
 //! then runs lane by lane, without a sum across a register, and its result is the right-hand panel of the product with the
-//! values: `[head_dim, queries]`. Keys and values need no transposition, they are only copied to be contiguous; queries are transposed
-//! before, and the context after.
+//! values: `[head_dim, queries]`. Keys and values are copied to be contiguous; queries are transposed before, and the context after.
 //!
 //! The result of a query is one chain of operations over the keys, in order, independent of the other queries.
 
@@ -33,7 +32,7 @@ pub(crate) trait AttentionFormat<V: Lanes>:
 impl<V: Lanes> AttentionFormat<V> for f32 {
     #[inline(always)]
     unsafe fn store(floats: V, to: *mut f32) {
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the writable memory.
         unsafe { floats.store(to) }
     }
     #[inline(always)]
@@ -70,7 +69,7 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
     const {
         assert!(
             C * V::WIDTH <= PANEL_MAX && V::WIDTH <= WIDTH_MAX,
-            "scratch has room for a panel, a tail for a register"
+            "scratch fits a panel, and a tail a register"
         );
         assert!(F::UNIT * size_of::<F::Number>() == size_of::<f32>(), "a unit is as large as a float");
         assert!(V::WIDTH.is_multiple_of(F::UNIT), "registers hold whole units");
@@ -83,8 +82,8 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
     let (keys, scratch) = scratch.split_at_mut(tokens * head_dim);
     let (values, scratch) = scratch.split_at_mut(tokens * head_dim);
     for head in 0..heads {
-        // SAFETY: the caller vouches for the instruction set; `check` asserted the lengths of all slices, of which scratch has room for
-        // keys, values and a panel of `lanes` queries, at most `PANEL_MAX`.
+        // SAFETY: the caller guarantees the instruction set; `check` asserted the lengths of all slices; `scratch` fits keys, values
+        // and a panel of `lanes` queries, at most `PANEL_MAX`.
         unsafe {
             let qkv = qkv.as_ptr().add(head * head_dim);
             pack_keys::<V, F>(qkv.add(heads * head_dim), shape, keys.as_mut_ptr().cast());
@@ -96,9 +95,9 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
             );
             let mut first = 0;
             while first < tokens {
-                let rest = tokens - first;
+                let remaining = tokens - first;
                 // the last few queries take a panel of one register
-                let lanes = if rest <= V::WIDTH { V::WIDTH } else { C * V::WIDTH };
+                let lanes = if remaining <= V::WIDTH { V::WIDTH } else { C * V::WIDTH };
                 let queries = scratch.as_mut_ptr();
                 let context = queries.add(head_dim * lanes);
                 let panel = Panel::<F::Number> {
@@ -110,7 +109,7 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
                     context,
                     scores: context.add(head_dim * lanes),
                 };
-                let count = rest.min(lanes);
+                let count = remaining.min(lanes);
                 pack_queries::<V>(qkv.add(first * qkv_stride), qkv_stride, count, head_dim, queries, lanes);
                 if lanes == V::WIDTH {
                     attend::<V, F, 1>(&panel);
@@ -125,12 +124,11 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
     }
 }
 
-/// Copies the keys of one head to a contiguous matrix `[tokens, head_dim]`, rows padded to whole units: in `qkv` they are too far apart for
-/// the cache.
+/// Copies the keys of one head, which in `qkv` are too far apart for the cache, to a matrix `[tokens, head_dim]`, rows padded to whole units.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `from` points to `tokens` rows of `head_dim` readable floats, every `qkv_stride`, and `to`
-/// to as many writable rows of whole units.
+/// to `tokens` writable rows of whole units.
 #[inline(always)]
 unsafe fn pack_keys<V: Lanes, F: AttentionFormat<V>>(
     from: *const f32,
@@ -140,7 +138,7 @@ unsafe fn pack_keys<V: Lanes, F: AttentionFormat<V>>(
     let AttentionShape { tokens, head_dim, qkv_stride, .. } = *shape;
     let (whole, width) = (head_dim - head_dim % V::WIDTH, head_dim.next_multiple_of(F::UNIT));
     for token in 0..tokens {
-        // SAFETY: the caller vouches for all rows and for the room.
+        // SAFETY: the caller guarantees all rows and the writable memory.
         unsafe {
             let (from, to) = (from.add(token * qkv_stride), to.add(token * width));
             for d in (0..whole).step_by(V::WIDTH) {
@@ -156,8 +154,7 @@ unsafe fn pack_keys<V: Lanes, F: AttentionFormat<V>>(
     }
 }
 
-/// Interleaves rows `[depth, width]` into units, `[depth / UNIT, width]`, in place if `to` is `from` and rows are contiguous. The last unit
-/// is padded with zeros.
+/// Interleaves rows `[depth, width]` into units, `[depth / UNIT, width]`, in place if `to` is `from`. Pads the last unit with zeros.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `from` points to `depth` rows of `width` readable floats, every `stride`, and `to` to
@@ -171,7 +168,7 @@ unsafe fn pack_units<V: Lanes, F: AttentionFormat<V>>(
 ) {
     let whole = width - width % V::WIDTH;
     for unit in 0..depth.div_ceil(F::UNIT) {
-        // SAFETY: the caller vouches for all rows and for the room.
+        // SAFETY: the caller guarantees all rows and the writable memory.
         unsafe {
             let first = from.add(unit * F::UNIT * stride);
             let has_second = F::UNIT == 2 && 2 * unit + 1 < depth;
@@ -222,7 +219,7 @@ unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(panel: &Panel<
     let Panel { keys, values, tokens, head_dim, queries, scores, context } = *panel;
     let lanes = C * V::WIDTH;
     let (dim_units, token_units) = (head_dim.div_ceil(F::UNIT), tokens.div_ceil(F::UNIT));
-    // SAFETY: the caller vouches for the panel; a unit takes no more memory than a float.
+    // SAFETY: the caller guarantees the panel; a unit takes no more memory than a float.
     unsafe {
         if F::UNIT > 1 {
             pack_units::<V, F>(queries, lanes, (head_dim, lanes), queries.cast());
@@ -250,7 +247,7 @@ unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(panel: &Panel<
 /// The processor has the instruction set of `V`; `scores` points to `keys * C * WIDTH` writable floats.
 #[inline(always)]
 unsafe fn softmax<V: Lanes, F: AttentionFormat<V>, const C: usize>(scores: *mut f32, keys: usize) -> [V; C] {
-    // SAFETY: the caller vouches for the scores. A unit is written to memory of rows that were read before.
+    // SAFETY: the caller guarantees the scores. A unit overwrites rows that were already read.
     unsafe {
         let mut max = [V::splat(f32::NEG_INFINITY); C];
         for key in 0..keys {
@@ -288,7 +285,7 @@ unsafe fn pack_queries<V: Lanes>(
     lanes: usize,
 ) {
     let whole = head_dim - head_dim % V::WIDTH;
-    // SAFETY: the caller vouches for both; squares are inside the panel, and only existing rows are read.
+    // SAFETY: the caller guarantees rows and panel; squares are inside the panel, and only existing rows are read.
     unsafe {
         for lane in (0..lanes).step_by(V::WIDTH) {
             let first = lane.min(count - 1);
@@ -324,7 +321,7 @@ unsafe fn unpack_context<V: Lanes>(
     count: usize,
 ) {
     let whole = head_dim - head_dim % V::WIDTH;
-    // SAFETY: the caller vouches for both; squares are inside the panel, and only existing rows are written.
+    // SAFETY: the caller guarantees rows and panel; squares are inside the panel, and only existing rows are written.
     unsafe {
         for lane in (0..count).step_by(V::WIDTH) {
             for d in (0..whole).step_by(V::WIDTH) {

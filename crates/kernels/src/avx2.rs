@@ -13,7 +13,7 @@ use crate::lanes::{Int8Lanes, Lanes, lanewise};
 use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
-crate::generic::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
+crate::table::table!(Isa::Avx2, "avx2,fma,f16c", crate::avx2::F32x8, 2);
 
 /// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
@@ -23,7 +23,7 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x8(__m256);
 
-// SAFETY of every block: the processor has avx2 and fma, because the caller vouches for them or made a register before. Pointers are
+// SAFETY of every block: the processor has avx2 and fma, by guarantee of the caller or because a register exists. Pointers are
 // valid by the contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Lanes for F32x8 {
@@ -81,7 +81,7 @@ impl Lanes for F32x8 {
         /// # Safety
         /// The processor has AVX.
         #[inline(always)]
-        unsafe fn fours(rows: [__m256; 4]) -> [__m256; 4] {
+        unsafe fn transpose_4x4(rows: [__m256; 4]) -> [__m256; 4] {
             unsafe {
                 let (a, b) = (_mm256_unpacklo_ps(rows[0], rows[1]), _mm256_unpackhi_ps(rows[0], rows[1]));
                 let (c, d) = (_mm256_unpacklo_ps(rows[2], rows[3]), _mm256_unpackhi_ps(rows[2], rows[3]));
@@ -99,7 +99,7 @@ impl Lanes for F32x8 {
                 *row = _mm256_loadu_ps(from.add(i.min(rows - 1) * stride));
             }
             let [a, b, c, d, e, f, g, h] = all;
-            let (first, second) = (fours([a, b, c, d]), fours([e, f, g, h]));
+            let (first, second) = (transpose_4x4([a, b, c, d]), transpose_4x4([e, f, g, h]));
             for i in 0..4 {
                 let low = _mm256_permute2f128_ps::<0x20>(first[i], second[i]);
                 let high = _mm256_permute2f128_ps::<0x31>(first[i], second[i]);
@@ -307,7 +307,7 @@ pub(crate) fn score_rows(
 ) -> u32 {
     let even = _mm_sub_epi16(both, _mm_slli_epi16::<8>(odd));
     let even_high = _mm_sub_epi16(both_high, _mm_slli_epi16::<8>(odd_high));
-    let eights = [
+    let sums_of_rows = [
         _mm_unpacklo_epi16(even, odd),
         _mm_unpackhi_epi16(even, odd),
         _mm_unpacklo_epi16(even_high, odd_high),
@@ -316,15 +316,15 @@ pub(crate) fn score_rows(
     let (step, offset) = (_mm256_set1_ps(block.step), _mm256_set1_ps(block.offset));
     let threshold = _mm256_set1_ps(block.threshold);
     let mut above = 0;
-    for (eight, sums) in eights.into_iter().enumerate() {
+    for (octet, sums) in sums_of_rows.into_iter().enumerate() {
         let sums = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(sums));
-        // SAFETY: there are 32 factors and 32 scores, and `eight` is below 4.
+        // SAFETY: there are 32 factors and 32 scores, and `octet` is below 4.
         unsafe {
-            let factor = _mm256_loadu_ps(block.factors.as_ptr().add(8 * eight));
+            let factor = _mm256_loadu_ps(block.factors.as_ptr().add(8 * octet));
             let score = _mm256_mul_ps(_mm256_add_ps(_mm256_mul_ps(sums, step), offset), factor);
-            _mm256_storeu_ps(scores.as_mut_ptr().add(8 * eight), score);
+            _mm256_storeu_ps(scores.as_mut_ptr().add(8 * octet), score);
             let greater = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(score, threshold));
-            above |= greater.cast_unsigned() << (8 * eight);
+            above |= greater.cast_unsigned() << (8 * octet);
         }
     }
     above

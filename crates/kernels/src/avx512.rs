@@ -14,7 +14,7 @@ use crate::lanes::{Int8Lanes, Lanes, lanewise};
 use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
-crate::generic::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
+crate::table::table!(Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", crate::avx512::F32x16, 2);
 
 /// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x16(pub(crate) __m512);
 
-// SAFETY of every block: the processor has avx512f, because the caller vouches for it or made a register before. Pointers are valid by the
+// SAFETY of every block: the processor has avx512f, by guarantee of the caller or because a register exists. Pointers are valid by the
 // contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Lanes for F32x16 {
@@ -82,7 +82,7 @@ impl Lanes for F32x16 {
         /// # Safety
         /// The processor has AVX-512 F.
         #[inline(always)]
-        unsafe fn fours(rows: [__m512; 4]) -> [__m512; 4] {
+        unsafe fn transpose_4x4(rows: [__m512; 4]) -> [__m512; 4] {
             unsafe {
                 let (a, b) = (_mm512_unpacklo_ps(rows[0], rows[1]), _mm512_unpackhi_ps(rows[0], rows[1]));
                 let (c, d) = (_mm512_unpacklo_ps(rows[2], rows[3]), _mm512_unpackhi_ps(rows[2], rows[3]));
@@ -102,8 +102,12 @@ impl Lanes for F32x16 {
                 *row = _mm512_loadu_ps(from.add(i.min(rows - 1) * stride));
             }
             let (quads, _) = all.as_chunks();
-            let [first, second, third, fourth] =
-                [fours(quads[0]), fours(quads[1]), fours(quads[2]), fours(quads[3])];
+            let [first, second, third, fourth] = [
+                transpose_4x4(quads[0]),
+                transpose_4x4(quads[1]),
+                transpose_4x4(quads[2]),
+                transpose_4x4(quads[3]),
+            ];
             for c in 0..4 {
                 let a = _mm512_shuffle_f32x4::<EVEN>(first[c], second[c]);
                 let b = _mm512_shuffle_f32x4::<EVEN>(third[c], fourth[c]);

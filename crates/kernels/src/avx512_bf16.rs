@@ -28,18 +28,18 @@ mod table {
     use crate::lanes::Bf16Pair;
     use crate::layout::{AttentionShape, Matmul};
 
-    crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", round(
+    crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", round(
         rows: &[f32], stride: usize, width: usize, to: &mut [u16], to_stride: usize
     ) => crate::generic::round::<F32x16>);
-    crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", matmul(
+    crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", matmul(
         args: Matmul<'_, u16, u16>
     ) => crate::generic::matmul::<F32x16, Bf16Pair, 2>);
-    crate::generic::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", attention(
+    crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", attention(
         shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
     ) => crate::attention::attention::<F32x16, Bf16Pair, 2>);
 }
 
-// SAFETY of every block: the processor has avx512bf16, because the caller vouches for it or made a register or pairs before. Pointers are
+// SAFETY of every block: the processor has avx512bf16, by guarantee of the caller or because a register or pairs exist. Pointers are
 // valid by the contract of each method, see `Bf16Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Bf16Lanes for F32x16 {

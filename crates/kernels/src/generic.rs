@@ -1,12 +1,11 @@
-//! Each float algorithm once, over [`Lanes`]. `C` is the number of registers in a row of a panel.
+//! The float algorithms, generic over [`Lanes`]. `C` is the number of registers in a row of a panel.
 //!
 //! The product keeps a tile of `R` rows by one panel in registers. For each unit of the depth it loads `C` registers of the panel,
 //! broadcasts a unit of each row and does `R * C` multiply-adds, in the number format that [`ProductFormat`] defines. Each element of the
-//! result is one chain of multiply-adds over the depth, in order, independent of the other rows: an embedding does not
-//! depend on its batch, bit for bit.
+//! result is one chain of multiply-adds over the depth, in order, independent of the other rows: an embedding does not depend on its batch.
 //!
-//! The kernels are `unsafe` for one reason: they must run under the instruction set of `V`. They check their arguments; the private
-//! functions below them take pointers, and rely on these checks.
+//! The kernels are `unsafe` only because they require the instruction set of `V`. They check their arguments; the private functions
+//! below them take pointers and rely on these checks.
 
 use crate::lanes::{Bf16Lanes, Lanes, ProductFormat, gelu};
 use crate::layout::{Epilogue, Matmul, PANEL_MAX, Packing};
@@ -14,7 +13,7 @@ use crate::prefetch::prefetch_next_panel;
 use crate::scalar::f32_to_bf16;
 use crate::size::span;
 
-/// The tallest tile that [`tile_of_height`] and [`unrolled_rows`] are written out for.
+/// The tallest tile that [`tile_of_height`] and [`unrolled_rows`] implement.
 pub(crate) const TILE_ROWS_MAX: usize = 14;
 
 /// See [`crate::Kernels::matmul`].
@@ -26,7 +25,7 @@ pub(crate) unsafe fn matmul<V: Lanes, T: ProductFormat<V>, const C: usize>(
     args: Matmul<'_, T::Number, T::LhsNumber>,
 ) {
     let panel = V::WIDTH * C;
-    const { assert!(PANEL_MAX.is_multiple_of(V::WIDTH * C), "padding to it gives whole panels") };
+    const { assert!(PANEL_MAX.is_multiple_of(V::WIDTH * C), "`PANEL_MAX` is whole panels") };
     args.check(Packing { panel, unit: T::UNIT });
     let Matmul { rows, a, a_stride, b, bias, epilogue, out, out_stride } = args;
     if rows == 0 {
@@ -35,7 +34,7 @@ pub(crate) unsafe fn matmul<V: Lanes, T: ProductFormat<V>, const C: usize>(
     let units = b.depth.div_ceil(T::UNIT);
     let lhs = Lhs { data: a.as_ptr(), row_stride: a_stride, unit_stride: T::UNIT };
     for p in 0..b.padded_columns() / panel {
-        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows and panels are inside the slices.
+        // SAFETY: the caller guarantees the instruction set; `check` asserted that all rows and panels are inside the slices.
         unsafe {
             let rhs = Rhs {
                 panel: b.data.as_ptr().add(p * units * T::UNIT * panel),
@@ -63,15 +62,15 @@ pub(crate) unsafe fn round<V: Bf16Lanes>(
     assert!(stride >= width && to_stride >= width, "round: rows overlap");
     assert!(to.len() >= span(rows.len().div_ceil(stride), to_stride, width), "round: too few rows to write");
     for (row, to) in rows.chunks(stride).zip(to.chunks_mut(to_stride)) {
-        let (row, (to, filling)) = (&row[..width], to.split_at_mut(width));
-        // SAFETY: as the caller vouches; loads and stores stay below `whole`, which is at most the length of both.
+        let (row, (to, padding)) = (&row[..width], to.split_at_mut(width));
+        // SAFETY: guaranteed by the caller; loads and stores stay below `whole`, which is at most the length of both.
         unsafe {
             for i in (0..whole).step_by(V::WIDTH) {
                 V::load(row.as_ptr().add(i)).store_bf16(to.as_mut_ptr().add(i));
             }
         }
         to[whole..].iter_mut().zip(&row[whole..]).for_each(|(to, x)| *to = f32_to_bf16(*x));
-        filling.fill(0);
+        padding.fill(0);
     }
 }
 
@@ -90,7 +89,7 @@ pub(crate) struct Rhs<N> {
     pub(crate) panel: *const N,
     /// Units of the depth.
     pub(crate) units: usize,
-    /// `None` in attention. With a bias the panel is a weight, and the panel after it is prefetched.
+    /// `None` in attention. With a bias, the panel is part of a weight, and the next panel is prefetched.
     pub(crate) bias: Option<*const f32>,
 }
 
@@ -132,7 +131,7 @@ pub(crate) unsafe fn multiply_panel<V: Lanes, T: ProductFormat<V>, const C: usiz
     }
 }
 
-/// An unrolled loop over the rows of a tile: in a loop that the compiler does not unroll, the sums are spilled to memory and read back.
+/// An unrolled loop over the rows of a tile: where the compiler does not unroll a loop, it spills the sums to memory.
 macro_rules! unrolled_rows {
     ($row:ident in 0..$rows:ident $body:block) => {
         crate::generic::unrolled_rows!($row in 0..$rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
@@ -159,7 +158,7 @@ unsafe fn multiply_tile<V: Lanes, T: ProductFormat<V>, const R: usize, const C: 
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: the caller vouches for the instruction set, R rows of a and out, and `units` units of the panel.
+    // SAFETY: the caller guarantees the instruction set, R rows of a and out, and `units` units of the panel.
     unsafe {
         let mut sums = [[V::splat(0.0); C]; R];
         let (mut left, mut right) = (a.data, rhs.panel);
@@ -180,7 +179,7 @@ unsafe fn multiply_tile<V: Lanes, T: ProductFormat<V>, const R: usize, const C: 
             left = left.add(a.unit_stride);
             right = right.add(C * V::WIDTH * T::UNIT);
         }
-        let biased = |sum: V, c: usize| match rhs.bias {
+        let add_bias = |sum: V, c: usize| match rhs.bias {
             Some(bias) => sum.add(V::load(bias.add(c * V::WIDTH))),
             None => sum,
         };
@@ -189,7 +188,7 @@ unsafe fn multiply_tile<V: Lanes, T: ProductFormat<V>, const R: usize, const C: 
                 unrolled_rows!(r in 0..R {
                     for (c, sum) in sums[r].into_iter().enumerate() {
                         let target = out.add(r * out_stride + c * V::WIDTH);
-                        $value(biased(sum, c), target).store(target);
+                        $value(add_bias(sum, c), target).store(target);
                     }
                 })
             };
@@ -216,12 +215,12 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
 ) {
     let width = gamma.len();
     assert!(stride >= width && beta.len() == width, "layer_norm: shapes differ");
-    /// Rows at a time: their chains of additions are independent, and overlap.
+    /// Rows per step: their chains of additions are independent and overlap.
     const ROWS: usize = 4;
-    let count = rows.len().checked_sub(width).filter(|_| width > 0).map_or(0, |rest| rest / stride + 1);
+    let count = rows.len().checked_sub(width).filter(|_| width > 0).map_or(0, |last| last / stride + 1);
     let rows = rows.as_mut_ptr();
     for first in (0..count).step_by(ROWS) {
-        // SAFETY: as the caller vouches; `count` rows of `width` floats begin every `stride` floats, and both factors are as long.
+        // SAFETY: guaranteed by the caller; `count` rows of `width` floats begin every `stride` floats; `gamma` and `beta` have `width` floats.
         unsafe {
             if first + ROWS <= count {
                 normalise_rows::<V, ROWS>(rows.add(first * stride), stride, gamma, beta, epsilon);
@@ -234,7 +233,7 @@ pub(crate) unsafe fn layer_norm<V: Lanes>(
     }
 }
 
-/// Normalises `R` rows of as many floats as there are factors, which begin every `stride` floats.
+/// Normalises `R` rows of `gamma.len()` floats, which begin every `stride` floats.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; `beta` is as long as `gamma`, and so are the `R` rows, readable and writable.
@@ -248,7 +247,7 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
 ) {
     let width = gamma.len();
     let whole = width - width % V::WIDTH;
-    // SAFETY: loads and stores stay below `whole`, at most the length of all rows and factors; the tails follow up to that length.
+    // SAFETY: loads and stores stay below `whole`, at most the length of rows, `gamma` and `beta`; the tails follow up to that length.
     unsafe {
         let row = |r: usize| rows.add(r * stride);
         let tail = |r: usize| std::slice::from_raw_parts(row(r).add(whole), width - whole);
@@ -266,8 +265,8 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
             });
         }
         let scales: [f32; R] = std::array::from_fn(|r| {
-            let rest: f32 = tail(r).iter().map(|x| (x - means[r]) * (x - means[r])).sum();
-            1.0 / ((squares[r].sum() + rest) / width as f32 + epsilon).sqrt()
+            let tail: f32 = tail(r).iter().map(|x| (x - means[r]) * (x - means[r])).sum();
+            1.0 / ((squares[r].sum() + tail) / width as f32 + epsilon).sqrt()
         });
         for i in (0..whole).step_by(V::WIDTH) {
             let (gamma, beta) = (V::load(gamma.as_ptr().add(i)), V::load(beta.as_ptr().add(i)));
@@ -277,8 +276,8 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
             });
         }
         for r in 0..R {
-            let rest = std::slice::from_raw_parts_mut(row(r).add(whole), width - whole);
-            for ((x, gamma), beta) in rest.iter_mut().zip(&gamma[whole..]).zip(&beta[whole..]) {
+            let tail = std::slice::from_raw_parts_mut(row(r).add(whole), width - whole);
+            for ((x, gamma), beta) in tail.iter_mut().zip(&gamma[whole..]).zip(&beta[whole..]) {
                 *x = (*x - means[r]) * scales[r] * gamma + beta;
             }
         }
@@ -293,7 +292,7 @@ unsafe fn normalise_rows<V: Lanes, const R: usize>(
 pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "dot: lengths differ");
     let whole = a.len() - a.len() % (2 * V::WIDTH);
-    // SAFETY: as the caller vouches; loads stay below `whole`, which is at most both lengths.
+    // SAFETY: guaranteed by the caller; loads stay below `whole`, which is at most both lengths.
     let sum = unsafe {
         let mut even = V::splat(0.0);
         let mut odd = V::splat(0.0);
@@ -307,76 +306,4 @@ pub(crate) unsafe fn dot<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     sum + a[whole..].iter().zip(&b[whole..]).map(|(x, y)| x * y).sum::<f32>()
 }
 
-/// Defines the `TABLE` of an instruction set: wrappers that call the generic functions under its features.
-///
-/// `dot_f16`, `dot_i8_rows` and `scan_pq4` are functions of the calling module, already marked with the features.
-macro_rules! table {
-    ($isa:expr, $features:literal, $lanes:ty, $registers:literal) => {
-        pub(crate) static TABLE: crate::Kernels = crate::Kernels {
-            isa: $isa,
-            packing: crate::Packing { panel: <$lanes as crate::lanes::Lanes>::WIDTH * $registers, unit: 1 },
-            packing_int8: crate::generic_int8::packing::<$lanes, $registers>(),
-            code_bytes: <$lanes as crate::lanes::Int8Lanes>::CODE_BYTES,
-            matmul: table::matmul,
-            matmul_bf16: table::matmul_bf16,
-            quantize: table::quantize,
-            matmul_int8: table::matmul_int8,
-            attention: table::attention,
-            layer_norm: table::layer_norm,
-            bf16: None,
-            dot: table::dot,
-            dot_f16: table::dot_f16,
-            dot_i8_rows: table::dot_i8_rows,
-            scan_pq4: table::scan_pq4,
-        };
-
-        /// The functions of the table. Each calls its counterpart under `#[target_feature]`.
-        mod table {
-            use crate::int8::{QuantizedRows, MatmulInt8};
-            use crate::layout::{AttentionShape, Matmul};
-
-            crate::generic::entry!($features, matmul(
-                args: Matmul<'_, f32>
-            ) => crate::generic::matmul::<$lanes, f32, $registers>);
-            crate::generic::entry!($features, matmul_bf16(
-                args: Matmul<'_, u16>
-            ) => crate::generic::matmul::<$lanes, u16, $registers>);
-            crate::generic::entry!($features, quantize(
-                rows: &[f32], stride: usize, to: &mut QuantizedRows
-            ) => crate::generic_int8::quantize::<$lanes>);
-            crate::generic::entry!($features, matmul_int8(
-                args: MatmulInt8<'_>
-            ) => crate::generic_int8::matmul::<$lanes, $registers>);
-            crate::generic::entry!($features, attention(
-                shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-            ) => crate::attention::attention::<$lanes, f32, $registers>);
-            crate::generic::entry!($features, layer_norm(
-                rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32
-            ) => crate::generic::layer_norm::<$lanes>);
-            crate::generic::entry!($features, dot(a: &[f32], b: &[f32]) -> f32 => crate::generic::dot::<$lanes>);
-            crate::generic::entry!($features, dot_f16(a: &[f32], b: &[u16]) -> f32 => super::dot_f16);
-            crate::generic::entry!($features, dot_i8_rows(query: &[i8], rows: &[i8], out: &mut [i32]) => super::dot_i8_rows);
-            crate::generic::entry!($features, scan_pq4(
-                block: &crate::Pq4Block<'_>, scores: &mut [f32; crate::PQ4_BLOCK_ROWS]
-            ) -> u32 => super::scan_pq4);
-        }
-    };
-}
-
-macro_rules! entry {
-    ($features:literal, $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? => $body:expr) => {
-        pub(super) fn $name($($arg: $type),*) $(-> $result)? {
-            #[target_feature(enable = $features)]
-            #[allow(clippy::missing_safety_doc, reason = "clippy counts it as unsafe")]
-            fn under_features($($arg: $type),*) $(-> $result)? {
-                // SAFETY: this function runs under the features that the body needs.
-                #[allow(unused_unsafe, reason = "some bodies are safe under the features")]
-                unsafe { $body($($arg),*) }
-            }
-            // SAFETY: the table is only handed out after these features were detected.
-            unsafe { under_features($($arg),*) }
-        }
-    };
-}
-
-pub(crate) use {entry, table, unrolled_rows};
+pub(crate) use unrolled_rows;

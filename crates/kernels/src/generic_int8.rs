@@ -1,4 +1,4 @@
-//! Each int8 algorithm once, over [`Int8Lanes`], with the tiles and the order of the float product in `generic.rs`.
+//! The int8 algorithms, generic over [`Int8Lanes`], with the tiling and the order of the float product in `generic.rs`.
 
 use crate::generic::{TILE_ROWS_MAX, unrolled_rows};
 use crate::int8::{Group, MatmulInt8, QUAD_WIDTH, QuantParams, QuantizedRows, RowRange};
@@ -15,7 +15,7 @@ pub(crate) const fn packing<V: Int8Lanes, const C: usize>() -> Packing {
 /// Floats of the widest register.
 const WIDTH_MAX: usize = 16;
 
-/// Asserts what the kernels rely on: quantized rows are whole cache lines, and rows with quads multiples of [`QUAD_WIDTH`].
+/// Asserts that registers and units divide quantized rows (whole cache lines) and halves of rows with quads (see [`QUAD_WIDTH`]).
 const fn check_registers<V: Int8Lanes>() {
     assert!(
         V::WIDTH <= WIDTH_MAX && CACHE_LINE.is_multiple_of(V::WIDTH * V::CODE_BYTES),
@@ -24,7 +24,7 @@ const fn check_registers<V: Int8Lanes>() {
     assert!(CACHE_LINE.is_multiple_of(V::UNIT * V::CODE_BYTES), "a line is whole units");
     assert!(
         QUAD_WIDTH.is_multiple_of(2 * V::WIDTH) && QUAD_WIDTH.is_multiple_of(2 * V::UNIT),
-        "so are halves of quads"
+        "a half of a quad row is whole registers and units"
     );
     assert!(V::INT8_ROWS <= TILE_ROWS_MAX && V::QUAD_ROWS <= V::INT8_ROWS, "every height has a tile");
 }
@@ -38,41 +38,41 @@ pub(crate) unsafe fn quantize<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
     const { check_registers::<V>() };
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
     let count = to.rows();
-    let (bytes, factors) = to.check(rows, stride, V::CODE_BYTES);
+    let (bytes, params) = to.check(rows, stride, V::CODE_BYTES);
     if width == 0 {
         return;
     }
     let rows = &rows[..span(count, stride, width)]; // the buffer may be longer, and end with a part of a row
-    /// Rows at a time: the range of one is computed while the codes of another are written.
+    /// Rows per step, so that the range of one row is computed while the codes of another are written.
     const BLOCK: usize = 8;
     let blocks = rows
         .chunks(BLOCK.saturating_mul(stride))
         .zip(bytes.chunks_mut(BLOCK * row_bytes))
-        .zip(factors.chunks_mut(BLOCK));
-    for ((rows, codes), factors) in blocks {
+        .zip(params.chunks_mut(BLOCK));
+    for ((rows, codes), params) in blocks {
         let rows = rows.chunks(stride).map(|row| row[..width].split_at(width - width % V::WIDTH));
-        for ((values, tail), factor) in rows.clone().zip(&mut *factors) {
-            // SAFETY: the caller vouches for the instruction set; `values` are whole registers, and in quads both their halves.
+        for ((values, tail), params) in rows.clone().zip(&mut *params) {
+            // SAFETY: the caller guarantees the instruction set; `values` are whole registers, and in quads both their halves.
             let range = unsafe {
                 match group {
                     Group::Pair => range_of_pairs::<V>(values).union(RowRange::of(tail, group)),
                     Group::Quad => range_of_quads::<V>(values), // no tail, see `QUAD_WIDTH`
                 }
             };
-            *factor = range.factor(group);
+            *params = range.quant_params(group);
         }
-        for (((values, tail), codes), factor) in rows.zip(codes.chunks_exact_mut(row_bytes)).zip(factors) {
-            // SAFETY: as the caller vouches; loads stay below the floats of `values`, whole registers, and a copy of the tail. Rows of
-            // codes are whole cache lines, and so have room for a last register with the tail.
+        for (((values, tail), codes), params) in rows.zip(codes.chunks_exact_mut(row_bytes)).zip(params) {
+            // SAFETY: guaranteed by the caller; loads stay below the floats of `values`, whole registers, and a copy of the tail. Rows of
+            // codes are whole cache lines, and so include the last register, with the tail.
             unsafe {
-                let (inverse, base) = (V::splat(factor.inverse()), V::splat(factor.base));
+                let (inverse, base) = (V::splat(params.inverse()), V::splat(params.base));
                 let code_of = |x: V| x.sub(base).mul(inverse);
                 let to = codes.as_mut_ptr();
                 for i in (0..values.len()).step_by(V::WIDTH) {
                     code_of(V::load(values.as_ptr().add(i))).store_codes(to.add(i * V::CODE_BYTES));
                 }
                 if !tail.is_empty() {
-                    let mut last = [factor.base; WIDTH_MAX];
+                    let mut last = [params.base; WIDTH_MAX];
                     last[..tail.len()].copy_from_slice(tail);
                     code_of(V::load(last.as_ptr())).store_codes(to.add(values.len() * V::CODE_BYTES));
                 }
@@ -87,10 +87,10 @@ pub(crate) unsafe fn quantize<V: Int8Lanes>(rows: &[f32], stride: usize, to: &mu
 /// The processor has the instruction set of `V`; `values` are whole registers.
 #[inline(always)]
 unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
-    // SAFETY: the caller vouches for the instruction set.
+    // SAFETY: the caller guarantees the instruction set.
     let mut range = unsafe { LaneRange::<V>::new() };
     for i in (0..values.len()).step_by(2 * V::WIDTH) {
-        let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // the last register twice when their number is odd
+        let j = (i + V::WIDTH).min(values.len() - V::WIDTH); // an odd number of registers: the last one twice
         // SAFETY: both registers are inside the values.
         unsafe {
             let (x, y) = (V::load(values.as_ptr().add(i)), V::load(values.as_ptr().add(j)));
@@ -108,7 +108,7 @@ unsafe fn range_of_pairs<V: Int8Lanes>(values: &[f32]) -> RowRange {
 #[inline(always)]
 unsafe fn range_of_quads<V: Int8Lanes>(values: &[f32]) -> RowRange {
     let (first, second) = values.split_at(values.len() / 2);
-    // SAFETY: the caller vouches for the instruction set.
+    // SAFETY: the caller guarantees the instruction set.
     let mut range = unsafe { LaneRange::<V>::new() };
     for i in (0..first.len()).step_by(2 * V::WIDTH) {
         let j = (i + V::WIDTH).min(first.len() - V::WIDTH);
@@ -137,7 +137,7 @@ impl<V: Lanes> LaneRange<V> {
     /// The processor has the instruction set of `V`.
     #[inline(always)]
     unsafe fn new() -> LaneRange<V> {
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         let (low, high) = unsafe { (V::splat(f32::INFINITY), V::splat(f32::NEG_INFINITY)) };
         LaneRange { low, high, group_low: low, group_high: high }
     }
@@ -179,7 +179,7 @@ pub(crate) unsafe fn matmul<V: Int8Lanes, const C: usize>(args: MatmulInt8<'_>) 
     let units = b.panels.depth.div_ceil(V::UNIT);
     for p in 0..b.panels.padded_columns() / packing.panel {
         let first = p * packing.panel;
-        // SAFETY: the caller vouches for the instruction set; `check` asserted that all rows, panels and factors are inside the slices.
+        // SAFETY: the caller guarantees the instruction set; `check` asserted that all rows, panels and column vectors are inside the slices.
         unsafe {
             let rhs = Rhs {
                 panel: b.panels.data.as_ptr().add(first * units * V::UNIT),
@@ -193,7 +193,7 @@ pub(crate) unsafe fn matmul<V: Int8Lanes, const C: usize>(args: MatmulInt8<'_>) 
     }
 }
 
-/// The right-hand side of a product: one panel, and the factors of its columns.
+/// The right-hand side of a product: one panel, and scale, sum and bias of each column.
 struct Rhs {
     panel: *const i8,
     units: usize,
@@ -205,7 +205,7 @@ struct Rhs {
 /// Multiplies all rows with one panel, in tiles of nearly equal height.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `rhs` points to a readable panel as deep as the rows of `a`, and its factors; `out`
+/// The processor has the instruction set of `V`; `rhs` points to a readable panel as deep as the rows of `a`, and its column vectors; `out`
 /// points to a row of a panel's width for each row of `a`, writable every `out_stride`, and initialised.
 #[inline(always)]
 unsafe fn multiply_panel<V: Int8Lanes, const C: usize>(
@@ -220,23 +220,22 @@ unsafe fn multiply_panel<V: Int8Lanes, const C: usize>(
     let mut start = 0;
     for tiles_left in (1..=rows.div_ceil(if adds_quads { V::QUAD_ROWS } else { V::INT8_ROWS })).rev() {
         let end = start + (rows - start).div_ceil(tiles_left);
-        // SAFETY: rows start..end are among the rows of a and out, and `end - start` is the height of the tile. Quads are whole units in
-        // both halves, see `QUAD_WIDTH`.
+        // SAFETY: rows start..end are among the rows of a and out, and `end - start` the height of the tile. For quads, see `QUAD_WIDTH`.
         unsafe {
             let codes = a.bytes().as_ptr().add(start * a.row_bytes());
-            let factors = a.factors().as_ptr().add(start);
+            let params = a.params().as_ptr().add(start);
             let out = out.add(start * out_stride);
             macro_rules! tile_of_height {
                 ($($height:literal)*) => {
                     match end - start {
                         $($height if $height <= V::INT8_ROWS => {
-                            let factors = &*factors.cast::<[QuantParams; $height]>();
+                            let params = &*params.cast::<[QuantParams; $height]>();
                             let sums = if adds_quads && $height <= V::QUAD_ROWS {
                                 quad_sums::<V, $height, C>(codes, a.row_bytes(), rhs)
                             } else {
                                 sums::<V, $height, C>(codes, a.row_bytes(), rhs)
                             };
-                            finish::<V, $height, C>(sums, factors, rhs, epilogue, out, out_stride)
+                            finish::<V, $height, C>(sums, params, rhs, epilogue, out, out_stride)
                         })*
                         height => unreachable!("a tile of {height} rows"),
                     }
@@ -251,15 +250,14 @@ unsafe fn multiply_panel<V: Int8Lanes, const C: usize>(
 /// The sums of a tile.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `codes` points to `R` readable rows, every `row_bytes`, and `rhs` to a readable panel,
-/// both of `rhs.units` units.
+/// The processor has the instruction set of `V`; `codes` (`R` rows, every `row_bytes`) and `rhs` are readable, `rhs.units` units deep.
 #[inline(always)]
 unsafe fn sums<V: Int8Lanes, const R: usize, const C: usize>(
     codes: *const u8,
     row_bytes: usize,
     rhs: &Rhs,
 ) -> [[V::Sums; C]; R] {
-    // SAFETY: as the caller vouches; every unit is below `rhs.units`.
+    // SAFETY: guaranteed by the caller; every unit is below `rhs.units`.
     unsafe {
         let mut sums = [[V::zero_sums(); C]; R];
         let mut of_zeros = [V::zero_sums(); C];
@@ -326,23 +324,23 @@ unsafe fn quad_sums<V: Int8Lanes, const R: usize, const C: usize>(
 /// Scales the sums of a tile to floats, applies the epilogue and stores them.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; `rhs` points to the readable factors of a panel, and `out` to `R` rows of its width,
+/// The processor has the instruction set of `V`; `rhs` points to a panel's readable column vectors, and `out` to `R` rows of its width,
 /// writable every `out_stride`, and initialised.
 #[inline(always)]
 unsafe fn finish<V: Int8Lanes, const R: usize, const C: usize>(
     sums: [[V::Sums; C]; R],
-    factors: &[QuantParams; R],
+    params: &[QuantParams; R],
     rhs: &Rhs,
     epilogue: Epilogue,
     out: *mut f32,
     out_stride: usize,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         macro_rules! finish {
             ($value:expr) => {
                 unrolled_rows!(r in 0..R {
-                    let (row_scale, row_base) = (V::splat(factors[r].scale), V::splat(factors[r].base));
+                    let (row_scale, row_base) = (V::splat(params[r].scale), V::splat(params[r].base));
                     for (c, sum) in sums[r].into_iter().enumerate() {
                         let column = c * V::WIDTH;
                         let scale = row_scale.mul(V::load(rhs.scale.add(column)));

@@ -60,7 +60,7 @@ const DEPTH_MAX: usize = 1 << 16;
 /// Rows of eight-bit codes, the left-hand side of a [`MatmulInt8`]. Reuses its memory.
 pub struct QuantizedRows {
     bytes: AlignedVec<u8>,
-    factors: Vec<QuantParams>,
+    params: Vec<QuantParams>,
     width: usize,
     group: Group,
     code_bytes: usize,
@@ -108,7 +108,7 @@ impl RowRange {
     ///
     /// Rounding adds at most half a step to each code. The rounded codes of a pair exceed the limit only if their exact sum reaches it
     /// (`m + ½` and `n + ½` with `m + n + 1 = limit`), those of a quad only if it reaches one less.
-    pub(crate) fn factor(self, group: Group) -> QuantParams {
+    pub(crate) fn quant_params(self, group: Group) -> QuantParams {
         let RowRange { min, max, group_min, group_max } = self;
         let (count, limit) = match group {
             Group::Pair => (2.0, GROUP_MAX),
@@ -143,7 +143,7 @@ impl QuantizedRows {
     pub fn new() -> QuantizedRows {
         QuantizedRows {
             bytes: AlignedVec::zeroed(0),
-            factors: Vec::new(),
+            params: Vec::new(),
             width: 0,
             group: Group::Pair,
             code_bytes: 1,
@@ -160,14 +160,14 @@ impl QuantizedRows {
         let row_bytes = QuantizedRows::row_bytes_for(width, code_bytes);
         // a panic must leave the old shape: kernels rely on memory for all rows
         self.bytes.grow(times(rows, row_bytes));
-        self.factors.resize(rows, QuantParams::default());
+        self.params.resize(rows, QuantParams::default());
         (self.width, self.code_bytes, self.row_bytes) = (width, code_bytes, row_bytes);
         self.group = if width.is_multiple_of(QUAD_WIDTH) { group } else { Group::Pair };
     }
 
     /// Bytes of allocated memory.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.memory_bytes() + self.factors.capacity() * size_of::<QuantParams>()
+        self.bytes.memory_bytes() + self.params.capacity() * size_of::<QuantParams>()
     }
 
     /// The most bytes that `rows` rows of `width` values take.
@@ -182,7 +182,7 @@ impl QuantizedRows {
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.factors.len()
+        self.params.len()
     }
 
     /// Values of a row.
@@ -204,11 +204,11 @@ impl QuantizedRows {
         &self.bytes
     }
 
-    pub(crate) fn factors(&self) -> &[QuantParams] {
-        &self.factors
+    pub(crate) fn params(&self) -> &[QuantParams] {
+        &self.params
     }
 
-    /// Panics unless `rows` has as many rows as `self`; returns bytes and factors of every row.
+    /// Panics unless `rows` holds [`QuantizedRows::rows`] rows; returns the bytes and parameters of all rows.
     pub(crate) fn check(
         &mut self,
         rows: &[f32],
@@ -218,7 +218,7 @@ impl QuantizedRows {
         assert_eq!(self.code_bytes, code_bytes, "quantize: `to` was resized for another instruction set");
         assert!(stride >= self.width, "quantize: rows overlap");
         assert!(rows.len() >= span(self.rows(), stride, self.width), "quantize: rows are too short");
-        (&mut self.bytes, &mut self.factors)
+        (&mut self.bytes, &mut self.params)
     }
 }
 
@@ -339,7 +339,7 @@ impl MatmulInt8<'_> {
         assert_eq!(self.a.code_bytes, code_bytes, "matmul: a was quantized for another instruction set");
         assert_eq!(self.a.width, self.b.panels.depth, "matmul: rows of a are not as long as columns of b");
         assert!(self.a.width <= DEPTH_MAX, "matmul: sums over more than {DEPTH_MAX} products may overflow");
-        assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
+        assert!(self.out_stride >= padded, "matmul: rows of out are shorter than whole panels");
         let fits = |x: &[f32]| x.len() >= padded;
         assert!(
             fits(self.bias) && fits(self.b.scale) && fits(self.b.sum),

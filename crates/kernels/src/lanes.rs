@@ -6,9 +6,8 @@ use crate::layout::Pod;
 
 /// A register of floats. Each method is one instruction or close to it.
 ///
-/// A register is only made by the unsafe methods, whose callers vouch for the instruction set: methods of a register that touch no
-/// memory are therefore safe. The table functions of each instruction set call them under `#[target_feature]`, and a table is only handed
-/// out after the processor was asked for the features.
+/// Only unsafe methods create a register, and their callers guarantee the instruction set; methods of a register that access no memory
+/// are therefore safe. The functions of a table call them under `#[target_feature]`, after its features were detected.
 pub(crate) trait Lanes: Copy {
     /// Floats in the register.
     const WIDTH: usize;
@@ -48,7 +47,7 @@ pub(crate) trait Lanes: Copy {
     /// `self · 2^power` for integer powers of -126..=127. Exact for a normal result; a subnormal one may be any number below 2^-126.
     fn times_pow2(self, power: Self) -> Self;
     /// Transposes a square of `WIDTH` by `WIDTH` floats: lane `i` of row `j` moves to lane `j` of row `i`. Rows start every `stride`. Reads
-    /// only `rows` rows, the last of which stands in for the missing ones, and writes only `to_rows`.
+    /// only `rows` rows, repeating the last for the missing ones, and writes only `to_rows`.
     ///
     /// # Safety
     /// The processor has the instruction set; `rows` is at least 1; `rows` rows of `WIDTH` floats are readable every `stride` at `from`, and
@@ -63,7 +62,7 @@ pub(crate) trait Lanes: Copy {
         to_rows: usize,
     ) {
         for (i, j) in (0..to_rows).flat_map(|i| (0..Self::WIDTH).map(move |j| (i, j))) {
-            // SAFETY: `i` is below `WIDTH` and `j.min(rows - 1)` a row of `from`; the caller vouches for the rows of both squares.
+            // SAFETY: `i` is below `WIDTH` and `j.min(rows - 1)` a row of `from`; the caller guarantees the rows of both squares.
             unsafe { *to.add(i * to_stride + j) = *from.add(j.min(rows - 1) * stride + i) };
         }
     }
@@ -109,7 +108,7 @@ pub(crate) trait ProductFormat<V: Lanes>: Copy {
     /// Reads `UNIT * WIDTH` numbers.
     ///
     /// # Safety
-    /// The processor has the instruction set of `V`; `from` points to so many readable numbers.
+    /// The processor has the instruction set of `V`; `from` points to `UNIT * WIDTH` readable numbers.
     unsafe fn load(from: *const Self::Number) -> Self::RhsRegister;
     /// `sum + left · right`, column by column.
     fn multiply_add(left: Self::LhsRegister, right: Self::RhsRegister, sum: V) -> V;
@@ -124,12 +123,12 @@ impl<V: Lanes> ProductFormat<V> for f32 {
 
     #[inline(always)]
     unsafe fn splat(from: *const f32) -> V {
-        // SAFETY: the caller vouches for the instruction set and the float.
+        // SAFETY: the caller guarantees the instruction set and the float.
         unsafe { V::splat(*from) }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> V {
-        // SAFETY: the caller vouches for the instruction set and `WIDTH` floats.
+        // SAFETY: the caller guarantees the instruction set and `WIDTH` floats.
         unsafe { V::load(from) }
     }
     #[inline(always)]
@@ -148,12 +147,12 @@ impl<V: Lanes> ProductFormat<V> for u16 {
 
     #[inline(always)]
     unsafe fn splat(from: *const f32) -> V {
-        // SAFETY: the caller vouches for the instruction set and the float.
+        // SAFETY: the caller guarantees the instruction set and the float.
         unsafe { V::splat(*from) }
     }
     #[inline(always)]
     unsafe fn load(from: *const u16) -> V {
-        // SAFETY: the caller vouches for the instruction set and `WIDTH` bf16 values.
+        // SAFETY: the caller guarantees the instruction set and `WIDTH` bf16 values.
         unsafe { V::load_bf16(from) }
     }
     #[inline(always)]
@@ -162,7 +161,7 @@ impl<V: Lanes> ProductFormat<V> for u16 {
     }
 }
 
-/// Registers of bf16 values, and an instruction that multiplies two pairs of them and adds both products to a lane.
+/// Registers of bf16 values, and the instruction that adds the products of two pairs of them to each float lane.
 pub(crate) trait Bf16Lanes: Lanes {
     /// Two bf16 values in each lane.
     type Pairs: Copy;
@@ -175,12 +174,12 @@ pub(crate) trait Bf16Lanes: Lanes {
     /// Reads `2 * WIDTH` bf16 values.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to so many readable bf16 values.
+    /// The processor has the instruction set; `from` points to `2 * WIDTH` readable bf16 values.
     unsafe fn load_pairs(from: *const u16) -> Self::Pairs;
     /// Writes `2 * WIDTH` bf16 values.
     ///
     /// # Safety
-    /// The processor has the instruction set; `to` points to so many writable bf16 values.
+    /// The processor has the instruction set; `to` points to `2 * WIDTH` writable bf16 values.
     unsafe fn store_pairs(pairs: Self::Pairs, to: *mut u16);
     /// Rounds both registers to bf16 and interleaves them: lanes of `first` become the first value of each pair.
     fn pairs(first: Self, second: Self) -> Self::Pairs;
@@ -206,12 +205,12 @@ impl<V: Bf16Lanes> ProductFormat<V> for Bf16Pair {
 
     #[inline(always)]
     unsafe fn splat(from: *const u16) -> V::Pairs {
-        // SAFETY: the caller vouches for the instruction set and two bf16 values.
+        // SAFETY: the caller guarantees the instruction set and two bf16 values.
         unsafe { V::splat_pair(from) }
     }
     #[inline(always)]
     unsafe fn load(from: *const u16) -> V::Pairs {
-        // SAFETY: the caller vouches for the instruction set and `2 * WIDTH` bf16 values.
+        // SAFETY: the caller guarantees the instruction set and `2 * WIDTH` bf16 values.
         unsafe { V::load_pairs(from) }
     }
     #[inline(always)]
@@ -243,12 +242,12 @@ pub(crate) trait Int8Lanes: Lanes {
     /// Reads `WIDTH * UNIT` weights.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to so many readable bytes.
+    /// The processor has the instruction set; `from` points to `WIDTH * UNIT` readable bytes.
     unsafe fn load_weights(from: *const i8) -> Self::Weights;
-    /// Reads `UNIT` codes, `UNIT * CODE_BYTES` bytes.
+    /// Reads `UNIT` codes.
     ///
     /// # Safety
-    /// The processor has the instruction set; `from` points to so many readable bytes.
+    /// The processor has the instruction set; `from` points to `UNIT * CODE_BYTES` readable bytes.
     unsafe fn load_codes(from: *const u8) -> Self::CodeRegister;
     /// `sums[column] + Σ codes · weights[column]`. Exact when no pair of codes sums to more than
     /// [`GROUP_MAX`](crate::int8::GROUP_MAX) and weights lie in -127..=127.
@@ -271,7 +270,7 @@ pub(crate) trait Int8Lanes: Lanes {
         weights: [Self::Weights; 2],
         sums: Self::Sums,
     ) -> Self::Sums {
-        // SAFETY: the caller vouches for the instruction set.
+        // SAFETY: the caller guarantees the instruction set.
         unsafe { Self::multiply_add(codes[1], weights[1], Self::multiply_add(codes[0], weights[0], sums)) }
     }
     /// Whether `load_codes` shifts codes by -128, because the instruction multiplies signed bytes. The sums of a row of

@@ -49,7 +49,7 @@ impl<T: Pod> AlignedVec<T> {
     /// `len` zeros.
     ///
     /// # Panics
-    /// When so many bytes overflow `usize`.
+    /// When the size in bytes overflows `usize`.
     pub fn zeroed(len: usize) -> AlignedVec<T> {
         let lines = times(len, size_of::<T>()).div_ceil(CACHE_LINE);
         AlignedVec { lines: vec![CacheLine([0; CACHE_LINE]); lines], len, number: PhantomData }
@@ -128,7 +128,7 @@ impl Packing {
     /// Packs a weight matrix in the layout of checkpoints: `[columns, depth]`, a row for each output.
     ///
     /// # Panics
-    /// When `weight` has not `columns * depth` values.
+    /// When `weight` does not have `columns * depth` values.
     pub fn pack<T: Pod>(&self, weight: &[T], columns: usize, depth: usize) -> AlignedVec<T> {
         assert_eq!(weight.len(), times(columns, depth), "pack: weight has the wrong length");
         let Packing { panel, unit } = *self;
@@ -207,7 +207,7 @@ impl<T, L> Matmul<'_, T, L> {
         let (padded, width) = (self.b.padded_columns(), round_up(self.b.depth, packing.unit));
         self.b.check(packing);
         assert!(self.a_stride >= width, "matmul: rows of a overlap");
-        assert!(self.out_stride >= padded, "matmul: rows of out have no room for whole panels");
+        assert!(self.out_stride >= padded, "matmul: rows of out are shorter than whole panels");
         assert!(self.bias.len() >= padded, "matmul: bias is shorter than the columns");
         assert!(self.a.len() >= span(self.rows, self.a_stride, width), "matmul: a is too short");
         assert!(self.out.len() >= span(self.rows, self.out_stride, padded), "matmul: out is too short");

@@ -23,6 +23,7 @@ mod pq4;
 mod prefetch;
 mod scalar;
 mod size;
+mod table;
 
 pub mod view;
 
@@ -112,9 +113,8 @@ pub struct Kernels {
     pub matmul_int8: fn(MatmulInt8<'_>),
     /// Multi-head attention of one sequence; see [`AttentionShape`] for the layout of the slices.
     ///
-    /// `qkv` holds a row per token: all query heads, then all key heads, then all value heads. Queries must be
-    /// scaled by `1/sqrt(head_dim)` beforehand. `scratch` has [`AttentionShape::scratch_len`] floats. Writes
-    /// the heads side by side into the rows of `out`.
+    /// `qkv` holds a row per token: all query heads, then all key heads, then all value heads. Queries must be scaled by `1/sqrt(head_dim)`
+    /// beforehand. `scratch` has [`AttentionShape::scratch_len`] floats. Writes the heads side by side into the rows of `out`.
     pub attention: fn(shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]),
     /// Kernels with bf16 values on both sides of a product, where the instruction set multiplies these.
     pub bf16: Option<Bf16Kernels>,
@@ -135,7 +135,7 @@ pub struct Kernels {
     pub scan_pq4: fn(block: &Pq4Block<'_>, scores: &mut [f32; PQ4_BLOCK_ROWS]) -> u32,
 }
 
-/// Kernels that multiply bf16 values, given as bits, with bf16 values: twice as fast as with floats.
+/// Kernels with bf16 values, given as bits, on both sides of a product: twice as fast as with floats.
 #[derive(Clone, Copy)]
 pub struct Bf16Kernels {
     /// How bf16 matrices are packed for them.
@@ -182,8 +182,8 @@ impl Kernels {
     /// The table that this process uses: the best available, or the one that `WEIR_ISA` names.
     ///
     /// # Panics
-    /// When `WEIR_ISA` names an instruction set that is unknown or not supported: another one would measure or test the
-    /// wrong thing. The gateway checks the variable before the first call.
+    /// When `WEIR_ISA` names an instruction set that is unknown or not supported: with a fallback, a test or benchmark would run
+    /// the wrong kernels. The gateway checks the variable before the first call.
     pub fn current() -> &'static Kernels {
         static CURRENT: OnceLock<&'static Kernels> = OnceLock::new();
         CURRENT.get_or_init(|| match Kernels::requested() {
@@ -192,7 +192,7 @@ impl Kernels {
         })
     }
 
-    /// The table that [`Kernels::current`] returns, or a message why it can't, with the remedy.
+    /// The table that [`Kernels::current`] returns, or an error message with the remedy.
     ///
     /// # Errors
     /// When `WEIR_ISA` names an instruction set that is unknown or not supported.

@@ -13,7 +13,7 @@ use crate::lanes::{Int8Lanes, Lanes, lanewise};
 use crate::pq4::{PQ4_BLOCK_ROWS, Pq4Block};
 use crate::size::times;
 
-crate::generic::table!(Isa::Neon, "neon", crate::neon::F32x4<false>, 4);
+crate::table::table!(Isa::Neon, "neon", crate::neon::F32x4<false>, 4);
 
 /// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
@@ -24,7 +24,7 @@ pub(crate) fn is_available() -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4<const DOT: bool>(pub(crate) float32x4_t);
 
-// SAFETY of every block: the processor has neon, because the caller vouches for it or made a register before. Pointers are valid by the
+// SAFETY of every block: the processor has neon, by guarantee of the caller or because a register exists. Pointers are valid by the
 // contract of each method, see `Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl<const DOT: bool> Lanes for F32x4<DOT> {

@@ -19,7 +19,7 @@ use crate::lanes::Int8Lanes;
 use crate::neon::{F32x4, dot_f16, scan_pq4};
 use crate::size::times;
 
-crate::generic::table!(Isa::NeonDot, "neon,dotprod", crate::neon::F32x4<true>, 4);
+crate::table::table!(Isa::NeonDot, "neon,dotprod", crate::neon::F32x4<true>, 4);
 
 /// Whether this processor supports the table.
 pub(crate) fn is_available() -> bool {
@@ -43,8 +43,7 @@ fn add_products(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     sums
 }
 
-// SAFETY of every block: the caller vouches for neon and dotprod, or made a register before; pointers are valid by the contract of each
-// method, see `Int8Lanes`.
+// SAFETY of every block: the caller guarantees neon and dotprod, or a register exists; pointers are valid, see `Int8Lanes`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
 impl Int8Lanes for F32x4<true> {
     type Sums = int32x4_t;

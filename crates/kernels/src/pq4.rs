@@ -1,6 +1,6 @@
 //! Product quantization with four bits a code (PQ4): the first, approximate pass of a scan.
 //!
-//! A row is divided into groups of values, and each group is encoded as the number of the nearest of its sixteen centroids (product
+//! A row is divided into groups of values, and each group is encoded as the index of the nearest of its sixteen centroids (product
 //! quantization: Jégou, Douze, Schmid, 2011). The dot product of a query with a row is then a sum of table entries, one for each code.
 //! Rows are stored in blocks of [`PQ4_BLOCK_ROWS`], with the codes of one group of all rows adjacent, so that a register looks up 16 rows
 //! at once. The layout and the look-up by byte shuffle are those of "Quicker ADC" (André, Kermarrec, Le Scouarnec, 2019), which
@@ -64,19 +64,19 @@ impl Pq4Query {
             products.len() <= GROUPS_MAX,
             "Pq4Query: sums of more than {GROUPS_MAX} groups do not fit 16 bits"
         );
-        let least = |products: &[f32; PQ4_CENTROIDS]| products.iter().copied().fold(f32::INFINITY, f32::min);
-        let most =
+        let min_of = |products: &[f32; PQ4_CENTROIDS]| products.iter().copied().fold(f32::INFINITY, f32::min);
+        let max_of =
             |products: &[f32; PQ4_CENTROIDS]| products.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let widest = products.iter().map(|products| most(products) - least(products)).fold(0.0, f32::max);
+        let widest = products.iter().map(|products| max_of(products) - min_of(products)).fold(0.0, f32::max);
         let step = if widest > 0.0 { widest / f32::from(ENTRY_MAX) } else { 1.0 };
         let mut tables = vec![0; products.len().next_multiple_of(GROUPS_MULTIPLE) * PQ4_CENTROIDS];
         let mut offset = 0.0;
         for (table, products) in tables.chunks_exact_mut(PQ4_CENTROIDS).zip(products) {
-            let least = least(products);
-            offset += least;
+            let min = min_of(products);
+            offset += min;
             for (entry, product) in table.iter_mut().zip(products) {
-                // the nearest integer, since no difference is below zero
-                *entry = (((product - least) / step + 0.5) as u8).min(ENTRY_MAX);
+                // adding ½ rounds to the nearest integer, since no difference is negative
+                *entry = (((product - min) / step + 0.5) as u8).min(ENTRY_MAX);
             }
         }
         Pq4Query { tables, step, offset }
@@ -88,7 +88,7 @@ impl Pq4Query {
     /// Returns a bit mask of the rows whose estimate is above `threshold`. The factor of an empty row is NaN.
     ///
     /// # Panics
-    /// When `codes` is not a block of rows with as many groups as the query.
+    /// When `codes` is not a block with the query's number of groups.
     #[inline]
     pub fn scan(
         &self,
@@ -121,7 +121,7 @@ pub struct Pq4Block<'a> {
 }
 
 impl Pq4Block<'_> {
-    /// Panics unless the tables are whole registers and the codes as long.
+    /// Panics unless the tables are whole registers and the codes have the same length.
     pub(crate) fn check(&self) {
         assert!(
             self.tables.len().is_multiple_of(GROUPS_MULTIPLE * PQ4_CENTROIDS),

@@ -10,8 +10,7 @@ pub fn prefetch<T>(data: &[T]) {
     }
 }
 
-/// Prefetches the unit of `len` numbers that is one panel of `units` units after `at`. With few rows a kernel finishes a panel before the
-/// hardware prefetcher detects that another one follows.
+/// Prefetches the unit of `len` numbers one panel (`units` units) after `at`. With few rows, the hardware prefetcher is too late.
 #[inline(always)]
 pub(crate) fn prefetch_next_panel<T>(at: *const T, units: usize, len: usize) {
     let next = at.wrapping_add(units.wrapping_mul(len)).cast::<i8>();
@@ -20,7 +19,7 @@ pub(crate) fn prefetch_next_panel<T>(at: *const T, units: usize, len: usize) {
     }
 }
 
-/// Prefetches the cache line of any address; one that is not mapped is ignored.
+/// Prefetches the cache line at any address; unmapped addresses are ignored.
 #[inline(always)]
 fn prefetch_line(at: *const i8) {
     #[cfg(target_arch = "x86_64")]

@@ -63,13 +63,13 @@ fn matmul_of<T: Copy>(args: Matmul<'_, T>, widen: impl Fn(T) -> f32) {
 
 fn quantize(rows: &[f32], stride: usize, to: &mut QuantizedRows) {
     let (width, row_bytes, group) = (to.width(), to.row_bytes(), to.group());
-    let (bytes, factors) = to.check(rows, stride, 1);
-    for (i, factor) in factors.iter_mut().enumerate() {
+    let (bytes, params) = to.check(rows, stride, 1);
+    for (i, params) in params.iter_mut().enumerate() {
         let row = &rows[i * stride..][..width];
-        *factor = RowRange::of(row, group).factor(group);
-        let inverse = factor.inverse();
+        *params = RowRange::of(row, group).quant_params(group);
+        let inverse = params.inverse();
         for (x, to) in row.iter().zip(&mut bytes[i * row_bytes..]) {
-            *to = ((x - factor.base) * inverse).round_ties_even() as u8;
+            *to = ((x - params.base) * inverse).round_ties_even() as u8;
         }
     }
 }
@@ -80,15 +80,15 @@ fn matmul_int8(args: MatmulInt8<'_>) {
     let Packing { panel, unit } = PACKING_INT8;
     let depth = b.panels.depth;
     let panel_len = panel * depth.next_multiple_of(unit);
-    for (row, factor) in a.factors().iter().enumerate() {
+    for (row, params) in a.params().iter().enumerate() {
         let codes = &a.bytes()[row * a.row_bytes()..][..depth];
         for column in 0..b.panels.padded_columns() {
             let weights = &b.panels.data[column / panel * panel_len..];
             let weight = |k: usize| weights[k / unit * panel * unit + column % panel * unit + k % unit];
             let sum: i32 =
                 codes.iter().enumerate().map(|(k, code)| i32::from(*code) * i32::from(weight(k))).sum();
-            let offset = factor.base.mul_add(b.sum[column], bias[column]);
-            let value = (sum as f32).mul_add(factor.scale * b.scale[column], offset);
+            let offset = params.base.mul_add(b.sum[column], bias[column]);
+            let value = (sum as f32).mul_add(params.scale * b.scale[column], offset);
             let target = &mut out[row * out_stride + column];
             match epilogue {
                 Epilogue::Store => *target = value,

@@ -152,7 +152,7 @@ fn check_product<T: Copy + Default, L: Copy + Default>(matmul: fn(Matmul<'_, T, 
     check("another instruction set", Lengths { packing: Packing { panel: panel + 1, unit }, ..fits });
     check("packed matrix has the wrong length", Lengths { data: fits.data - 1, ..fits });
     check("rows of a overlap", Lengths { a_stride: fits.a_stride - 1, ..fits });
-    check("rows of out have no room", Lengths { out_stride: panel - 1, ..fits });
+    check("rows of out are shorter", Lengths { out_stride: panel - 1, ..fits });
     check("bias is shorter", Lengths { bias: panel - 1, ..fits });
     check("a is too short", Lengths { a: fits.a - 1, ..fits });
     check("out is too short", Lengths { out: fits.out - 1, ..fits });
@@ -217,7 +217,7 @@ fn int8_products_refuse_slices_that_do_not_fit_their_shapes() {
         refused("code_bytes", "another instruction set", || run(7, lens, panel, 3 - bytes, 7));
         refused("depth", "not as long as columns of b", || run(7, lens, panel, bytes, 8));
         refused("depth", "may overflow", || run(65_537, lens, panel, bytes, 65_537));
-        refused("out_stride", "no room for whole panels", || run(7, lens, panel - 1, bytes, 7));
+        refused("out_stride", "shorter than whole panels", || run(7, lens, panel - 1, bytes, 7));
         for short in 0..3 {
             let mut lens = lens;
             lens[short] -= 1;

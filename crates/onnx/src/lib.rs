@@ -1,10 +1,10 @@
 //! Embedding models in ONNX files, run by an installed ONNX Runtime.
 //!
-//! Only [`Runtime::load`] opens the shared library: a gateway without such a model never touches it. [`OnnxModel`] runs the network;
-//! tokenizer and pooling are those of [`weir_encoder::ExternalModel`].
+//! Only [`Runtime::load`] opens the shared library, when a model needs it. [`OnnxModel`] runs the network; tokenizer and pooling are those
+//! of [`weir_encoder::ExternalModel`].
 //!
-//! Texts run one at a time, so that **an embedding does not depend on the rest of its batch**: padding would change it slightly, and
-//! much in models that quantize activations at run time. The threads of one text are those of the runtime.
+//! Texts run one at a time, so that **an embedding does not depend on other texts of its batch**: padding would change it slightly, and
+//! strongly in models that quantize activations at run time. The runtime computes one text on several threads of its own.
 
 #![forbid(unsafe_code)]
 

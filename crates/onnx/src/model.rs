@@ -10,11 +10,10 @@ use weir_encoder::ExternalModel;
 
 use crate::{OnnxError, Runtime};
 
-/// The session of a model that runs a text. Each session has its own threads, which inherit the priority of the thread that ran its
-/// first text.
+/// Selects the session that runs a text. Its threads inherit the priority of the thread that ran its first text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// For a request that waits for the result.
+    /// For requests of waiting callers.
     Interactive,
     /// For background work.
     Bulk,
@@ -71,10 +70,10 @@ impl OnnxModel {
         Ok(model)
     }
 
-    /// Replaces the dimensions of the files that embeddings can be cut to; the full one is added.
+    /// Replaces the dimensions, read from the files, that embeddings can be cut to; adds the full one.
     ///
     /// # Errors
-    /// A dimension that is 0 or larger than that of the model.
+    /// A dimension that is 0 or larger than the model's.
     pub fn with_dimensions(mut self, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
         self.external_model = self.external_model.with_dimensions(dimensions)?;
         Ok(self)
@@ -102,7 +101,7 @@ impl OnnxModel {
         let dimension = self.external_model.dimension();
         let mut out = vec![0.0; sequences.len() * dimension];
         for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(dimension)) {
-            // locked for one text: texts of other calls run in between
+            // locked per text, so that texts of other calls run in between
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
             let session = match &mut *session {
                 Some(session) => session,
@@ -184,7 +183,7 @@ impl OnnxModel {
         let dimension = self.external_model.dimension();
         if rows.len() != count * dimension {
             let reason = format!(
-                "`{name}` has the shape {:?} for {count} tokens, and `config.json` says {dimension} floats a token",
+                "`{name}` has the shape {:?} for {count} tokens, but `hidden_size` is {dimension} in `config.json`",
                 &shape[..]
             );
             return Err(self.shape(reason));

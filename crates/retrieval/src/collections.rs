@@ -2,61 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice};
-use weir_index::query::{self, Query};
 use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, OperationKind, Retention, Store, StoreView};
+use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
 use crate::ingest::Preparer;
+use crate::open_collection::OpenCollection;
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
-
-/// An open collection: searchable, and kept up to date by its ingest worker.
-pub struct OpenCollection {
-    /// Names it in the store.
-    pub(crate) id: CollectionId,
-    /// The collection in the store, from which views are opened.
-    pub(crate) stored: Collection,
-    /// The name in the API.
-    pub(crate) name: String,
-    /// The settings in force, none absent.
-    pub(crate) settings: CollectionSettings,
-    /// When it was created, in unix seconds.
-    pub(crate) created_at: f64,
-    /// Its index.
-    pub(crate) engine: Engine,
-    /// Prepares its documents; holds the model.
-    pub(crate) preparer: Preparer,
-    /// Limits of a batch.
-    pub(crate) ingest: weir_config::table::Ingest,
-    /// Metrics of the workers.
-    pub(crate) metrics: Metrics,
-    /// Wakes the ingest worker.
-    pub(crate) operations_added: Notify,
-    /// Wakes the feedback worker.
-    pub(crate) feedback_added: Notify,
-    /// Stops both workers.
-    pub(crate) closing: CancellationToken,
-    /// The last operation that this process acknowledged.
-    accepted: AtomicU64,
-    /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
-    rebuild_until: u64,
-    /// Published by the worker.
-    applied_seq: watch::Sender<u64>,
-    failure: Mutex<Option<String>>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
-}
 
 /// Why a collection can't be opened or changed.
 #[derive(Debug, thiserror::Error)]
@@ -113,88 +76,6 @@ pub enum CollectionError {
     /// Collections are not opened or changed while the gateway stops.
     #[error("the gateway is stopping")]
     Stopping,
-}
-
-impl OpenCollection {
-    /// The model that embeds its chunks; `None` for a text-only collection.
-    pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
-        self.preparer.model.as_ref()
-    }
-
-    /// The language of its texts.
-    pub(crate) fn language(&self) -> Language {
-        self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
-    }
-
-    /// Notifies the worker that operations up to `number` are in the store.
-    pub(crate) fn wake(&self, number: u64) {
-        self.accepted.fetch_max(number, Ordering::Relaxed);
-        self.operations_added.notify_one();
-    }
-
-    /// The last acknowledged operation.
-    pub(crate) fn accepted(&self) -> u64 {
-        self.accepted.load(Ordering::Relaxed)
-    }
-
-    /// Acknowledged operations that are not searchable yet.
-    pub(crate) fn pending_operations(&self) -> u64 {
-        self.accepted().saturating_sub(self.engine.applied_seq())
-    }
-
-    /// Parses a query; invalid syntax and unknown fields are read as text.
-    pub(crate) fn read_query(&self, text: &str) -> Query {
-        let query = query::parse_forgiving(text);
-        if query.fields().is_empty() {
-            return query;
-        }
-        query.with_fields(|name| self.engine.has_field(name))
-    }
-
-    /// Waits until everything up to operation `number` is searchable, or the collection is closed.
-    pub(crate) async fn wait_until_searchable(&self, number: u64) {
-        let mut applied = self.applied_seq.subscribe();
-        tokio::select! {
-            _ = applied.wait_for(|applied| *applied >= number) => {}
-            () = self.closing.cancelled() => {}
-        }
-    }
-
-    /// Whether searches would miss what they found before the index was lost.
-    pub(crate) fn is_rebuilding(&self) -> bool {
-        self.engine.applied_seq() < self.rebuild_until
-    }
-
-    /// What the store keeps of finished jobs and applied operations.
-    pub(crate) fn retention(&self) -> Retention {
-        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
-    }
-
-    /// The error of the last batch, until one succeeds.
-    pub(crate) fn failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn note_failure(&self, failure: Option<String>) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-    }
-
-    pub(crate) fn notify_applied(&self, number: u64) {
-        self.applied_seq.send_replace(number);
-    }
-
-    async fn close(&self) {
-        self.closing.cancel();
-        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
-        for worker in workers {
-            if worker.await.is_err() {
-                tracing::error!(collection = self.name, "a worker of the collection ended by a panic");
-            }
-        }
-        if let Err(error) = self.engine.close().await {
-            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
-        }
-    }
 }
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
@@ -503,7 +384,7 @@ fn fingerprint_of(model: Option<&LoadedModel>) -> String {
 async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), CollectionError> {
     let Some(model) = model else { return Ok(()) };
     let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
-    model.learn_dimension().await.map_err(error)
+    model.fetch_dimension().await.map_err(error)
 }
 
 /// Hides the documents that were deleted after the index's last batch: an acknowledged deletion must hold for the first search.

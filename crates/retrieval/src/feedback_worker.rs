@@ -10,7 +10,7 @@ use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
 use weir_index::{IndexError, IndexQuery, RetrievalMode};
 use weir_policy::Caller;
 
-use crate::collections::OpenCollection;
+use crate::open_collection::OpenCollection;
 use weir_inference::{Caching, EmbedOptions, InferenceError, Lane};
 
 /// Pending judgments that are processed between two calibrations.
@@ -94,7 +94,7 @@ async fn process_pending(collection: &OpenCollection, depth: usize) -> Result<()
         let fingerprint = &collection.preparer.fingerprint;
         collection.preparer.store.save_features(collection.id, fingerprint, found).await?;
         pending = calibrate(collection).await?;
-        collection.metrics.feedback_taken_up(with_features, no_hit);
+        collection.metrics.feedback_processed(with_features, no_hit);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod feedback_worker;
 mod ingest;
 mod jobs;
 pub mod models;
+mod open_collection;
 mod query_log;
 mod search;
 mod settings;

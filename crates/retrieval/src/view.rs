@@ -8,8 +8,8 @@ use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall, Retrie
 use weir_policy::Caller;
 use weir_store::StoreView;
 
-use crate::collections::OpenCollection;
 use crate::error::RequestError;
+use crate::open_collection::OpenCollection;
 use crate::{Parts, Result};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.

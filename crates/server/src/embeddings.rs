@@ -118,7 +118,7 @@ pub(super) struct EmbedOutput {
 /// Refuses a dimension that the model was not trained for.
 pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) -> Result<()> {
     let Some(count) = job else { return Ok(()) };
-    model.learn_dimension().await?;
+    model.fetch_dimension().await?;
     if model.dimensions().any(|served| served as u64 == count.get()) {
         return Ok(());
     }

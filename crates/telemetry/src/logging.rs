@@ -1,4 +1,4 @@
-//! The log: for people on a terminal, one JSON object a line otherwise.
+//! The log: text on a terminal, one JSON object per line otherwise.
 
 use std::io::IsTerminal;
 
@@ -23,15 +23,15 @@ pub fn start(settings: &Log) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // libraries below warnings say nothing that an operator could use
-    let ours = tracing_subscriber::filter::Targets::new()
+    // messages of libraries below the level of warnings do not help an operator
+    let targets = tracing_subscriber::filter::Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("weir", level)
         .with_target("weir_server", level);
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
     let writer = std::io::stderr;
-    let registry = tracing_subscriber::registry().with(ours);
+    let registry = tracing_subscriber::registry().with(targets);
     let started = if json {
         registry.with(fmt::layer().json().flatten_event(true).with_writer(writer)).try_init()
     } else {

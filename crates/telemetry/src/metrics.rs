@@ -1,4 +1,4 @@
-//! Every metric, in one table: `/metrics` and `docs/metrics.md` come from it.
+//! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -27,88 +27,88 @@ pub enum Kind {
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// The name as it stands on `/metrics`.
+    /// The name in `/metrics`.
     pub name: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it tells, in a sentence.
+    /// The description, in a sentence.
     pub help: &'static str,
 }
 
-/// A route's pattern, a method and a status: bounded whatever callers send.
+/// The pattern of the route, not the path, so that the number of label sets is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
-    route: Text,
-    method: Text,
+struct RequestLabels {
+    route: LabelValue,
+    method: LabelValue,
     status: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
-    route: Text,
+struct RouteLabel {
+    route: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Stage {
-    stage: Text,
+struct StageLabel {
+    stage: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    result: Text,
+struct ResultLabel {
+    result: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: Text,
+struct ReasonLabel {
+    reason: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfModel {
-    model: Text,
+struct ModelLabel {
+    model: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Probed {
-    selectivity: Text,
-    result: Text,
+struct RecallLabels {
+    selectivity: LabelValue,
+    result: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InLane {
-    lane: Text,
+struct LaneLabel {
+    lane: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfUpstream {
-    upstream: Text,
-    code: Text,
+struct UpstreamLabels {
+    upstream: LabelValue,
+    code: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InCollection {
-    collection: Text,
+struct CollectionLabel {
+    collection: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Build {
-    version: Text,
-    isa: Text,
+struct BuildLabels {
+    version: LabelValue,
+    isa: LabelValue,
 }
 
-/// A label's value that is cheap to clone.
+/// The value of a label, cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Text(Arc<str>);
+struct LabelValue(Arc<str>);
 
-impl From<&str> for Text {
-    fn from(text: &str) -> Text {
-        Text(text.into())
+impl From<&str> for LabelValue {
+    fn from(text: &str) -> LabelValue {
+        LabelValue(text.into())
     }
 }
 
-impl EncodeLabelValue for Text {
+impl EncodeLabelValue for LabelValue {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
         encoder.write_str(&self.0)
     }
@@ -116,7 +116,7 @@ impl EncodeLabelValue for Text {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Makes [`TABLE`] and [`Metrics`] of rows: field, type, how it begins, name, kind, labels.
+/// Generates [`TABLE`] and [`Metrics`] from rows: field, type, initial value, name, kind, labels.
 macro_rules! table {
     ($(#[doc = $help:literal] $field:ident: $metric:ty = $new:expr, $name:literal, $kind:ident, [$($label:literal),*];)*) => {
         /// Every metric.
@@ -124,7 +124,7 @@ macro_rules! table {
             $(Row { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help.trim_ascii() },)*
         ];
 
-        /// The metrics of this process. Cloning gives another handle to the same numbers.
+        /// The metrics of this process. Clones share them.
         #[derive(Clone)]
         pub struct Metrics {
             registry: Arc<Registry>,
@@ -145,63 +145,63 @@ macro_rules! table {
 }
 
 table! {
-    /// Requests that were answered.
-    requests: Family<Request, Counter> = Family::default(), "weir_http_requests_total", Counter, ["route", "method", "status"];
-    /// From the request's head to the reply's head.
-    durations: Histograms<Route> = Family::new_with_constructor(seconds), "weir_http_request_duration_seconds", Histogram, ["route"];
+    /// Answered requests.
+    requests: Family<RequestLabels, Counter> = Family::default(), "weir_http_requests_total", Counter, ["route", "method", "status"];
+    /// Time from the request's head to the reply's head.
+    durations: Histograms<RouteLabel> = Family::new_with_constructor(seconds), "weir_http_request_duration_seconds", Histogram, ["route"];
     /// Time of each stage of a search.
-    stages: Histograms<Stage> = Family::new_with_constructor(seconds), "weir_search_stage_seconds", Histogram, ["stage"];
-    /// Searches that were answered without a part of what they asked for.
-    degraded: Family<Reason, Counter> = Family::default(), "weir_search_degraded_total", Counter, ["reason"];
-    /// Words of queries that no document holds, and in whose place others were searched.
+    stages: Histograms<StageLabel> = Family::new_with_constructor(seconds), "weir_search_stage_seconds", Histogram, ["stage"];
+    /// Searches answered without a requested stage or retriever.
+    degraded: Family<ReasonLabel, Counter> = Family::default(), "weir_search_degraded_total", Counter, ["reason"];
+    /// Query words that are in no document and were replaced by similar ones.
     corrections: Counter = Counter::default(), "weir_search_corrections_total", Counter, [];
-    /// Tokens that wait in the interactive lane.
+    /// Waiting tokens in the interactive lane.
     queue_tokens: Gauge = Gauge::default(), "weir_embed_queue_tokens", Gauge, [];
-    /// Tokens that callers of the embedding routes had embedded.
-    embedded_tokens: Family<OfModel, Counter> = Family::default(), "weir_embed_tokens_total", Counter, ["model"];
-    /// Texts of these callers that were longer than the model reads, and were cut.
-    truncated_inputs: Family<OfModel, Counter> = Family::default(), "weir_truncated_inputs_total", Counter, ["model"];
-    /// Texts that were looked for among the embeddings made before: hit or miss.
-    embed_cache: Family<Outcome, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
-    /// Bytes that the cached embeddings take.
+    /// Tokens embedded by the embedding routes.
+    embedded_tokens: Family<ModelLabel, Counter> = Family::default(), "weir_embed_tokens_total", Counter, ["model"];
+    /// Texts truncated by the embedding routes to the length of the model.
+    truncated_inputs: Family<ModelLabel, Counter> = Family::default(), "weir_truncated_inputs_total", Counter, ["model"];
+    /// Lookups in the embedding cache: hit or miss.
+    embed_cache: Family<ResultLabel, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
+    /// Bytes of the cached embeddings.
     cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
-    /// Documents that were accepted, refused, made searchable (indexed), or stored and not embedded (failed).
-    ingested: Family<Outcome, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
+    /// Documents that were accepted, refused, indexed, or stored without embeddings (failed).
+    ingested: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
     /// Searchable documents.
-    documents: Family<InCollection, Gauge> = Family::default(), "weir_documents", Gauge, ["collection"];
+    documents: Family<CollectionLabel, Gauge> = Family::default(), "weir_documents", Gauge, ["collection"];
     /// Searchable chunks.
-    chunks: Family<InCollection, Gauge> = Family::default(), "weir_chunks", Gauge, ["collection"];
+    chunks: Family<CollectionLabel, Gauge> = Family::default(), "weir_chunks", Gauge, ["collection"];
     /// Acknowledged operations that are not searchable yet.
-    pending: Family<InCollection, Gauge> = Family::default(), "weir_pending_operations", Gauge, ["collection"];
+    pending: Family<CollectionLabel, Gauge> = Family::default(), "weir_pending_operations", Gauge, ["collection"];
     /// Bytes of the index on disk.
-    index_bytes: Family<InCollection, Gauge> = Family::default(), "weir_index_bytes", Gauge, ["collection"];
-    /// Segments of the lexical index that a search goes through. Small ones are merged when nothing has come for two seconds.
-    index_segments: Family<InCollection, Gauge> = Family::default(), "weir_index_segments", Gauge, ["collection"];
-    /// Queries for the query log: written, failed (the store refused) or dropped (too many waited).
-    logged: Family<Outcome, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
-    /// Judgments that were taken up for the relevance of hits: weighed, or no_hit where a search of the query finds the document nowhere.
-    feedback: Family<Outcome, Counter> = Family::default(), "weir_feedback_judgments_total", Counter, ["result"];
-    /// Texts that wait to be embedded, for a thread or for a place among the requests to an upstream.
-    queue_depth: Family<InLane, Gauge> = Family::default(), "weir_embed_queue_depth", Gauge, ["lane"];
-    /// How long they waited.
-    queue_wait: Histograms<InLane> = Family::new_with_constructor(seconds), "weir_embed_queue_wait_seconds", Histogram, ["lane"];
-    /// Texts that were embedded together.
+    index_bytes: Family<CollectionLabel, Gauge> = Family::default(), "weir_index_bytes", Gauge, ["collection"];
+    /// Segments of the lexical index. Small ones are merged after two seconds without writes.
+    index_segments: Family<CollectionLabel, Gauge> = Family::default(), "weir_index_segments", Gauge, ["collection"];
+    /// Queries for the query log: written, failed (store error) or dropped (queue full).
+    logged: Family<ResultLabel, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
+    /// Feedback judgments processed for relevance: hit, or no_hit if a search for the query does not find the document.
+    feedback: Family<ResultLabel, Counter> = Family::default(), "weir_feedback_judgments_total", Counter, ["result"];
+    /// Texts waiting to be embedded, for a thread or for a permit of an upstream.
+    queue_depth: Family<LaneLabel, Gauge> = Family::default(), "weir_embed_queue_depth", Gauge, ["lane"];
+    /// Time that texts waited to be embedded.
+    queue_wait: Histograms<LaneLabel> = Family::new_with_constructor(seconds), "weir_embed_queue_wait_seconds", Histogram, ["lane"];
+    /// Texts per micro-batch, or per request to an upstream.
     batch_size: Histogram = counts(), "weir_embed_batch_size", Histogram, [];
-    /// Tokens of these texts; estimated where an upstream counts them.
+    /// Tokens per micro-batch, or per request to an upstream (estimated).
     batch_tokens: Histogram = counts(), "weir_embed_batch_tokens", Histogram, [];
-    /// Requests to a model's upstream that failed, retries included: the status, or connect, timeout, reply or breaker.
-    upstream_errors: Family<OfUpstream, Counter> = Family::default(), "weir_upstream_errors_total", Counter, ["upstream", "code"];
+    /// Failed requests to upstreams, retries included; the code is the status, or connect, timeout, reply or breaker.
+    upstream_errors: Family<UpstreamLabels, Counter> = Family::default(), "weir_upstream_errors_total", Counter, ["upstream", "code"];
     /// Open connections.
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
-    /// Always 1; the labels tell what runs.
-    build: Family<Build, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
-    /// Chunks that an exact comparison finds, in a sample of searches: found or missed by the dense leg, by the share that the filter lets through.
-    recall: Family<Probed, Counter> = Family::default(), "weir_search_recall_chunks_total", Counter, ["selectivity", "result"];
+    /// Always 1; the labels are the version and the instruction set.
+    build: Family<BuildLabels, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
+    /// In a sample of searches, chunks of the exact result that the dense retriever found or missed, by the share of chunks that the filter passes.
+    recall: Family<RecallLabels, Counter> = Family::default(), "weir_search_recall_chunks_total", Counter, ["selectivity", "result"];
 }
 
-/// What is read at the moment of a scrape.
+/// Gauges of a collection, read at each scrape.
 #[derive(Debug, Clone)]
 pub struct CollectionGauges {
     /// The name.
@@ -210,7 +210,7 @@ pub struct CollectionGauges {
     pub documents: u64,
     /// Their chunks.
     pub chunks: u64,
-    /// Operations on their way.
+    /// Acknowledged operations that are not searchable yet.
     pub pending: u64,
     /// Bytes on disk.
     pub index_bytes: u64,
@@ -228,7 +228,7 @@ fn counts() -> Histogram {
     Histogram::new((0..15).map(|i| f64::from(1u32 << i)))
 }
 
-/// The encoder puts unit and `_total` behind names itself.
+/// Registers a metric under its name without unit and `_total`, which the encoder appends.
 fn register(registry: &mut Registry, kind: Kind, name: &str, help: &str, metric: impl RegisteredMetric) {
     let help = help.trim_ascii().trim_end_matches('.');
     let name = if kind == Kind::Counter { name.trim_end_matches("_total") } else { name };
@@ -244,16 +244,16 @@ impl Metrics {
     /// All metrics at zero.
     pub fn new(isa: &str) -> Metrics {
         let metrics = Metrics::at_zero();
-        let build = Build { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() };
+        let build = BuildLabels { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() };
         metrics.build.get_or_create(&build).set(1);
         metrics
     }
 
-    /// Counts a request that was answered.
+    /// Counts an answered request.
     pub fn request(&self, route: &str, method: &str, status: u16, seconds: f64) {
-        let labels = Request { route: route.into(), method: method.into(), status };
+        let labels = RequestLabels { route: route.into(), method: method.into(), status };
         self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&Route { route: route.into() }).observe(seconds);
+        self.durations.get_or_create(&RouteLabel { route: route.into() }).observe(seconds);
     }
 
     /// Records the stages of a search.
@@ -270,51 +270,51 @@ impl Metrics {
             ("rerank", timings.rerank),
         ];
         for (stage, ms) in stages {
-            self.stages.get_or_create(&Stage { stage: stage.into() }).observe(ms / 1e3);
+            self.stages.get_or_create(&StageLabel { stage: stage.into() }).observe(ms / 1e3);
         }
     }
 
-    /// Counts a search that was answered without a part of what it asked for.
+    /// Counts a search that was answered without a requested stage or retriever.
     pub fn search_degraded(&self, reason: &str) {
-        self.degraded.get_or_create(&Reason { reason: reason.into() }).inc();
+        self.degraded.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
     }
 
-    /// Counts the `wanted` chunks of an exact dense search, of which the approximate one found `found`, for a filter that
+    /// Counts the `expected` chunks of an exact dense search, of which the approximate one found `found`, for a filter that
     /// passes the share `selectivity` (0..1) of all chunks.
-    pub fn recall(&self, found: usize, wanted: usize, selectivity: f64) {
+    pub fn recall(&self, found: usize, expected: usize, selectivity: f64) {
         let selectivity = match selectivity {
             share if share > 0.1 => "over 10 %",
             share if share > 0.01 => "1 to 10 %",
             _ => "up to 1 %",
         };
-        for (result, chunks) in [("found", found), ("missed", wanted - found)] {
-            let labels = Probed { selectivity: selectivity.into(), result: result.into() };
+        for (result, chunks) in [("found", found), ("missed", expected - found)] {
+            let labels = RecallLabels { selectivity: selectivity.into(), result: result.into() };
             self.recall.get_or_create(&labels).inc_by(chunks as u64);
         }
     }
 
-    /// Counts words in whose place others were searched.
+    /// Counts query words that were replaced by similar ones.
     pub fn search_corrected(&self, words: usize) {
         self.corrections.inc_by(words as u64);
     }
 
-    /// Counts the texts of a request that were embedded: all their tokens, and how many of them were cut.
+    /// Counts the tokens of an embedding request, and its truncated texts.
     pub fn embedded(&self, model: &str, tokens: u64, truncated: u64) {
-        let labels = OfModel { model: model.into() };
+        let labels = ModelLabel { model: model.into() };
         self.embedded_tokens.get_or_create(&labels).inc_by(tokens);
         self.truncated_inputs.get_or_create(&labels).inc_by(truncated);
     }
 
-    /// Counts texts whose embedding was known, and those whose was not.
+    /// Counts lookups in the embedding cache.
     pub fn embed_cache(&self, hits: usize, misses: usize) {
         for (result, count) in [("hit", hits), ("miss", misses)] {
-            self.embed_cache.get_or_create(&Outcome { result: result.into() }).inc_by(count as u64);
+            self.embed_cache.get_or_create(&ResultLabel { result: result.into() }).inc_by(count as u64);
         }
     }
 
-    /// Texts came into the queue of a lane; they count as waiting until the returned value is dropped.
+    /// Counts texts in the queue of a lane until the returned guard is dropped.
     pub fn queued(&self, lane: &'static str, texts: usize) -> Queued {
-        let labels = InLane { lane: lane.into() };
+        let labels = LaneLabel { lane: lane.into() };
         let depth = self.queue_depth.get_or_create_owned(&labels);
         let wait = self.queue_wait.get_or_create_owned(&labels);
         let texts = to_i64(texts as u64);
@@ -322,25 +322,25 @@ impl Metrics {
         Queued { depth, wait, texts, since: Instant::now() }
     }
 
-    /// Counts a request to an upstream that failed.
+    /// Counts a failed request to an upstream.
     pub fn upstream_failed(&self, upstream: &str, code: &str) {
-        let labels = OfUpstream { upstream: upstream.into(), code: code.into() };
+        let labels = UpstreamLabels { upstream: upstream.into(), code: code.into() };
         self.upstream_errors.get_or_create(&labels).inc();
     }
 
-    /// Takes note of texts that are embedded together.
+    /// Records the size of a micro-batch.
     pub fn batch(&self, texts: usize, tokens: usize) {
         self.batch_size.observe(texts as f64);
         self.batch_tokens.observe(tokens as f64);
     }
 
-    /// Counts documents that a request brought.
+    /// Counts the documents of a request.
     pub fn documents_received(&self, accepted: u64, refused: u64) {
         self.count_documents("accepted", accepted);
         self.count_documents("refused", refused);
     }
 
-    /// Counts documents whose change became searchable.
+    /// Counts documents whose changes became searchable.
     pub fn documents_indexed(&self, count: u64) {
         self.count_documents("indexed", count);
     }
@@ -353,28 +353,28 @@ impl Metrics {
     }
 
     fn count_documents(&self, result: &str, count: u64) {
-        self.ingested.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+        self.ingested.get_or_create(&ResultLabel { result: result.into() }).inc_by(count);
     }
 
-    /// Counts queries that were written to the query log, or were not.
+    /// Counts queries for the query log by result.
     pub fn queries_logged(&self, result: &str, count: u64) {
-        self.logged.get_or_create(&Outcome { result: result.into() }).inc_by(count);
+        self.logged.get_or_create(&ResultLabel { result: result.into() }).inc_by(count);
     }
 
-    /// Counts judgments that were taken up for the relevance of hits.
-    pub fn feedback_taken_up(&self, weighed: usize, no_hit: usize) {
-        for (result, count) in [("weighed", weighed), ("no_hit", no_hit)] {
-            self.feedback.get_or_create(&Outcome { result: result.into() }).inc_by(count as u64);
+    /// Counts processed feedback judgments.
+    pub fn feedback_processed(&self, hit: usize, no_hit: usize) {
+        for (result, count) in [("hit", hit), ("no_hit", no_hit)] {
+            self.feedback.get_or_create(&ResultLabel { result: result.into() }).inc_by(count as u64);
         }
     }
 
-    /// A connection came; it counts until the returned value is dropped.
+    /// Counts an open connection until the returned guard is dropped.
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection(self.connections.clone())
     }
 
-    /// Everything in Prometheus' text format, with the gauges as they are now.
+    /// All metrics in the OpenMetrics text format, with current gauges.
     pub fn render(
         &self,
         queued_tokens: usize,
@@ -386,10 +386,10 @@ impl Metrics {
         self.collections.set(to_i64(collections.len() as u64));
         for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes, &self.index_segments]
         {
-            family.clear(); // what was deleted must not stay
+            family.clear(); // removes deleted collections
         }
         for collection in collections {
-            let labels = InCollection { collection: collection.name.as_str().into() };
+            let labels = CollectionLabel { collection: collection.name.as_str().into() };
             self.documents.get_or_create(&labels).set(to_i64(collection.documents));
             self.chunks.get_or_create(&labels).set(to_i64(collection.chunks));
             self.pending.get_or_create(&labels).set(to_i64(collection.pending));
@@ -404,7 +404,7 @@ impl Metrics {
     }
 }
 
-/// Texts that wait in a queue.
+/// Counts texts as waiting until it is dropped.
 pub struct Queued {
     depth: Gauge,
     wait: Histogram,
@@ -413,8 +413,8 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// They are embedded now; says how long they waited.
-    pub fn ends(self) -> Duration {
+    /// Ends the wait, records it and returns it.
+    pub fn finish(self) -> Duration {
         let waited = self.since.elapsed();
         self.wait.observe(waited.as_secs_f64());
         waited
@@ -427,7 +427,7 @@ impl Drop for Queued {
     }
 }
 
-/// One open connection.
+/// Counts a connection as open until it is dropped.
 pub struct OpenConnection(Gauge<i64, std::sync::atomic::AtomicI64>);
 
 impl Drop for OpenConnection {

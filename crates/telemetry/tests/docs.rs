@@ -1,4 +1,4 @@
-//! `docs/metrics.md` is made from the table of metrics, and `/metrics` has what the table says.
+//! `docs/metrics.md` is generated from the table of metrics, and `/metrics` has the metrics of the table.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -8,8 +8,8 @@ use weir_api::Timings;
 use weir_telemetry::metrics::{CollectionGauges, Kind, Metrics, TABLE};
 
 fn page() -> String {
-    let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is made from the table in the code.\n\n\
-                    | metric | kind | labels | what it tells |\n|---|---|---|---|\n"
+    let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is generated from the table in the code.\n\n\
+                    | metric | kind | labels | meaning |\n|---|---|---|---|\n"
         .to_owned();
     for row in TABLE {
         let kind = match row.kind {
@@ -39,7 +39,7 @@ fn the_page_is_fresh() {
 }
 
 #[test]
-fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
+fn metrics_has_exactly_the_metrics_of_the_table() {
     let metrics = Metrics::new("scalar");
     metrics.request("/v1/search", "POST", 200, 0.01);
     metrics.search(&Timings::default());
@@ -51,8 +51,8 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     metrics.queries_logged("written", 3);
-    metrics.feedback_taken_up(4, 1);
-    metrics.queued("bulk", 3).ends();
+    metrics.feedback_processed(4, 1);
+    metrics.queued("bulk", 3).finish();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
     let _connection = metrics.connection();
@@ -71,7 +71,7 @@ fn everything_that_is_answered_is_in_the_table_and_the_other_way_round() {
         let line = text
             .lines()
             .find(|line| line.strip_prefix(&sample).is_some_and(|rest| rest.starts_with(['{', ' '])));
-        let line = line.unwrap_or_else(|| panic!("{} is not answered", row.name));
+        let line = line.unwrap_or_else(|| panic!("{} is missing", row.name));
         for label in row.labels {
             assert!(line.contains(&format!("{label}=\"")), "{line} has no label {label}");
         }

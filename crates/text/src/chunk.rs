@@ -11,12 +11,11 @@ use std::ops::Range;
 /// How the documents of a collection are split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunking {
-    /// Most tokens of a chunk, without special tokens; at least 1. Should not exceed the model's input limit less its
-    /// special tokens.
+    /// Maximum tokens of a chunk, without special tokens; at least 1. Should not exceed the model's input limit less its special tokens.
     pub max_tokens: usize,
     /// Approximate number of tokens that are repeated in the next chunk; at most half of `max_tokens`.
     pub overlap_tokens: usize,
-    /// Most bytes of a chunk; at least 4, so that any character fits. Limits chunks with long tokens: some models map
+    /// Maximum bytes of a chunk; at least 4, so that any character fits. Limits chunks with long tokens: some models map
     /// 100,000 characters without a space to one token.
     pub max_bytes: usize,
 }
@@ -32,11 +31,10 @@ pub type TokenOffsets<'a> = &'a mut dyn FnMut(&str) -> Vec<Range<usize>>;
 
 /// The chunks of a document as byte spans, in order of start and of end.
 ///
-/// A chunk begins and ends with a character that is not white space, and every such character is in at least one chunk.
-/// A document of white space only has no chunks. No chunk exceeds the limits of `chunking`, as counted by
-/// `token_offsets` on the chunk itself, except a single character of more than `max_tokens` tokens.
-/// `token_offsets` receives pieces of at most 16 KiB, or of `max_bytes` if that is more, and every byte of the document
-/// about twice.
+/// A chunk begins and ends with a character that is not white space, and every such character is in at least one chunk. A document of only
+/// white space has no chunks. No chunk exceeds the limits of `chunking`, as counted by `token_offsets` on the chunk itself, except a single
+/// character of more than `max_tokens` tokens. `token_offsets` receives pieces of at most 16 KiB, or of `max_bytes` if that is more, and
+/// every byte of the document about twice.
 pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -> Vec<Range<usize>> {
     let mut packer = Packer::new(text, chunking, token_offsets);
     let mut block: Vec<Segment> = Vec::new();
@@ -198,13 +196,13 @@ impl<'a> Packer<'a> {
                 first = self.repeated;
             }
         }
-        let rest = self.units.split_off(cut);
+        let remaining = self.units.split_off(cut);
         let chunk = self.units.split_off(first);
         let repeated = self.repeated - first;
         self.chunks.push(chunk[0].start..chunk[chunk.len() - 1].end);
         let mut next = self.overlap(&chunk);
         let repeated_next = next.len();
-        next.extend(rest);
+        next.extend(remaining);
         self.last = (chunk, repeated);
         self.set_units(next, repeated_next);
     }

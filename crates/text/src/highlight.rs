@@ -48,8 +48,7 @@ pub fn snippet(text: &str, spans: &[Range<usize>], max_chars: usize) -> Range<us
     start + leading..start + leading + window.trim().len()
 }
 
-/// The shortest range from the start of one span to the end of another with the most distinct words, of at most
-/// `max_chars` characters.
+/// The shortest range from the start of one span to the end of another with the most distinct words, of at most `max_chars` characters.
 fn densest_window(text: &str, spans: &[Range<usize>], max_chars: usize) -> Option<Range<usize>> {
     let word = |span: &Range<usize>| text[span.clone()].to_lowercase();
     let mut counts: HashMap<String, usize> = HashMap::new(); // counts of the words in the window that begins at `first`

@@ -43,7 +43,7 @@ static STOP_WORDS: LazyLock<HashMap<Language, HashSet<String>>> = LazyLock::new(
 pub struct QueryTerm {
     /// The term, as produced by [`crate::analyse`].
     pub text: String,
-    /// Occurrences in the query: the weight of the term.
+    /// Occurrences in the query, by which the term is weighted.
     pub count: u32,
 }
 
@@ -57,7 +57,7 @@ pub fn query_terms(text: &str, language: Language) -> Vec<QueryTerm> {
     Analyser::new(language).analyse_words(text, &mut |token, word| {
         if is_stop_word(word, language) { stop_terms.add(token.text) } else { terms.add(token.text) }
     });
-    if terms.in_order.is_empty() { stop_terms.in_order } else { terms.in_order }
+    if terms.distinct.is_empty() { stop_terms.distinct } else { terms.distinct }
 }
 
 /// Whether a word, before stemming, is a stop word of the language, ignoring case and accents.
@@ -69,18 +69,18 @@ pub fn is_stop_word(word: &str, language: Language) -> bool {
 
 #[derive(Default)]
 struct TermCounts {
-    in_order: Vec<QueryTerm>,
-    /// The index of each term in `in_order`.
+    distinct: Vec<QueryTerm>,
+    /// The index of each term in `distinct`.
     index_of: HashMap<String, usize>,
 }
 
 impl TermCounts {
     fn add(&mut self, term: &str) {
         if let Some(&index) = self.index_of.get(term) {
-            self.in_order[index].count += 1;
+            self.distinct[index].count += 1;
         } else {
-            self.index_of.insert(term.to_owned(), self.in_order.len());
-            self.in_order.push(QueryTerm { text: term.to_owned(), count: 1 });
+            self.index_of.insert(term.to_owned(), self.distinct.len());
+            self.distinct.push(QueryTerm { text: term.to_owned(), count: 1 });
         }
     }
 }

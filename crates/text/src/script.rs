@@ -1,4 +1,4 @@
-//! Character classes, which alone determine the boundaries of words.
+//! Character classes, which determine word boundaries.
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -7,7 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 pub(crate) enum CharClass {
     /// A letter or digit of a script with spaces between words.
     Spaced,
-    /// A letter of a script without spaces between words (Han, Kana, Thai, …), or of Hangul, whose words are long compounds.
+    /// A letter of a script without spaces between words (Han, Kana, Thai, …), or of Hangul, which has long compounds.
     Unspaced,
     /// A combining mark or an invisible joiner: belongs to the preceding character.
     Extender,

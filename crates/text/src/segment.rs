@@ -1,7 +1,6 @@
 //! Splits a text into sentences, each with the border that follows it.
 //!
-//! Rule-based: a missed border makes a longer sentence, a false one a shorter sentence. Every character is examined a
-//! bounded number of times, so that the time is linear.
+//! Rule-based; a missed border makes a sentence longer, a false one shorter. The time is linear.
 
 use std::ops::Range;
 

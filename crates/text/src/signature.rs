@@ -4,7 +4,7 @@ use crate::{Analyser, Language};
 
 /// Words per shingle.
 const SHINGLE_WORDS: usize = 4;
-/// Hash functions, one value of the signature each.
+/// Hash functions, one for each value of the signature.
 const HASHES: usize = 64;
 
 /// A MinHash signature of 256 bytes: the minimum of each hash function over the text's shingles (runs of four words,

@@ -7,7 +7,7 @@ use snowball_stemmers_rs::Stemmer;
 const CACHED_BYTES_MAX: usize = 15;
 /// Entries of the cache; 4,096 × 32 bytes fit the second-level cache of a core.
 const CACHE_ENTRIES: usize = 4096;
-/// The cache is allocated after this many words, so that short texts do not pay for the allocation.
+/// The cache is allocated after this many words, so that short texts skip the allocation.
 const CACHE_AFTER_WORDS: usize = 512;
 
 /// The stemmer of one language, with a direct-mapped cache: an entry holds the last word with its hash. Most words of an

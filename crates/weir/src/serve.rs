@@ -153,7 +153,7 @@ async fn ask_upstreams(models: Models, collections: Collections) {
     let is_known = || models.default_model().is_some_and(|model| model.dimension().is_some());
     let was_known = is_known();
     for model in models.iter() {
-        if let Err(error) = model.learn_dimension().await {
+        if let Err(error) = model.fetch_dimension().await {
             tracing::warn!(model = model.id, %error, "the length of its embeddings is not known yet");
         }
     }

@@ -1,4 +1,4 @@
-//! The configuration files of a model whose network another engine runs: only tokenizer and pooling matter.
+//! The configuration of tokenizer and pooling of a model whose network another engine runs.
 
 use std::path::Path;
 
@@ -42,11 +42,11 @@ struct File {
     matryoshka_dimensions: Vec<usize>,
 }
 
-/// The limit of tokens when no file has one.
+/// The limit of tokens if no file sets one.
 const TOKENS_MAX: usize = 512;
 
 impl File {
-    /// The most tokens that the network has positions for; in RoBERTa these start after the row for padding.
+    /// Maximum tokens of a sequence; in RoBERTa, positions start after the row for padding.
     fn positions(&self) -> usize {
         let unused = match self.model_type.as_str() {
             "roberta" | "xlm-roberta" | "camembert" => self.pad_token_id.unwrap_or(1).saturating_add(1),
@@ -69,7 +69,7 @@ impl ExternalModelConfig {
         let limits: SentenceBertFile = optional(&path)?.unwrap_or_default();
         let max_tokens = limits.max_seq_length.unwrap_or(usize::MAX).min(file.positions());
         if max_tokens < TOKENS_MIN {
-            let reason = format!("the limit of {max_tokens} tokens leaves no room for a text");
+            let reason = format!("the limit of {max_tokens} tokens is too small for any text");
             return Err(LoadError::Damaged { path, reason });
         }
         let declared = [file.matryoshka_dimensions.as_slice(), &sentence.dimensions].concat();

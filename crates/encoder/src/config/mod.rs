@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use crate::LoadError;
-use crate::tokenizer::Tokenizer;
 pub(crate) use external::{ExternalModelConfig, fingerprint_of_files};
 pub(crate) use network::{Family, Network, SIZE_MAX};
 pub use sentence::{Pooling, Prompts};
@@ -29,7 +28,7 @@ pub(crate) struct ModelConfig {
     pub(crate) do_lower_case: bool,
 }
 
-/// The configuration files that affect embeddings, in the order of the fingerprint; weights follow.
+/// The configuration files that affect embeddings, in the order in which the fingerprint hashes them, before the weights.
 pub(crate) const CONFIG_FILES: [&str; 6] = [
     "config.json",
     "tokenizer.json",
@@ -41,7 +40,7 @@ pub(crate) const CONFIG_FILES: [&str; 6] = [
 
 pub(crate) const SENTENCE_BERT_FILE: &str = "sentence_bert_config.json";
 
-/// The smallest sequence limit: a pair of texts has up to four special tokens, and needs one of its own.
+/// The smallest sequence limit: up to four special tokens of a pair of texts, and one other token.
 const TOKENS_MIN: usize = 5;
 
 impl ModelConfig {
@@ -53,7 +52,7 @@ impl ModelConfig {
         let limits: SentenceBertFile = optional(&path)?.unwrap_or_default();
         let max_tokens = limits.max_seq_length.unwrap_or(usize::MAX).min(network.positions());
         if max_tokens < TOKENS_MIN {
-            let reason = format!("`max_seq_length` leaves {max_tokens} tokens: no room for a text");
+            let reason = format!("`max_seq_length` leaves {max_tokens} tokens, too few for any text");
             return Err(LoadError::Damaged { path, reason });
         }
         let declared = [network.matryoshka_dimensions.as_slice(), &sentence.dimensions].concat();
@@ -68,19 +67,6 @@ impl ModelConfig {
             network,
         })
     }
-}
-
-/// Rejects a model that needs lower-cased texts unless its tokenizer lower-cases them.
-pub(crate) fn check_case(folder: &Path, do_lower_case: bool, tokenizer: &Tokenizer) -> Result<(), LoadError> {
-    if !do_lower_case || tokenizer.is_lowercase() {
-        return Ok(());
-    }
-    Err(LoadError::Unsupported {
-        path: folder.join(SENTENCE_BERT_FILE),
-        what: "do_lower_case",
-        value: "true".to_owned(),
-        accepted: "`false`, or a tokenizer that lower-cases by itself",
-    })
 }
 
 /// The dimensions that a model accepts, ascending: those `declared` and the full one.

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::required;
 use crate::LoadError;
 
-/// Networks with the same names of tensors, numbering of positions and classification head.
+/// Networks that share tensor names, position numbering and classification head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Bert,
-    /// RoBERTa and XLM-RoBERTa, which only differ in the tokenizer.
+    /// RoBERTa and XLM-RoBERTa, which differ only in the tokenizer.
     Roberta,
     DistilBert,
 }
@@ -30,8 +30,7 @@ pub(crate) struct Network {
     pub(crate) layer_norm_eps: f32,
     /// Rows of the checkpoint's position table.
     pub(crate) position_rows: usize,
-    /// RoBERTa: the id of the padding token. The row of the position table with this number is for padding; other tokens use the rows
-    /// after it.
+    /// RoBERTa: the id of the padding token, and its row of the position table; other tokens use the rows after it.
     pub(crate) padding: Option<u32>,
     /// Rows of the table of token types; 0 without one.
     pub(crate) token_types: usize,
@@ -110,7 +109,7 @@ impl Network {
             model_type: file.model_type,
         };
         if network.positions() < super::TOKENS_MIN {
-            let reason = "`max_position_embeddings` leaves no room for a text".to_owned();
+            let reason = "`max_position_embeddings` is too small for any text".to_owned();
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(network)
@@ -129,7 +128,7 @@ impl Network {
         self.padding.map_or(0, |padding| padding as usize)
     }
 
-    /// The most tokens of a sequence.
+    /// Maximum tokens of a sequence.
     pub(crate) fn positions(&self) -> usize {
         let unused = self.first_position_row() + usize::from(self.padding.is_some());
         self.position_rows.saturating_sub(unused)
@@ -149,7 +148,7 @@ impl File {
         }
     }
 
-    /// Rejects variants that would load but compute something else.
+    /// Rejects variants of the network that are not implemented.
     fn check_kind(&self, path: &Path) -> Result<(), LoadError> {
         if self.hidden_act != "gelu" {
             return Err(unsupported(path, "hidden_act", &self.hidden_act, "`gelu`"));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::optional;
 use crate::LoadError;
 
-/// How the vectors of tokens are combined to one vector of the text.
+/// How token vectors are combined into one vector of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// The mean over all tokens.
@@ -48,7 +48,7 @@ pub struct Prompts {
     pub document: String,
 }
 
-/// The contents of these files.
+/// Settings of these files.
 pub(super) struct SentenceTransformers {
     pub(super) pooling: Pooling,
     pub(super) normalise: bool,
@@ -74,7 +74,7 @@ struct Module {
     path: String,
 }
 
-/// `1_Pooling/config.json`: one format has a flag for each kind of pooling, another one its name.
+/// `1_Pooling/config.json`: one format has a flag for each kind of pooling, another has its name.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PoolingFile {

@@ -1,7 +1,7 @@
 //! Converts texts to token ids.
 //!
-//! Plain ASCII text with a WordPiece vocabulary takes the fast path [`wordpiece`], about fifty times faster. All other texts, and
-//! every other kind of tokenizer, go through the `tokenizers` crate, the reference implementation. Both give the same ids.
+//! Plain ASCII text with a WordPiece vocabulary takes the fast path [`wordpiece`], about fifty times faster. All other texts and
+//! tokenizers use the `tokenizers` crate, the reference implementation. Both return the same ids.
 
 mod pair;
 mod spans;
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::LoadError;
+use crate::config::{SENTENCE_BERT_FILE, read_optional};
 pub use pair::EncodedPair;
 use pair::Template;
 use wordpiece::WordPiece;
@@ -34,8 +35,8 @@ pub struct Tokenizer {
     max_tokens: usize,
 }
 
-/// The tokenizer of the `tokenizers` crate. Loading takes tens of milliseconds, most of a start, so a tokenizer with a fast path loads it when
-/// the first text needs it.
+/// The tokenizer of the `tokenizers` crate. Loading takes tens of milliseconds, most of the start-up time, so a tokenizer with a fast path
+/// loads it for the first text that needs it.
 struct Reference {
     tokenizer: tokenizers::Tokenizer,
     pair: Template,
@@ -56,8 +57,7 @@ impl Tokenizer {
     /// Loads `tokenizer.json`. `max_tokens` includes special tokens; ids must be below `vocabulary`.
     pub(crate) fn load(path: &Path, max_tokens: usize, vocabulary: usize) -> Result<Tokenizer, LoadError> {
         let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
-        let json = crate::config::read_optional(path)?
-            .ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
+        let json = read_optional(path)?.ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
         let fast = WordPiece::from_json(&json);
         let (reference, largest) = match &fast {
             Some(fast) => (OnceLock::new(), fast.largest_id()),
@@ -80,7 +80,7 @@ impl Tokenizer {
     /// The defect of `tokenizer.json`.
     pub fn warm_up(&self) -> Result<(), String> {
         if self.reference.get().is_none() {
-            // if another thread was faster, its reference is the same
+            // fails if another thread has loaded the same file
             drop(self.reference.set(Reference::read(&self.json)?));
         }
         Ok(())
@@ -95,9 +95,17 @@ impl Tokenizer {
         })
     }
 
-    /// Whether upper and lower case give the same ids.
-    pub(crate) fn is_lowercase(&self) -> bool {
-        self.encode(PANGRAM) == self.encode(&PANGRAM.to_uppercase())
+    /// Rejects the model in `folder` if it needs lower-cased texts and the tokenizer does not lower-case them.
+    pub(crate) fn check_case(&self, folder: &Path, do_lower_case: bool) -> Result<(), LoadError> {
+        if !do_lower_case || self.encode(PANGRAM) == self.encode(&PANGRAM.to_uppercase()) {
+            return Ok(());
+        }
+        Err(LoadError::Unsupported {
+            path: folder.join(SENTENCE_BERT_FILE),
+            what: "do_lower_case",
+            value: "true".to_owned(),
+            accepted: "`false`, or a tokenizer that lower-cases by itself",
+        })
     }
 
     /// The ids of `text` with special tokens, truncated to the model's limit.
@@ -142,9 +150,9 @@ impl Tokenizer {
         }
         // the first and the last token are special
         let [first, inner @ .., last] = ids.as_slice() else { return vec![ids] };
-        let room = self.max_tokens.saturating_sub(2).max(1);
+        let inner_max = self.max_tokens.saturating_sub(2).max(1);
         let part = |part: &[u32]| [&[*first], part, &[*last]].concat();
-        inner.chunks(room).map(part).collect()
+        inner.chunks(inner_max).map(part).collect()
     }
 
     /// The ids of two texts as one sequence, truncated to the model's limit.
@@ -155,9 +163,9 @@ impl Tokenizer {
     /// The ids of two texts as one sequence of at most `limit` tokens (at least 5). The longer text is truncated first.
     pub fn encode_pair_to(&self, a: &str, b: &str, limit: usize) -> EncodedPair {
         let pair = &self.reference().pair;
-        let room = limit.saturating_sub(pair.special());
-        // how much of each is kept depends on the lengths of both
-        pair.join(&self.plain_ids(a), &self.plain_ids(b), room)
+        let limit = limit.saturating_sub(pair.special());
+        // both are tokenised whole: truncation depends on both lengths
+        pair.join(&self.plain_ids(a), &self.plain_ids(b), limit)
     }
 
     /// The ids of `text` without special tokens.
@@ -190,8 +198,7 @@ impl Tokenizer {
 
     /// The ids from the `tokenizers` crate, with special tokens and without truncation.
     ///
-    /// Encoding cannot fail with the tokenizers of the BERT family, unless a vocabulary lacks its unknown token; the text then
-    /// counts as empty.
+    /// A text that can't be encoded counts as empty: with tokenizers of the BERT family, only if the vocabulary lacks the unknown token.
     pub fn reference_ids(&self, text: &str) -> Vec<u32> {
         self.ids(text, true)
     }
@@ -207,5 +214,5 @@ impl Tokenizer {
     }
 }
 
-/// A text with every letter.
+/// A text with every letter of the alphabet.
 const PANGRAM: &str = "the quick brown fox jumps over the lazy dog";

@@ -18,7 +18,7 @@ pub(super) struct Template {
     before: Vec<u32>,
     between: Vec<u32>,
     after: Vec<u32>,
-    /// How many tokens of `between` are of type 0; `None` when the whole sequence is.
+    /// Number of tokens of `between` that are of type 0; `None` if all tokens of the sequence are.
     between_type_0: Option<usize>,
 }
 
@@ -48,9 +48,9 @@ impl Template {
         self.before.len() + self.between.len() + self.after.len()
     }
 
-    /// The sequence of two texts, truncated to `room` tokens together.
-    pub(super) fn join(&self, a: &[u32], b: &[u32], room: usize) -> EncodedPair {
-        let (kept_a, kept_b) = longest_first(a.len(), b.len(), room);
+    /// The sequence of two texts, truncated to `limit` tokens in total, without special tokens.
+    pub(super) fn join(&self, a: &[u32], b: &[u32], limit: usize) -> EncodedPair {
+        let (kept_a, kept_b) = longest_first(a.len(), b.len(), limit);
         let parts = [&self.before, &a[..kept_a], &self.between, &b[..kept_b], &self.after];
         let ids = parts.concat();
         let until_first = self.before.len() + kept_a;
@@ -62,14 +62,14 @@ impl Template {
     }
 }
 
-/// Numbers of tokens that two texts keep within `room` tokens together: the longer one is truncated first; if both are, the longer one
+/// Lengths of two texts after truncation to `limit` tokens in total: the longer one is truncated first; if both are, the longer one
 /// keeps the odd token. As `longest_first` of the `tokenizers` crate.
-fn longest_first(a: usize, b: usize, room: usize) -> (usize, usize) {
-    if a + b <= room {
+fn longest_first(a: usize, b: usize, limit: usize) -> (usize, usize) {
+    if a + b <= limit {
         return (a, b);
     }
-    let (shorter, half) = (a.min(b), room / 2);
-    let (short, long) = if shorter <= half { (shorter, room - shorter) } else { (half, room - half) };
+    let (shorter, half) = (a.min(b), limit / 2);
+    let (short, long) = if shorter <= half { (shorter, limit - shorter) } else { (half, limit - half) };
     if a > b { (long, short) } else { (short, long) }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_longer_text_is_truncated_first() {
         let check =
-            |(a, b, room), expected| assert_eq!(longest_first(a, b, room), expected, "{a} {b} {room}");
+            |(a, b, limit), expected| assert_eq!(longest_first(a, b, limit), expected, "{a} {b} {limit}");
         check((3, 4, 7), (3, 4));
         check((3, 5, 7), (3, 4));
         check((9, 2, 7), (5, 2));
@@ -99,17 +99,17 @@ mod tests {
         let text = |len: usize| {
             Encoding::from_tokens((0..len).map(|i| Token::new(i as u32, String::new(), (0, 0))).collect(), 0)
         };
-        for (a, b, room) in
-            (0..14).flat_map(|a| (0..14).flat_map(move |b| (1..16).map(move |room| (a, b, room))))
+        for (a, b, limit) in
+            (0..14).flat_map(|a| (0..14).flat_map(move |b| (1..16).map(move |limit| (a, b, limit))))
         {
             let params = TruncationParams {
-                max_length: room,
+                max_length: limit,
                 strategy: TruncationStrategy::LongestFirst,
                 ..TruncationParams::default()
             };
             let (first, second) = truncate_encodings(text(a), Some(text(b)), &params).unwrap();
             let expected = (first.get_ids().len(), second.unwrap().get_ids().len());
-            assert_eq!(longest_first(a, b, room), expected, "{a} and {b} tokens in room for {room}");
+            assert_eq!(longest_first(a, b, limit), expected, "{a} and {b} tokens within {limit}");
         }
     }
 }

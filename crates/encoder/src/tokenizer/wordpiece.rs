@@ -1,10 +1,10 @@
 //! WordPiece for plain ASCII text.
 //!
 //! Lower-cases, splits at white space and around punctuation, and splits each word from the left into the longest pieces of the
-//! vocabulary. The vocabulary is an open-addressing hash table. One pass over the rest of a word computes the hashes of all its
+//! vocabulary. The vocabulary is an open-addressing hash table. One pass over the remaining characters computes the hashes of all their
 //! prefixes; these are looked up from the longest down, so that a common word takes one probe.
 //!
-//! Texts with other characters than printable ASCII and white space, or with the spelling of a special token, are left to the reference.
+//! Texts with characters other than printable ASCII and white space, or with the spelling of a special token, need the reference.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ impl WordPiece {
         let id = |token: &str| model.vocab.get(token).copied();
         let largest = model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?;
         if largest as usize >= SIZE_MAX {
-            return None; // the table has an entry for every id up to the largest
+            return None; // the table has an entry for every id up to `largest`
         }
         Some(WordPiece {
             cls: id("[CLS]")?,
@@ -76,21 +76,20 @@ impl WordPiece {
         Some(Encoded { ids, is_truncated })
     }
 
-    /// Appends up to `room` ids of `text`, without special tokens. Returns whether there are more; `None` when the text needs the
-    /// reference.
-    pub(super) fn push_ids(&self, text: &str, room: usize, ids: &mut Vec<u32>) -> Option<bool> {
+    /// Appends up to `limit` ids of `text`, without special tokens. Returns whether there are more; `None` if the text needs the reference.
+    pub(super) fn push_ids(&self, text: &str, limit: usize, ids: &mut Vec<u32>) -> Option<bool> {
         if !self.is_plain(text) {
             return None;
         }
         let mut count = 0usize;
         self.each_token(text, |id, _| {
             count += 1;
-            if count <= room {
+            if count <= limit {
                 ids.push(id);
             }
-            count <= room
+            count <= limit
         });
-        Some(count > room)
+        Some(count > limit)
     }
 
     /// The byte spans of the tokens of `text`; `None` when the text needs the reference.
@@ -215,18 +214,18 @@ impl Table {
         self.slots[at] = hash >> 32 << 32 | u64::from(id + 1);
     }
 
-    /// Id and length of the longest prefix of `rest` in the vocabulary.
-    fn longest(&self, rest: &[u8], is_continuation: bool) -> Option<(u32, usize)> {
+    /// Id and length of the longest prefix of `letters` in the vocabulary.
+    fn longest(&self, letters: &[u8], is_continuation: bool) -> Option<(u32, usize)> {
         let mut hashes = [0u64; WORD_BYTES_MAX];
         let mut hash = seed(is_continuation);
-        let longest = rest.len().min(self.longest);
-        for (slot, byte) in hashes[..longest].iter_mut().zip(rest) {
+        let longest = letters.len().min(self.longest);
+        for (slot, byte) in hashes[..longest].iter_mut().zip(letters) {
             hash = mix(hash, *byte);
             *slot = hash;
         }
         (1..=longest)
             .rev()
-            .find_map(|len| self.find(&rest[..len], is_continuation, hashes[len - 1]).map(|id| (id, len)))
+            .find_map(|len| self.find(&letters[..len], is_continuation, hashes[len - 1]).map(|id| (id, len)))
     }
 
     fn find(&self, spelling: &[u8], is_continuation: bool, hash: u64) -> Option<u32> {

@@ -21,15 +21,18 @@ use crate::{LoadError, Precision};
 
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
-/// Increased with every change of the layout of weights or their quantization.
+/// Incremented with every change of the layout of weights or their quantization.
 const VERSION: u32 = 3;
 
-/// Increased with every change of the quantization of weights or activations, which changes embeddings.
+/// Incremented with every change of the quantization of weights or activations, which changes embeddings.
 const QUANTIZATION: u32 = 2;
 
 /// Bytes of the header, padded with spaces; the weights follow.
-const HEADER: usize = 4096;
-const _: () = assert!(HEADER.is_multiple_of(ALIGNMENT), "weights in the file are aligned as those in memory");
+const HEADER_BYTES: usize = 4096;
+const _: () = assert!(
+    HEADER_BYTES.is_multiple_of(ALIGNMENT),
+    "weights have the same alignment in the file as in memory"
+);
 
 const WEIGHTS_FILE: &str = "model.safetensors";
 
@@ -89,7 +92,7 @@ pub(crate) fn load(
         && (header.version, header.len) == (VERSION, layout.len)
         && (header.precision.as_str(), header.isa.as_str()) == (precision.name(), kernels.isa.name())
     {
-        let weights = Weights { layout, block: Block::Mapped { file, start: HEADER } };
+        let weights = Weights { layout, block: Block::Mapped { file, start: HEADER_BYTES } };
         return Ok(Loaded { weights, fingerprint: header.fingerprint, cache_error: None });
     }
     let fingerprint = fingerprint(folder, precision, &path)?;
@@ -106,7 +109,7 @@ pub(crate) fn load(
     let written = cached.map(|cached| write(&cached, header, &block));
     let (block, cache_error) = match written {
         None => (Block::Owned(block), None),
-        Some(Ok(file)) => (Block::Mapped { file, start: HEADER }, None),
+        Some(Ok(file)) => (Block::Mapped { file, start: HEADER_BYTES }, None),
         Some(Err(error)) => (Block::Owned(block), Some(error)),
     };
     Ok(Loaded { weights: Weights { layout, block }, fingerprint, cache_error })
@@ -140,9 +143,9 @@ fn file_stamps(folder: &Path) -> io::Result<Vec<FileStamp>> {
 /// Maps the file; `None` when it is missing or damaged.
 fn open(path: &Path) -> Option<(ImmutableFile, Header)> {
     let file = ImmutableFile::open(path).ok()?;
-    let head = file.get(..HEADER)?.strip_prefix(MAGIC)?;
+    let head = file.get(..HEADER_BYTES)?.strip_prefix(MAGIC)?;
     let header: Header = serde_json::from_slice(head).ok()?;
-    let weights = &file[HEADER..];
+    let weights = &file[HEADER_BYTES..];
     let is_intact = weights.len() == header.len && crc32fast::hash(weights) == header.crc32;
     is_intact.then_some((file, header))
 }
@@ -155,10 +158,10 @@ fn write(
 ) -> io::Result<ImmutableFile> {
     let mut head = MAGIC.to_vec();
     head.extend(serde_json::to_vec(&header(crc32fast::hash(block)))?);
-    if head.len() > HEADER {
+    if head.len() > HEADER_BYTES {
         return Err(io::Error::other("the paths of the model's files are too long for the header"));
     }
-    head.resize(HEADER, b' ');
+    head.resize(HEADER_BYTES, b' ');
     ImmutableFile::create(path, &[&head, block])
 }
 

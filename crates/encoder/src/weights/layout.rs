@@ -1,5 +1,4 @@
-//! The position of each weight in the block. It follows from the network's shape, the precision and the kernels' packing, so that a
-//! cache file needs no table of contents.
+//! The position of each weight in the block, a function of the network's shape, the precision and the kernels' packing.
 
 use std::ops::Range;
 
@@ -21,7 +20,7 @@ pub(crate) struct Layout {
     pub(crate) word_scales: Range<usize>,
     /// `[positions, hidden]` floats, with the embedding of token type 0 added. RoBERTa: the first row is for padding.
     pub(crate) positions: Range<usize>,
-    /// The difference of token type 1 to type 0; empty with a single type.
+    /// Embedding of token type 1 minus that of type 0; empty with a single type.
     pub(crate) second_type: Range<usize>,
     pub(crate) embedding_norm: Norm,
     pub(crate) layers: Vec<Layer>,
@@ -32,7 +31,7 @@ pub(crate) struct Layout {
 
 /// One layer of the network.
 pub(crate) struct Layer {
-    /// Queries, keys and values of all heads, side by side; queries carry the factor `1/sqrt(head_dim)`.
+    /// Queries, keys and values of all heads, side by side; queries include the factor `1/sqrt(head_dim)`.
     pub(crate) qkv: Linear,
     pub(crate) attention_out: Linear,
     pub(crate) attention_norm: Norm,
@@ -136,7 +135,7 @@ impl LayoutBuilder {
         self.reserve(len * size_of::<f32>())
     }
 
-    /// A vector that only int8 weights have.
+    /// A vector for int8 weights only.
     fn int8_floats(&mut self, len: usize) -> Range<usize> {
         self.floats(if self.precision == Precision::Int8 { len } else { 0 })
     }

@@ -45,7 +45,7 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Writes numbers to the start of a byte range; the rest stays zero.
+    /// Writes numbers to the start of a byte range and leaves the remaining bytes zero.
     fn write<const N: usize>(&mut self, at: &Range<usize>, numbers: impl Iterator<Item = [u8; N]>) {
         let (slots, _) = self.block[at.clone()].as_chunks_mut::<N>();
         slots.iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
@@ -68,7 +68,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Writes position embeddings with token type 0 added, and the difference of token type 1 to type 0.
+    /// Writes position embeddings plus token type 0, and token type 1 minus type 0.
     fn positions_and_types(&mut self, source: &Source, config: &Network) -> Result<(), LoadError> {
         let hidden = config.hidden_size;
         let table = "embeddings.position_embeddings.weight";
@@ -80,8 +80,9 @@ impl Packer<'_> {
             for row in positions.chunks_exact_mut(hidden) {
                 row.iter_mut().zip(first).for_each(|(x, t)| *x += t);
             }
-            let more: Vec<f32> = others.iter().zip(first).map(|(second, first)| second - first).collect();
-            self.floats(&self.layout.second_type, &more);
+            let difference: Vec<f32> =
+                others.iter().zip(first).map(|(second, first)| second - first).collect();
+            self.floats(&self.layout.second_type, &difference);
         }
         self.floats(&self.layout.positions, &positions[config.first_position_row() * hidden..]);
         Ok(())

@@ -76,7 +76,7 @@ fn search_all(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     Ok(())
 }
 
-/// Each leg alone, without fetching texts.
+/// Each retriever alone, without fetching texts.
 fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     for (name, mode, depth) in [
         ("lexical alone, top 10", RetrievalMode::Lexical, 10),

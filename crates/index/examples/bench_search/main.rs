@@ -40,7 +40,7 @@ use corpus::{DIMENSION, Documents, Queries};
 
 /// Documents per batch while building, unless `--batch` says otherwise.
 const BATCH: usize = 1000;
-/// What each leg hands to the fusion, and how many hits come back.
+/// Candidates of each retriever for the fusion, and returned hits.
 const DEPTH: usize = 100;
 const HITS: usize = 10;
 

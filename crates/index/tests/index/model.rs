@@ -259,7 +259,7 @@ fn random_request(rng: &mut Rng) -> IndexQuery {
     request
 }
 
-/// Every chunk in the order of one leg without filter, group or page.
+/// Every chunk in the order of one retriever without filter, group or page.
 fn ranking<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) -> Vec<(&'a Known, usize)> {
     let mut all = IndexQuery::new(request.mode, request.query.clone(), request.embedding.clone(), 1000);
     all.group_by = Grouping::Chunk;
@@ -280,7 +280,7 @@ fn check(index: &Index, known: &[Known], request: &IndexQuery) {
     };
     let reply = index.search(request);
     if request.mode == RetrievalMode::Hybrid && !is_listing {
-        // the legs are fused after the filter, which the model does not repeat; but nothing may be lost
+        // rankings are fused after the filter, which the model does not repeat; but no chunk may be missing
         let groups = grouped(ranked, &request.group_by).len();
         assert!(
             reply.hits.iter().all(|hit| passes(known.iter().find(|one| one.id == hit.document_id).unwrap()))

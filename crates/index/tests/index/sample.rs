@@ -63,7 +63,7 @@ impl Index {
         self.engine.search(&Caller::system(), request).unwrap()
     }
 
-    /// What both legs show, each as `id.chunk` in the order of its ranking; asserts that the index is sound.
+    /// The rankings of both retrievers, each chunk as `id.chunk` in the order of its ranking; asserts that the index is sound.
     pub(crate) fn sees(&self, text: &str, axis_number: usize) -> (String, String) {
         let report = self.engine.verify().unwrap();
         assert!(report.is_sound(), "{report:?}");

@@ -1,6 +1,6 @@
 //! Models on other servers, over the client of [`weir_upstream`]: texts become requests, replies become embeddings or scores.
 //!
-//! A caller who stops waiting cancels its requests, whether they wait for a permit or are in flight.
+//! Dropping a future cancels its requests, whether they wait for a permit or are in flight.
 
 mod dimension;
 mod remote;
@@ -8,8 +8,7 @@ mod wire;
 
 use std::time::Instant;
 
-use super::scheduler::{Embedded, Lane};
-use super::{InferenceError, Truncation};
+use super::request::{Embedded, InferenceError, Lane, Truncation};
 use dimension::Dimension;
 
 pub(super) use remote::{RemoteModel, RemoteRequest, RemoteText};
@@ -21,18 +20,18 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Nothing is sent yet. `folder` keeps the dimension, once it is known.
+    /// Sends nothing. The dimension is saved in `folder` once it is known.
     pub(super) fn new(model: RemoteModel, folder: &std::path::Path) -> Upstream {
         let dimension = Dimension::new(model.settings().dimension, folder, model.fingerprint());
         Upstream { model, dimension }
     }
 
-    /// Floats of an embedding, as soon as that is known.
+    /// Floats of an embedding, once known.
     pub fn dimension(&self) -> Option<usize> {
         self.dimension.get()
     }
 
-    /// Lengths that an embedding may be cut to.
+    /// Dimensions that an embedding may be truncated to.
     pub fn dimensions(&self) -> &[usize] {
         &self.model.settings().dimensions
     }
@@ -42,18 +41,17 @@ impl Upstream {
         self.model.settings().normalize
     }
 
-    /// Hash of the kind, the address, the model's name, and the embeddings' length as soon as that is known. It tells one configured
-    /// upstream from another, and can't tell that somebody put another model behind the same name.
+    /// Hash of protocol, address, model name and, once known, dimension. It can't detect another model of the same name.
     pub fn fingerprint(&self) -> String {
         let dimension = self.dimension().map_or_else(String::new, |dimension| dimension.to_string());
         fingerprint(&[self.model.fingerprint(), &dimension])
     }
 
-    /// Finds out the embeddings' length where it is not known yet, by one request.
+    /// Fetches the dimension by one request, unless it is known.
     ///
     /// # Errors
     /// [`InferenceError`].
-    pub async fn learn_dimension(&self) -> Result<(), InferenceError> {
+    pub async fn fetch_dimension(&self) -> Result<(), InferenceError> {
         if self.dimension().is_some() {
             return Ok(());
         }
@@ -61,29 +59,30 @@ impl Upstream {
         self.embed(vec![text], Lane::Interactive, None).await.map(drop)
     }
 
-    /// The embeddings of `texts`, in order. What can't be had before `until` is not waited for.
+    /// The embeddings of `texts`, in order. Fails if replies would arrive after `deadline`.
     ///
     /// # Errors
-    /// [`InferenceError`]; the first failure counts, and what was not sent by then is not sent.
+    /// The first [`InferenceError`]; it cancels the other requests.
     pub(super) async fn embed(
         &self,
         texts: Vec<RemoteText>,
         lane: Lane,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
     ) -> Result<Embedded, InferenceError> {
-        let (embeddings, waited) = self.model.rows(RemoteRequest { query: None, texts }, lane, until).await?;
+        let (embeddings, waited) =
+            self.model.rows(RemoteRequest { query: None, texts }, lane, deadline).await?;
         self.check(&embeddings)?;
         Ok(Embedded { embeddings, waited })
     }
 
-    /// Refuses embeddings of another length than those before.
+    /// Rejects embeddings whose length is not the known dimension.
     fn check(&self, embeddings: &[Vec<f32>]) -> Result<(), InferenceError> {
         for embedding in embeddings {
-            let dimension = self.dimension.get_or_keep(embedding.len());
+            let dimension = self.dimension.get_or_save(embedding.len());
             if embedding.len() != dimension {
                 let reason = format!(
-                    "an embedding of {} floats, and those of this model have {dimension}; is another model running there? \
-                     `dimension` and `model` say what is expected",
+                    "an embedding of {} floats instead of {dimension}: check that the upstream runs the configured `model` and \
+                     that `dimension` is right",
                     embedding.len()
                 );
                 return Err(self.model.invalid_reply(&reason));
@@ -93,7 +92,7 @@ impl Upstream {
     }
 }
 
-/// Hash of parts that decide an embedding, as 32 hex digits.
+/// Hash of parts that determine an embedding, as 32 hex digits.
 fn fingerprint(parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

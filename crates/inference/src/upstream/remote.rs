@@ -1,6 +1,5 @@
-//! A model on another server: its texts become requests of the size that the upstream takes, several in flight at once.
+//! A model on another server: splits texts into requests within the upstream's limits, with several in flight.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,14 +11,15 @@ use weir_upstream::{
 };
 
 use super::{fingerprint, wire};
-use crate::{InferenceError, Lane, Truncation};
+use crate::request::{InferenceError, Lane, Truncation};
+use crate::waiting::WaitingTokens;
 
-/// Time that is kept of a deadline to write our own reply.
+/// Time before a deadline that is reserved for our own reply.
 const REPLY_TIME: Duration = Duration::from_millis(50);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Upper bound of the bytes of a reply.
 const REPLY_BYTES_MAX: usize = 256 << 20;
-/// A larger reply is parsed on a blocking thread: a runtime thread would be occupied for more than about a millisecond.
+/// Larger replies are parsed on a blocking thread, because they would block a runtime thread for over a millisecond.
 const PARSE_INLINE_BYTES_MAX: usize = 256 << 10;
 
 /// A model on another server.
@@ -27,9 +27,8 @@ pub(crate) struct RemoteModel {
     settings: UpstreamConfig,
     fingerprint: String,
     client: UpstreamClient,
-    /// Tokens of interactive texts that wait for a permit, estimated.
-    waiting: AtomicUsize,
-    waiting_max: usize,
+    /// Estimated tokens of interactive texts that wait for a permit.
+    waiting: WaitingTokens,
     metrics: Metrics,
 }
 
@@ -37,28 +36,28 @@ pub(crate) struct RemoteModel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteText {
     pub(crate) text: String,
-    /// Its tokens, estimated.
+    /// Its estimated tokens.
     pub(crate) tokens: usize,
-    /// What the upstream shall do when it is too long.
+    /// How the upstream truncates it if it is too long.
     pub(crate) truncation: Truncation,
 }
 
-/// Texts to embed, or to score by a query.
+/// Texts to embed, or to score for a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteRequest {
-    /// The query, for a model that reranks.
+    /// The query, for a reranker.
     pub(crate) query: Option<String>,
     pub(crate) texts: Vec<RemoteText>,
 }
 
-/// One row for each text, and how long the request waited for a permit.
+/// One row for each text, and the wait for a permit.
 type Rows = (Vec<Vec<f32>>, Duration);
 
 impl RemoteModel {
-    /// The model `id`; nothing is sent yet. Interactive requests are refused while `waiting_max` tokens wait for a permit.
+    /// The model `id`; sends nothing. Interactive requests are refused while `waiting_max` tokens wait for a permit.
     ///
     /// # Errors
-    /// Why there is no `api_key`, or what is wrong with the address.
+    /// A message about an unreadable `api_key` or an invalid address.
     pub(crate) fn new(
         id: &str,
         settings: &UpstreamConfig,
@@ -86,8 +85,7 @@ impl RemoteModel {
             client: UpstreamClient::new(client, metrics.clone()).map_err(|error| error.to_string())?,
             fingerprint: fingerprint(&[protocol.name(), url, model, kind]),
             settings: settings.clone(),
-            waiting: AtomicUsize::new(0),
-            waiting_max,
+            waiting: WaitingTokens::new(waiting_max),
             metrics,
         })
     }
@@ -96,18 +94,18 @@ impl RemoteModel {
         &self.settings
     }
 
-    /// Hash of the kind, the address and the model's name.
+    /// Hash of protocol, address and model name.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The error of a reply that was read and does not fit the request.
+    /// The error for a reply that does not match the request.
     pub(super) fn invalid_reply(&self, reason: &str) -> InferenceError {
         self.client.invalid_reply(reason).into()
     }
 
-    /// A row for each text, in order: its embedding, or its score alone; and the longest wait for a permit. Work that would end after
-    /// `until` is given up.
+    /// A row for each text, in order: its embedding or its one score; and the longest wait for a permit. Fails if replies would arrive
+    /// after `deadline`, less [`REPLY_TIME`].
     ///
     /// # Errors
     /// The first [`InferenceError`]; it cancels the other requests.
@@ -115,9 +113,9 @@ impl RemoteModel {
         &self,
         request: RemoteRequest,
         lane: Lane,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
     ) -> Result<Rows, InferenceError> {
-        let deadline = until.map(|until| until.checked_sub(REPLY_TIME).unwrap_or(until));
+        let deadline = deadline.map(|deadline| deadline.checked_sub(REPLY_TIME).unwrap_or(deadline));
         let requests = split(request, &self.settings);
         let parts = requests.iter().map(|request| self.send(request, lane, deadline));
         let parts = try_join_all(parts).await?;
@@ -125,7 +123,7 @@ impl RemoteModel {
         Ok((parts.into_iter().flat_map(|(rows, _)| rows).collect(), waited))
     }
 
-    /// One request, with its retries.
+    /// Sends one request, with retries.
     async fn send(
         &self,
         request: &RemoteRequest,
@@ -145,7 +143,7 @@ impl RemoteModel {
         }
     }
 
-    /// A permit, and how long it took to get it.
+    /// A permit, and the wait for it.
     async fn permit(
         &self,
         texts: &[RemoteText],
@@ -156,23 +154,16 @@ impl RemoteModel {
         let tokens: usize = texts.iter().map(|text| text.tokens).sum();
         let permit = match lane {
             Lane::Query | Lane::Interactive => {
-                let _waiting = self.count_waiting(tokens)?;
+                let waiting = self.waiting.add(tokens);
+                if self.client.is_saturated() {
+                    waiting.check()?;
+                }
                 self.client.permit(Priority::Interactive, deadline).await?
             }
             Lane::Bulk => self.client.permit(Priority::Background, deadline).await?,
         };
         self.metrics.batch(texts.len(), tokens);
-        Ok((permit, queued.ends()))
-    }
-
-    /// Counts interactive tokens that wait, up to a limit. Where nothing waits, or a permit is free, any number is accepted.
-    fn count_waiting(&self, tokens: usize) -> Result<Waiting<'_>, InferenceError> {
-        let queued = self.waiting.fetch_add(tokens, Ordering::Relaxed);
-        let waiting = Waiting { waiting: &self.waiting, tokens };
-        if self.client.is_saturated() && queued > 0 && queued + tokens > self.waiting_max {
-            return Err(InferenceError::QueueFull { queued, limit: self.waiting_max });
-        }
-        Ok(waiting)
+        Ok((permit, queued.finish()))
     }
 
     async fn attempt(
@@ -196,18 +187,6 @@ impl RemoteModel {
             false => parse(),
         };
         rows.map_err(|reason| self.invalid_reply(&reason))
-    }
-}
-
-/// Tokens that wait for a permit, until it is dropped.
-struct Waiting<'a> {
-    waiting: &'a AtomicUsize,
-    tokens: usize,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(self.tokens, Ordering::Relaxed);
     }
 }
 

@@ -12,7 +12,7 @@ use super::RemoteRequest;
 use crate::{Truncation, l2_normalise};
 use weir_config::{Protocol, UpstreamConfig};
 
-/// What is put behind the upstream's address.
+/// The path that is appended to the upstream's address.
 pub(super) fn path(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::OpenAi => "/embeddings",
@@ -39,7 +39,7 @@ pub(super) fn request(settings: &UpstreamConfig, request: &RemoteRequest) -> Str
         Protocol::TeiRerank => {
             json!({"query": request.query, "texts": inputs, "raw_scores": false, "truncate": true})
         }
-        // all of them come back
+        // `top_n`: return all scores
         Protocol::Cohere => {
             json!({"model": settings.model, "query": request.query, "documents": inputs, "top_n": inputs.len()})
         }
@@ -51,7 +51,7 @@ pub(super) fn request(settings: &UpstreamConfig, request: &RemoteRequest) -> Str
 /// `normalize`, embeddings are scaled to length one.
 ///
 /// # Errors
-/// What is wrong with the reply.
+/// A message about the defect of the reply.
 pub(super) fn rows(
     protocol: Protocol,
     body: &[u8],
@@ -59,7 +59,7 @@ pub(super) fn rows(
     normalize: bool,
 ) -> Result<Vec<Vec<f32>>, String> {
     let unreadable = |error: serde_json::Error| format!("its reply can't be read: {error}");
-    let what = if protocol.is_reranking() { "scores" } else { "embeddings" };
+    let kind = if protocol.is_reranking() { "scores" } else { "embeddings" };
     let mut rows: Vec<Vec<f32>> = match protocol {
         Protocol::Tei => serde_json::from_slice(body).map_err(unreadable)?,
         Protocol::OpenAi => {
@@ -76,11 +76,11 @@ pub(super) fn rows(
         }
     };
     if rows.len() != count {
-        return Err(format!("{} {what} for {count} texts", rows.len()));
+        return Err(format!("{} {kind} for {count} texts", rows.len()));
     }
     for row in &mut rows {
         if row.is_empty() || !row.iter().all(|x| x.is_finite()) {
-            return Err(format!("{what} that are empty or hold something else than finite numbers"));
+            return Err(format!("{kind} that are empty or not finite numbers"));
         }
         if normalize && !protocol.is_reranking() {
             l2_normalise(row);
@@ -89,7 +89,7 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-/// Only what is needed of OpenAI's reply.
+/// The used fields of OpenAI's reply.
 #[derive(Deserialize)]
 struct OpenAiReply {
     data: Vec<Item>,
@@ -101,14 +101,14 @@ struct Item {
     embedding: Floats,
 }
 
-/// Only what is needed of TEI's scores.
+/// The used fields of a score in TEI's reply.
 #[derive(Deserialize)]
 struct TeiScore {
     index: usize,
     score: f32,
 }
 
-/// Only what is needed of Cohere's reply.
+/// The used fields of Cohere's reply.
 #[derive(Deserialize)]
 struct CohereReply {
     results: Vec<CohereScore>,
@@ -120,7 +120,7 @@ struct CohereScore {
     relevance_score: f32,
 }
 
-/// Numbers, or base64 of little-endian floats: servers are free to ignore that it was asked for.
+/// Numbers, or base64 of little-endian floats: some servers ignore `encoding_format`.
 struct Floats(Vec<f32>);
 
 impl<'de> Deserialize<'de> for Floats {
@@ -140,9 +140,9 @@ impl<'de> Visitor<'de> for FloatsVisitor {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Floats, E> {
         let bytes = STANDARD.decode(text).map_err(|_| E::custom("an embedding is not in base64"))?;
-        let (floats, rest) = bytes.as_chunks::<4>();
-        if !rest.is_empty() {
-            return Err(E::custom("an embedding in base64 has no whole number of floats"));
+        let (floats, remainder) = bytes.as_chunks::<4>();
+        if !remainder.is_empty() {
+            return Err(E::custom("an embedding in base64 is not a whole number of floats"));
         }
         Ok(Floats(floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
     }
@@ -156,19 +156,19 @@ impl<'de> Visitor<'de> for FloatsVisitor {
     }
 }
 
-/// Puts rows where their `index` says; without one they stand where they came.
+/// Sorts rows by their `index`; rows without one keep their position.
 fn in_order(
     items: impl ExactSizeIterator<Item = (Option<usize>, Vec<f32>)>,
 ) -> Result<Vec<Vec<f32>>, String> {
-    let mut placed: Vec<Option<Vec<f32>>> = vec![None; items.len()];
-    for (at, (index, row)) in items.enumerate() {
-        let index = index.unwrap_or(at);
-        match placed.get_mut(index) {
-            Some(place @ None) => *place = Some(row),
-            Some(Some(_)) | None => return Err(format!("its `index` {index} is there twice or too large")),
+    let mut ordered: Vec<Option<Vec<f32>>> = vec![None; items.len()];
+    for (position, (index, row)) in items.enumerate() {
+        let index = index.unwrap_or(position);
+        match ordered.get_mut(index) {
+            Some(slot @ None) => *slot = Some(row),
+            Some(Some(_)) | None => return Err(format!("its `index` {index} is a duplicate or too large")),
         }
     }
-    Ok(placed.into_iter().flatten().collect())
+    Ok(ordered.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -199,9 +199,9 @@ mod tests {
         check(Protocol::Tei, "[[1,2]]", 2, Err("1 embeddings for 2 texts"));
         check(Protocol::OpenAi, r#"{"data":[]}"#, 1, Err("0 embeddings for 1 texts"));
         let twice = r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]}"#;
-        check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is there twice or too large"));
+        check(Protocol::OpenAi, twice, 2, Err("its `index` 0 is a duplicate or too large"));
         let odd = rows(Protocol::OpenAi, br#"{"data":[{"embedding":"AACA"}]}"#, 1, false).unwrap_err();
-        assert!(odd.contains("no whole number of floats"), "{odd}");
+        assert!(odd.contains("not a whole number of floats"), "{odd}");
         assert!(
             rows(Protocol::Tei, b"<html>", 1, false).unwrap_err().starts_with("its reply can't be read: ")
         );
@@ -226,9 +226,9 @@ mod tests {
             {"index":0,"relevance_score":-2}],"meta":{}}"#;
         check(Protocol::Cohere, cohere, 2, Ok(&[&[-2.0], &[0.5]]));
         let twice = r#"{"results":[{"index":0,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
-        check(Protocol::Cohere, twice, 2, Err("its `index` 0 is there twice or too large"));
+        check(Protocol::Cohere, twice, 2, Err("its `index` 0 is a duplicate or too large"));
         let large = r#"{"results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":2}]}"#;
-        check(Protocol::Cohere, large, 2, Err("its `index` 2 is there twice or too large"));
+        check(Protocol::Cohere, large, 2, Err("its `index` 2 is a duplicate or too large"));
         assert!(rows(Protocol::Cohere, b"{}", 0, false).unwrap_err().contains("missing field `results`"));
     }
 }

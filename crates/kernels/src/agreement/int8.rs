@@ -1,4 +1,4 @@
-//! The int8 product and what it reads, of every instruction set.
+//! Compares quantization and the int8 product of every instruction set with the scalar reference.
 
 use super::{assert_close, numbers, sizes, tables};
 use crate::{Epilogue, Group, Int8Matrix, Kernels, MatmulInt8, Panels, QuantizedRows, QuantizedWeight};
@@ -108,7 +108,7 @@ fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
         |_, x| x,
         |k, x| if k == 5 { -9.0 } else { x }, // one value far below: all others are high
         |k, x| if k == 5 { 9.0 } else { x },  // and far above
-        |k, x| if k < 2 { 9.0 - 18.0 * k as f32 } else { x }, // far out on both sides, in one pair
+        |k, x| if k < 2 { 9.0 - 18.0 * k as f32 } else { x }, // extreme on both sides, in one pair
         |k, x| if k < 4 { 9.0 - 18.0 * (k / 2) as f32 } else { x }, // in two
         |_, x| 1e4 + x / 64.0,                // little spread far from zero
         |_, x| x.signum(),
@@ -124,18 +124,18 @@ fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
             let mut a = QuantizedRows::new();
             a.resize(1, width, group, kernels.code_bytes);
             (kernels.quantize)(&row, width, &mut a);
-            let (codes, factor) = (codes_of(kernels, &a), a.factors()[0]);
+            let (codes, params) = (codes_of(kernels, &a), a.params()[0]);
             let what = format!("{name} {width} shape {shape} {group:?}: {codes:?}");
             assert!(codes.iter().all(|code| *code <= 255), "{what}");
             assert!(group_sums(&codes, a.group()).iter().all(|sum| *sum <= 258), "{what}");
-            // at worst all values of a group are far out
+            // in the worst case all values of a group are extreme
             let steps = if a.group() == Group::Quad { 64.0 } else { 128.5 };
-            let spread = row.iter().fold(0.0f32, |max, x| max.max((x - factor.base).abs()));
-            let inexact = 4.0 * f32::EPSILON * factor.base.abs();
-            assert!(factor.scale.abs() <= (spread + inexact) / steps, "{what}");
+            let spread = row.iter().fold(0.0f32, |max, x| max.max((x - params.base).abs()));
+            let inexact = 4.0 * f32::EPSILON * params.base.abs();
+            assert!(params.scale.abs() <= (spread + inexact) / steps, "{what}");
             for (x, code) in row.iter().zip(&codes) {
-                let error = (factor.base + factor.scale * f32::from(*code) - x).abs();
-                assert!(error <= 1.51 * factor.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
+                let error = (params.base + params.scale * f32::from(*code) - x).abs();
+                assert!(error <= 1.51 * params.scale.abs() + 1e-6 * x.abs(), "{what}: {x} is {code}");
             }
         }
     }
@@ -182,7 +182,7 @@ fn the_largest_sums_of_products_do_not_saturate() {
         });
         for (column, got) in out.iter().take(columns).enumerate() {
             let sum: f32 = row.iter().enumerate().map(|(k, x)| 127.0 * x * sign(column, k)).sum();
-            assert_eq!(*got, a.factors()[0].scale * sum, "{name} {group:?} column {column}");
+            assert_eq!(*got, a.params()[0].scale * sum, "{name} {group:?} column {column}");
         }
     }
 }
@@ -194,8 +194,8 @@ fn rows_without_spread_and_rows_at_the_limits_are_quantised() {
             let mut a = QuantizedRows::new();
             a.resize(1, row.len(), Group::Pair, kernels.code_bytes);
             (kernels.quantize)(&row, row.len(), &mut a);
-            let factor = a.factors()[0];
-            assert_eq!((factor.scale, factor.base), (0.0, row[0]), "{name}");
+            let params = a.params()[0];
+            assert_eq!((params.scale, params.base), (0.0, row[0]), "{name}");
         }
     }
 }

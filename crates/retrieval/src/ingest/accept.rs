@@ -9,8 +9,8 @@ use weir_store::{DocumentError, Job, NewDocument, Submission};
 use std::sync::Arc;
 
 use crate::clock::now;
-use crate::collections::OpenCollection;
 use crate::error::RequestError;
+use crate::open_collection::OpenCollection;
 use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.

@@ -10,7 +10,7 @@ use weir_store::{DocumentError, Operation, StoredDocument};
 
 use super::IngestError;
 use crate::clock::now;
-use crate::collections::OpenCollection;
+use crate::open_collection::OpenCollection;
 use weir_inference::InferenceError;
 
 /// Documents per read from the store, so that the bytes of a batch are checked often.

@@ -9,9 +9,9 @@ use weir_index::query::{self, Query};
 use weir_index::{FacetSpec, FusionFunction, IndexQuery, RetrievalMode, SortKey};
 
 use super::second_stage::SecondStage;
-use crate::collections::OpenCollection;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
+use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval};
 use weir_config::table::Search;

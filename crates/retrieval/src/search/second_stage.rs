@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest, require};
 
 use super::plan::size;
-use crate::collections::OpenCollection;
 use crate::models;
+use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval};
 use weir_inference::{LoadedModel, Reranker};

@@ -13,7 +13,7 @@ pub(super) struct Style {
 impl Style {
     /// Bold when the standard output is a terminal and the environment does not disable colours.
     pub(super) fn of_output(environment: &Environment) -> Style {
-        Style { is_bold_shown: std::io::stdout().is_terminal() && !environment.is_colour_refused() }
+        Style { is_bold_shown: std::io::stdout().is_terminal() && !environment.is_colour_disabled() }
     }
 
     /// Plain text.

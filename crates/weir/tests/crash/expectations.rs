@@ -142,7 +142,7 @@ impl Expectations {
         }
     }
 
-    /// Both legs find the current version of each document by any of its chunks, and no older one.
+    /// Both retrievers find the current version of each document by any of its chunks, and no older one.
     pub(crate) fn check_searchable(&mut self, client: &Client) {
         for (id, known) in &self.known {
             let Some(version) = known.acknowledged else { continue };

@@ -62,7 +62,12 @@ fn check(page: &str) {
     let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap())]);
     let folder = working_folder();
     let url = &gateway.weir.url;
-    run("sh", &format!("weir ingest {}", in_repository("samples/xquad/documents").display()), folder.path(), url);
+    run(
+        "sh",
+        &format!("weir ingest {}", in_repository("samples/xquad/documents").display()),
+        folder.path(),
+        url,
+    );
     let text = std::fs::read_to_string(in_repository(page)).unwrap();
     let mut count = 0;
     for Example { language, line, text } in examples(&text) {

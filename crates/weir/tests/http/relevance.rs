@@ -31,9 +31,9 @@ fn say(gateway: &Gateway, collection: &str, numbers: std::ops::Range<usize>, rel
     }
 }
 
-/// Waits until so many judgments were taken up since the start.
-fn wait_until_taken_up(gateway: &Gateway, weighed: usize, no_hit: usize) {
-    for (result, count) in [("weighed", weighed), ("no_hit", no_hit)] {
+/// Waits until the counters of processed judgments have these values.
+fn wait_until_processed(gateway: &Gateway, hit: usize, no_hit: usize) {
+    for (result, count) in [("hit", hit), ("no_hit", no_hit)] {
         let line = format!("weir_feedback_judgments_total{{result=\"{result}\"}} {count}\n");
         gateway.wait(&line, || gateway.send("GET", "/metrics", None).text.contains(&line));
     }
@@ -56,17 +56,17 @@ fn judgments_move_the_relevance_of_later_hits_and_of_their_collection_alone() {
     ingest(&gateway, "other");
     let (before, other) = (relevance(&gateway, "default"), relevance(&gateway, "other"));
     say(&gateway, "default", 1..DOCUMENTS, true);
-    wait_until_taken_up(&gateway, DOCUMENTS - 1, 0);
+    wait_until_processed(&gateway, DOCUMENTS - 1, 0);
     let raised = relevance(&gateway, "default");
     assert!(raised > before, "{raised} after {before}");
     // each takes its word back: the last one counts
     say(&gateway, "default", 1..DOCUMENTS, false);
-    wait_until_taken_up(&gateway, 2 * (DOCUMENTS - 1), 0);
+    wait_until_processed(&gateway, 2 * (DOCUMENTS - 1), 0);
     let lowered = relevance(&gateway, "default");
     assert!(lowered < before, "{lowered} after {before}");
     // and once more, to where it was: what was said in between is forgotten
     say(&gateway, "default", 1..DOCUMENTS, true);
-    wait_until_taken_up(&gateway, 3 * (DOCUMENTS - 1), 0);
+    wait_until_processed(&gateway, 3 * (DOCUMENTS - 1), 0);
     assert_eq!(relevance(&gateway, "default"), raised);
     assert_eq!(relevance(&gateway, "other"), other);
 }
@@ -78,15 +78,15 @@ fn relevance_is_the_same_after_a_restart_and_begins_anew_with_the_collection() {
     ingest(&first, "default");
     let before = relevance(&first, "default");
     say(&first, "default", 0..DOCUMENTS, false);
-    wait_until_taken_up(&first, DOCUMENTS, 0);
+    wait_until_processed(&first, DOCUMENTS, 0);
     let lowered = relevance(&first, "default");
     assert!(lowered < before, "{lowered} after {before}");
     first.weir.terminate();
 
     let second = Gateway::start_in(folder.path(), &[]);
     assert_eq!(relevance(&second, "default"), lowered);
-    let taken_up = second.send("GET", "/metrics", None).text;
-    assert!(!taken_up.contains("weir_feedback_judgments_total{"), "nothing was searched again: {taken_up}");
+    let metrics = second.send("GET", "/metrics", None).text;
+    assert!(!metrics.contains("weir_feedback_judgments_total{"), "judgments were processed again: {metrics}");
     assert_eq!(second.send("DELETE", "/v1/collections/default", None).status, 200);
     assert_eq!(second.send("PUT", "/v1/collections/default", Some(b"{}")).status, 201);
     ingest(&second, "default");
@@ -111,7 +111,7 @@ fn only_the_newest_judgments_count_and_only_those_of_hits() {
 }
 
 #[test]
-fn judgments_that_a_crash_left_over_are_taken_up_at_the_next_start() {
+fn judgments_pending_at_a_crash_are_processed_after_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let first = Gateway::start_in(folder.path(), &[]);
     ingest(&first, "default");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{Gateway, ask, ids, in_repository, library, refused};
 
-/// Demand 14: what is deleted is found by nobody, in no leg, page or list.
+/// Demand 14: a deleted document is in no ranking, page or list.
 #[test]
 fn demand_14_a_deleted_document_is_found_nowhere() {
     let gateway = library();
@@ -32,8 +32,9 @@ fn demand_18_the_fusion_is_in_the_callers_hands_and_shows_its_parts() {
     assert_eq!(ids(&weighted(0.0, 1.0)), alone("dense"));
     let rrf = fused(json!({"method": "rrf", "k": 10, "weights": {"lexical": 1, "dense": 2}}));
     for hit in rrf["results"].as_array().unwrap() {
-        let part =
-            |leg: &str, weight: f64| hit["ranks"][leg].as_f64().map_or(0.0, |rank| weight / (10.0 + rank));
+        let part = |retriever: &str, weight: f64| {
+            hit["ranks"][retriever].as_f64().map_or(0.0, |rank| weight / (10.0 + rank))
+        };
         let score = part("lexical", 1.0) + part("dense", 2.0);
         assert!((hit["score"].as_f64().unwrap() - score).abs() < 1e-6, "{hit}");
         assert_eq!(hit["scores"]["lexical"].is_number(), hit["ranks"]["lexical"].is_number(), "{hit}");

@@ -278,8 +278,8 @@ fn a_result_has_the_score_of_each_leg_beside_its_ranks() {
     let gateway = library();
     let reply = ask(&gateway, &json!({"query": "sluice gate", "top_k": 6}));
     for hit in reply["results"].as_array().unwrap() {
-        for leg in ["lexical", "dense"] {
-            assert_eq!(hit["ranks"][leg].is_null(), hit["scores"][leg].is_null(), "{hit}");
+        for retriever in ["lexical", "dense"] {
+            assert_eq!(hit["ranks"][retriever].is_null(), hit["scores"][retriever].is_null(), "{hit}");
         }
     }
     let (first, last) = (&reply["results"][0], &reply["results"][5]);

@@ -189,7 +189,7 @@ fn results_are_sorted_by_fields_and_what_has_none_comes_last() {
 #[test]
 fn what_fields_order_has_neither_score_nor_relevance_in_any_mode() {
     let gateway = library();
-    for (mode, legs) in [("hybrid", 2), ("dense", 1), ("lexical", 0)] {
+    for (mode, rankings) in [("hybrid", 2), ("dense", 1), ("lexical", 0)] {
         let bob = json!({"author.name": "Bob"});
         let body = json!({"query": "weir", "mode": mode, "sort": ["-year"], "filter": bob});
         let reply = ask(&gateway, &body);
@@ -197,7 +197,7 @@ fn what_fields_order_has_neither_score_nor_relevance_in_any_mode() {
         for hit in reply["results"].as_array().unwrap() {
             assert_eq!((&hit["score"], &hit["relevance"]), (&json!(0.0), &Value::Null), "{mode}: {hit}");
             let ranks = hit["ranks"].as_object().unwrap().values();
-            assert_eq!(ranks.filter(|rank| rank.is_u64()).count(), legs, "{mode}: {hit}");
+            assert_eq!(ranks.filter(|rank| rank.is_u64()).count(), rankings, "{mode}: {hit}");
         }
     }
 }

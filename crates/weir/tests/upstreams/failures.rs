@@ -121,7 +121,7 @@ fn embeddings_of_another_length_or_number_are_refused() {
     });
     let (gateway, _file) = gateway("tei", &upstream.url, "dimension = 4", &[]);
     for (text, words) in [
-        ("short", "an embedding of 3 floats, and those of this model have 4"),
+        ("short", "an embedding of 3 floats instead of 4"),
         ("few", "0 embeddings for 1 texts"),
         ("huge", "answered with something else than was asked for"),
         ("other", "its reply can't be read"),

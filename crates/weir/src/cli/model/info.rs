@@ -6,42 +6,13 @@ use std::time::Instant;
 
 use serde_json::json;
 use weir_config::Precision;
-use weir_encoder::{Kernels, LoadError, Model};
+use weir_encoder::{Kernels, Model};
 use weir_inference::encoder_precision;
 
 use weir_config::{Config, ModelKind};
 
+use super::error::InfoError;
 use crate::cli::failure::Result;
-
-/// Why a model can't be described.
-#[derive(Debug, thiserror::Error)]
-pub enum InfoError {
-    /// No folder was named and none is configured.
-    #[error("no model folder is named or configured")]
-    NoFolder,
-    /// The default model is not a local model.
-    #[error(
-        "the default model `{0}` is not of the kind `local`: there is no folder that Weir's encoder could load"
-    )]
-    NotLocal(String),
-    /// The folder does not contain a supported model.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-}
-
-impl InfoError {
-    pub(in crate::cli) fn hint(&self) -> Option<String> {
-        match self {
-            InfoError::NoFolder => {
-                Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
-            }
-            InfoError::NotLocal(_) => Some("name a folder: `weir model info DIR`".to_owned()),
-            // the message contains the remedy
-            InfoError::Load(_) => None,
-        }
-    }
-}
-
 /// Loads the model in `folder`, or the default model, and prints its properties.
 pub(super) fn run(folder: Option<&Path>, is_json: bool, config: &Config, out: &mut dyn Write) -> Result<()> {
     let (folder, precision, dimensions) = match folder {

