@@ -12,7 +12,7 @@ Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test
 
 One binary, `weir`. `weir serve` runs the gateway; `ingest`, `search`, `jobs` and `eval` talk to a running one over HTTP.
 
-```sh
+```console
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
 weir ingest docs/ notes.jsonl                 # folders and files
 weir search \"how do I rotate the keys\" --top-k 3

@@ -115,17 +115,52 @@ fn run(language: &str, text: &str, folder: &Path, url: &str) {
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&printed));
 }
 
-#[test]
-fn examples_of_the_readme_run() {
-    check("README.md");
+/// A test for each page, and the list of all pages.
+macro_rules! pages {
+    ($($test:ident: $page:literal,)*) => {
+        const PAGES: &[&str] = &[$($page),*];
+
+        $(
+            #[test]
+            fn $test() {
+                check($page);
+            }
+        )*
+    };
+}
+
+pages! {
+    examples_of_the_readme_run: "README.md",
+    examples_of_the_page_to_get_started_run: "docs/get-started.md",
+    examples_of_the_page_about_ingest_run: "docs/ingest.md",
+    examples_of_the_page_about_search_run: "docs/search.md",
+    examples_of_the_page_about_relevance_run: "docs/relevance.md",
+    examples_of_the_page_about_rerank_run: "docs/rerank.md",
+    examples_of_the_page_about_embeddings_run: "docs/embed.md",
+    examples_of_the_page_to_configure_run: "docs/configure.md",
+    examples_of_the_page_about_models_run: "docs/models.md",
+    examples_of_the_page_to_operate_run: "docs/operate.md",
+    examples_of_the_page_about_quality_run: "docs/quality.md",
+    examples_of_the_api_page_run: "docs/api.md",
 }
 
 #[test]
-fn examples_of_the_api_page_run() {
-    check("docs/api.md");
-}
-
-#[test]
-fn examples_of_the_search_page_run() {
-    check("docs/search.md");
+fn every_page_with_examples_is_listed() {
+    let is_run = |example: &Example| matches!(example.language.as_str(), "sh" | "python");
+    for entry in std::fs::read_dir(in_repository("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        let page = format!("docs/{}", path.file_name().unwrap().to_str().unwrap());
+        if path.extension().is_some_and(|extension| extension == "md") && !PAGES.contains(&page.as_str()) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines: Vec<usize> = examples(&text)
+                .iter()
+                .filter(|example| is_run(example))
+                .map(|example| example.line)
+                .collect();
+            assert!(
+                lines.is_empty(),
+                "{page}: the examples of lines {lines:?} are not run; list the page, or mark them `console`"
+            );
+        }
+    }
 }
