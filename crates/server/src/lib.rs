@@ -18,6 +18,7 @@ mod layers;
 mod listener;
 mod models;
 mod openapi;
+mod pages;
 mod routes;
 mod search;
 mod tei;
