@@ -35,6 +35,7 @@ pub struct FeedbackRequest {
 
 /// Feedback as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Feedback")]
 pub struct FeedbackReply {
     /// The number of the feedback in its collection, in increasing order.
     pub number: u64,
@@ -83,6 +84,7 @@ impl QueryReport {
 
 /// A query of the query log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LoggedQuery")]
 pub struct QueryReply {
     /// The query.
     pub query: String,

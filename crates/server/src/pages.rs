@@ -1,5 +1,5 @@
-//! The page at `/`, to search with. Style sheets and scripts are put into the HTML, so that
-//! the page is one reply and needs nothing from elsewhere.
+//! The pages: `/` to search with, `/docs` to read about the API and try it. Style sheets and scripts are put into the HTML, so that a
+//! page is one reply and needs nothing from elsewhere.
 
 use std::sync::LazyLock;
 
@@ -19,14 +19,19 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The files that the pages name.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 8] = [
     ("base.css", include_str!("pages/base.css")),
     ("start.css", include_str!("pages/start.css")),
+    ("docs.css", include_str!("pages/docs.css")),
     ("shared.js", include_str!("pages/shared.js")),
     ("start.js", include_str!("pages/start.js")),
+    ("schema.js", include_str!("pages/schema.js")),
+    ("try.js", include_str!("pages/try.js")),
+    ("docs.js", include_str!("pages/docs.js")),
 ];
 
 static START: LazyLock<String> = LazyLock::new(|| with_files(include_str!("pages/start.html")));
+static DOCS: LazyLock<String> = LazyLock::new(|| with_files(include_str!("pages/docs.html")));
 
 /// Replaces each reference to a file by its text.
 fn with_files(page: &str) -> String {
@@ -44,13 +49,18 @@ pub(super) async fn start() -> impl IntoResponse {
     (HEADERS, Html(START.as_str()))
 }
 
+/// `GET /docs`.
+pub(super) async fn docs() -> impl IntoResponse {
+    (HEADERS, Html(DOCS.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_page_refers_to_no_other_file_or_server() {
-        for page in [&*START] {
+        for page in [&*START, &*DOCS] {
             assert!(page.contains("<style>") && page.contains("<script>"));
             for reference in [" src=", "rel=\"stylesheet\"", "@import", "url("] {
                 assert!(!page.contains(reference), "{reference}");

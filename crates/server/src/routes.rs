@@ -1,6 +1,7 @@
 //! The table of routes: the router, the OpenAPI file, error dialects, access checks and load shedding come from it.
 
 mod codes;
+mod examples;
 mod unmatched;
 
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ use codes::{
     BODY_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES,
     INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
 };
+
+pub use examples::{Example, GROUPS, Group};
 
 use super::dialect::Dialect;
 use super::{
@@ -450,9 +453,14 @@ pub const ROUTES: &[Route] = &[
         get(health::metrics)
     }),
     route("get", "/", Access::Public, "A page to search with.", Content::Text, || get(pages::start)),
-    route("get", "/docs", Access::Public, "This description as a page.", Content::Text, || {
-        get(openapi::page)
-    }),
+    route(
+        "get",
+        "/docs",
+        Access::Public,
+        "This description as a page, with a form for each route.",
+        Content::Text,
+        || get(pages::docs),
+    ),
     route("get", "/openapi.json", Access::Public, "This description.", Content::Text, || get(openapi::json)),
 ];
 

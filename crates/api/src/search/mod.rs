@@ -44,6 +44,73 @@ pub struct SearchRequest {
     /// `filter` are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// The collection; default: `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// Most results to return; default: 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<Count>,
+    /// The retrievers; default: `hybrid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub filter: Option<RawJson>,
+    /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
+    /// `top_k` results is relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_relevance: Option<f32>,
+    /// Return the positions of the query's words in each text, and a snippet. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highlight: Option<bool>,
+    /// Sort keys of the results; default: sort by score.
+    #[serde(
+        default,
+        deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub sort: Option<Vec<Sort>>,
+    /// Metadata fields to count the values of, over all matches.
+    #[serde(
+        default,
+        deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub facets: Option<Vec<Facet>>,
+    /// The unit of a result; default: `document`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_by: Option<GroupBy>,
+    /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerank: Option<Rerank>,
+    /// Reordering of the first results by token embeddings; default: none.
+    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    pub late_interaction: Option<LateInteraction>,
+    /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
+    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
+    pub fusion: Option<Fusion>,
+    /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diversity: Option<f32>,
+    /// Merge results with nearly identical texts. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collapse: Option<bool>,
+    /// Number of chunks to return before and after each result; default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Count>,
+    /// Results to skip; default: 0. With `cursor`, the offset of the first page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<Count>,
+    /// `next_cursor` of the previous page; the rest of the request must be unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Return how the query was parsed and how each score was computed. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<bool>,
+    /// Id of a document: the reply states at which stage it was excluded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
     /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
@@ -54,73 +121,6 @@ pub struct SearchRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub vector: Option<Vec<f32>>,
-    /// Most results to return; default: 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<Count>,
-    /// Results to skip; default: 0. With `cursor`, the offset of the first page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<Count>,
-    /// `next_cursor` of the previous page; the rest of the request must be unchanged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// The collection; default: `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collection: Option<String>,
-    /// The retrievers; default: `hybrid`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
-    pub fusion: Option<Fusion>,
-    /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rerank: Option<Rerank>,
-    /// Reordering of the first results by token embeddings; default: none.
-    #[serde(default, deserialize_with = "optional", skip_serializing_if = "Option::is_none")]
-    pub late_interaction: Option<LateInteraction>,
-    /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
-    /// `top_k` results is relevant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_relevance: Option<f32>,
-    /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub filter: Option<RawJson>,
-    /// Metadata fields to count the values of, over all matches.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub facets: Option<Vec<Facet>>,
-    /// Sort keys of the results; default: sort by score.
-    #[serde(
-        default,
-        deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub sort: Option<Vec<Sort>>,
-    /// The unit of a result; default: `document`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group_by: Option<GroupBy>,
-    /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub diversity: Option<f32>,
-    /// Merge results with nearly identical texts. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collapse: Option<bool>,
-    /// Number of chunks to return before and after each result; default: 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Count>,
-    /// Return the positions of the query's words in each text, and a snippet. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub highlight: Option<bool>,
-    /// Return how the query was parsed and how each score was computed. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explain: Option<bool>,
-    /// Id of a document: the reply states at which stage it was excluded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<String>,
     /// Count the exact total of a lexical search, which requires visiting every match. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<bool>,
