@@ -69,7 +69,7 @@ Weir serves on $WEIR_URL, its data is in $WEIR_DATA_DIR. Three things to try:
 
   1. curl -s $WEIR_URL/v1/search -H 'content-type: application/json' -d '{"query":"who sang the American anthem before the football final","top_k":3}'
   2. $WEIR search "how do spinning blades turn steam into motion"$url_option
-  3. open $WEIR_URL/docs in a browser
+  3. open $WEIR_URL in a browser
 
 Ctrl-C stops it.
 

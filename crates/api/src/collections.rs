@@ -52,6 +52,7 @@ pub struct Chunking {
 
 /// A collection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Collection")]
 pub struct CollectionReply {
     /// The name.
     pub name: String,

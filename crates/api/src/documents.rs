@@ -8,6 +8,7 @@ use crate::{Limits, Metadata, RawJson, Result};
 
 /// One document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "StoredDocument")]
 pub struct DocumentReply {
     /// The document's id in its collection.
     pub id: String,
@@ -25,6 +26,7 @@ pub struct DocumentReply {
 
 /// The reply of a `DELETE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Deletion")]
 pub struct DeletedReply {
     /// Always true; a missing document or collection is a 404.
     pub deleted: bool,

@@ -32,6 +32,7 @@ pub struct FeedbackRequest {
 
 /// Feedback as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Feedback")]
 pub struct FeedbackReply {
     /// The number of the feedback in its collection, in increasing order.
     pub number: u64,
@@ -82,6 +83,7 @@ impl QueryReport {
 
 /// A query of the query log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LoggedQuery")]
 pub struct QueryReply {
     /// The query.
     pub query: String,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The reply of `GET /healthz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Health")]
 pub struct HealthReply {
     /// Always `ok`.
     pub status: String,
@@ -16,6 +17,7 @@ pub struct HealthReply {
 
 /// The reply of `GET /readyz`: status 200 when ready, 503 otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Readiness")]
 pub struct ReadyReply {
     /// Whether requests are accepted: the model is loaded, and the store and every index are open.
     pub ready: bool,

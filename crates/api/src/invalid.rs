@@ -342,9 +342,9 @@ mod tests {
         let message = parse::<SearchRequest>(b"{\"query\":\"a\",\"topk\":5}").unwrap_err().message;
         assert_eq!(
             message,
-            "unknown field `topk`; did you mean `top_k`? Expected one of `query`, `strict`, `vector`, `top_k`, `offset`, `cursor`, `collection`, \
-             `mode`, `fusion`, `rerank`, `late_interaction`, `min_relevance`, `filter`, `facets`, `sort`, `group_by`, `diversity`, `collapse`, `context`, `highlight`, \
-             `explain`, `why_not`, `count`, `deadline_ms`, `queries` at line 1 column 19"
+            "unknown field `topk`; did you mean `top_k`? Expected one of `query`, `collection`, `top_k`, `mode`, `filter`, `min_relevance`, `highlight`, \
+             `sort`, `facets`, `group_by`, `rerank`, `late_interaction`, `fusion`, `diversity`, `collapse`, `context`, `offset`, `cursor`, \
+             `explain`, `why_not`, `strict`, `vector`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
     }
 

@@ -31,6 +31,7 @@ impl JobStatus {
 
 /// A job: the reply of `POST /v1/ingest` and of `GET /v1/jobs/{id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Job")]
 pub struct JobReply {
     /// The job's id.
     pub job_id: String,

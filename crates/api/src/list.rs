@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
 pub struct List<T> {
     /// The items, in a stable order.
     pub data: Vec<T>,

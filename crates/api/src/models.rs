@@ -7,6 +7,7 @@ use crate::ListObject;
 
 /// All models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ModelList")]
 pub struct ModelsReply {
     /// Always `list`.
     pub object: ListObject,
@@ -16,6 +17,7 @@ pub struct ModelsReply {
 
 /// One model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Model")]
 pub struct ModelReply {
     /// The id.
     pub id: String,

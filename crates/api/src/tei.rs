@@ -64,6 +64,7 @@ impl EmbedRequest {
 
 /// The reply of `GET /info`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ServerInfo")]
 pub struct InfoReply {
     /// Id of the default model.
     pub model_id: String,

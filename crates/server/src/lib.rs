@@ -18,6 +18,7 @@ mod layers;
 mod listener;
 mod models;
 mod openapi;
+mod pages;
 mod routes;
 mod search;
 mod tei;
@@ -37,8 +38,7 @@ use weir_telemetry::Metrics;
 pub use dialect::Dialect;
 use error::Result;
 pub use listener::serve;
-pub use openapi::document as openapi_document;
-pub use routes::{Access, AdmissionClass, BodyLimit, ROUTES, Route, router};
+pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route, router};
 
 /// Finds the caller of a request by its headers; `None` refuses it.
 pub type Authenticate = Arc<dyn Fn(&HeaderMap) -> Option<Arc<Caller>> + Send + Sync>;

@@ -1,30 +1,46 @@
-//! `/openapi.json`, made from the table of routes and the wire types, and the page that renders it.
+//! `/openapi.json`, made from the table of routes, their examples and the wire types.
+
+mod order;
+mod types;
+
+use std::sync::LazyLock;
 
 use axum::http::header;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_api::{OpenAiErrorBody, Problem, TeiError};
 
 use super::dialect::Dialect;
-use super::routes::{Content, ROUTES, Route};
+use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
+use order::{Ordered, set_order, verbatim};
 
-/// The OpenAPI 3.1 description.
-pub fn document() -> Value {
+/// The OpenAPI 3.1 description, as JSON.
+static DOCUMENT: LazyLock<String> =
+    LazyLock::new(|| serde_json::to_string(&Ordered(&document())).unwrap_or_default());
+
+fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES.iter().filter(|route| !route.summary.is_empty()) {
-        let operation = operation(route, &mut generator);
-        // the wildcard of the router is a plain parameter to clients
-        let methods = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
+    for route in ROUTES {
+        let Some((group, example)) = Group::find(route.method, route.path) else { continue };
+        let operation = operation(route, group, example, &mut generator);
+        let methods = paths.entry(described_path(route.path)).or_insert_with(|| json!({}));
         methods[route.method] = operation;
     }
+    let order: Vec<String> =
+        GROUPS.iter().flat_map(|group| group.examples).map(|one| described_path(one.path)).collect();
+    set_order(&mut paths, order.iter().map(String::as_str));
     let responses: Map<String, Value> = [Dialect::Native, Dialect::OpenAi, Dialect::Tei]
         .into_iter()
         .map(|dialect| (error_name(dialect).to_owned(), error(dialect, &mut generator)))
         .collect();
+    let mut schemas = generator.take_definitions(true);
+    types::order_fields(&mut schemas);
+    let tags: Vec<Value> =
+        GROUPS.iter().map(|group| json!({"name": group.name, "description": group.about})).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -33,9 +49,15 @@ pub fn document() -> Value {
             "description": "The retrieval gateway: ingest, hybrid search with citations, embeddings.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "tags": tags,
         "paths": paths,
-        "components": {"schemas": generator.take_definitions(true), "responses": responses},
+        "components": {"schemas": schemas, "responses": responses},
     })
+}
+
+/// A path as clients write it: the wildcard of the router is a plain parameter to them.
+fn described_path(pattern: &str) -> String {
+    pattern.replace("{*", "{")
 }
 
 /// What the description calls the errors of a dialect.
@@ -56,7 +78,7 @@ fn error(dialect: Dialect, generator: &mut SchemaGenerator) -> Value {
     json!({"description": "What went wrong and what to do.", "content": {media: {"schema": schema.to_value()}}})
 }
 
-fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+fn operation(route: &Route, group: &Group, example: &Example, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     responses.insert(route.status.to_string(), reply(route, generator));
     let dialect = route.dialect;
@@ -71,26 +93,47 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
             if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };
         entry["description"] = json!(text);
     }
-    let path_parameters = route
-        .path
-        .split('{')
-        .skip(1)
-        .filter_map(|part| part.split('}').next())
-        .map(|name| name.trim_start_matches('*'))
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
-    let query_parameters = route.query.iter().map(|(name, about)| {
-        json!({"name": name, "in": "query", "required": false, "description": about, "schema": {"type": "string"}})
-    });
     let mut operation = json!({
+        "tags": [group.name],
         "summary": route.summary,
-        "parameters": path_parameters.chain(query_parameters).collect::<Vec<_>>(),
+        "parameters": parameters(route, example),
         "responses": responses,
     });
     if let Some(Content::Schema(schema)) = route.request {
-        operation["requestBody"] =
-            json!({"required": true, "content": {"application/json": {"schema": schema(generator)}}});
+        let content = json!({"schema": schema(generator), "example": verbatim(example.body)});
+        operation["requestBody"] = json!({"required": true, "content": {"application/json": content}});
     }
     operation
+}
+
+/// The parameters in the path and in the query.
+fn parameters(route: &Route, example: &Example) -> Vec<Value> {
+    let names = route.path.split('{').skip(1).filter_map(|part| part.split('}').next());
+    let in_path =
+        names.map(|name| name.trim_start_matches('*')).map(|name| (name, "path", about(route, name)));
+    let in_query = route.query.iter().map(|(name, about)| (*name, "query", *about));
+    let parameter = |(name, place, about): (&str, &str, &str)| {
+        let mut parameter = json!({
+            "name": name, "in": place, "required": place == "path", "description": about, "schema": {"type": "string"},
+        });
+        if let Some(value) = example.parameter(name) {
+            parameter["example"] = json!(value);
+        }
+        parameter
+    };
+    in_path.chain(in_query).map(parameter).collect()
+}
+
+/// The meaning of a parameter in the path.
+fn about(route: &Route, name: &str) -> &'static str {
+    match name {
+        "name" => "the collection",
+        _ if route.path.contains("/jobs/") => "the id of the job",
+        _ if route.path.contains("/models/") || route.path.starts_with("/models") => {
+            "the id or an alias of the model"
+        }
+        _ => "the id of the document, percent-encoded",
+    }
 }
 
 fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
@@ -106,10 +149,11 @@ fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
 
 /// `GET /openapi.json`.
 pub(super) async fn json() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], document().to_string()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 
-/// `GET /docs`.
-pub(super) async fn page() -> Html<&'static str> {
-    Html(include_str!("docs.html"))
+/// The types of the description.
+#[cfg(test)]
+fn schemas() -> Map<String, Value> {
+    document()["components"]["schemas"].as_object().cloned().unwrap_or_default()
 }

@@ -1,13 +1,14 @@
 //! The table of routes: the router, the OpenAPI file, error dialects, access checks and load shedding come from it.
 
 mod codes;
+mod examples;
+mod unmatched;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::extract::MatchedPath;
-use axum::http::{Method, Uri};
+use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -16,7 +17,7 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
     DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
     FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest, similar_names,
+    QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest,
 };
 use weir_policy::Scope;
 
@@ -25,10 +26,12 @@ use codes::{
     INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
 };
 
+pub use examples::{Example, GROUPS, Group};
+
 use super::dialect::Dialect;
-use super::error::ApiError;
 use super::{
-    Gateway, collections, documents, embeddings, feedback, health, ingest, jobs, models, openapi, search, tei,
+    Gateway, collections, documents, embeddings, feedback, health, ingest, jobs, models, openapi, pages,
+    search, tei,
 };
 
 /// One method of one path.
@@ -332,8 +335,10 @@ pub const ROUTES: &[Route] = &[
         .about("200 when models and indexes are ready, else 503 with the parts that are not.")
         .replies::<ReadyReply>(),
     Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
+    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with."),
+    Route::new("get", "/docs", Access::Public, || get(pages::docs))
+        .about("This description as a page, with a form for each route."),
     Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),
-    Route::new("get", "/docs", Access::Public, || get(openapi::page)).about("This description as a page."),
 ];
 
 static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {
@@ -384,48 +389,11 @@ pub fn router(gateway: Gateway) -> Router {
     let router =
         ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
+        .fallback(unmatched::no_route)
+        .method_not_allowed_fallback(unmatched::no_method)
         .layer(from_fn_with_state(gateway.clone(), super::layers::middleware))
         .layer(super::cors::layer(&gateway.config))
         .with_state(gateway)
-}
-
-async fn no_route(uri: Uri) -> ApiError {
-    let path: String = uri.path().chars().take(PATH_CHARS_QUOTED_MAX).collect();
-    let remedy = match nearest_route(&path) {
-        Some(near) if path.starts_with("/v1/v1/") => {
-            format!(
-                "; did you mean `{near}`? The base URL of the client ends in `/v1` and the path begins with it"
-            )
-        }
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => "; `/docs` lists all routes".to_owned(),
-    };
-    let message = format!("there is no route `{}`{remedy}", path.escape_debug());
-    ApiError::new(ErrorCode::RouteNotFound, message)
-}
-
-/// Most characters of a path that a message quotes.
-const PATH_CHARS_QUOTED_MAX: usize = 200;
-
-/// The route that was probably meant by a path without one.
-fn nearest_route(path: &str) -> Option<&'static str> {
-    let path = path.trim_end_matches('/').replace("/v1/v1/", "/v1/");
-    let paths: Vec<&'static str> = ROUTES.iter().map(|route| route.path).collect();
-    let with_version = format!("/v1{path}");
-    let is_route = |candidate: &str| paths.iter().copied().find(|known| *known == candidate);
-    is_route(&path)
-        .or_else(|| is_route(&with_version))
-        .or_else(|| similar_names(&path, &paths).first().copied())
-}
-
-async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
-    let taken = BY_PATH.get(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
-    let taken: Vec<String> = taken.collect();
-    let message =
-        format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
-    ApiError::new(ErrorCode::MethodNotAllowed, message)
 }
 
 #[cfg(test)]
@@ -448,23 +416,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_path_is_answered_with_the_nearest_route() {
-        for (path, expected) in [
-            ("/v1/v1/embeddings", Some("/v1/embeddings")),
-            ("/search", Some("/v1/search")),
-            ("/v1/search/", Some("/v1/search")),
-            ("/v1/serach", Some("/v1/search")),
-            ("/v1/collection", Some("/v1/collections")),
-            ("/unrelated", None),
-        ] {
-            assert_eq!(nearest_route(path), expected, "{path}");
-        }
-    }
-
-    #[test]
     fn only_health_and_documentation_are_public() {
         let public: Vec<&str> =
             ROUTES.iter().filter(|route| route.access == Access::Public).map(|route| route.path).collect();
-        assert_eq!(public, ["/health", "/healthz", "/livez", "/readyz", "/openapi.json", "/docs"]);
+        assert_eq!(public, ["/health", "/healthz", "/livez", "/readyz", "/", "/docs", "/openapi.json"]);
     }
 }

@@ -44,55 +44,55 @@ pub struct SearchRequest {
     /// The query: words, a sentence, or the query language. Without `query` and `vector`, the documents that match
     /// `filter` are listed.
     pub query: Option<String>,
-    /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
-    pub strict: Option<bool>,
-    /// The embedding to search by, instead of the query's embedding.
-    #[serde(default, deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>")]
-    pub vector: Option<Vec<f32>>,
-    /// Most results to return; default: 5.
-    pub top_k: Option<Count>,
-    /// Results to skip; default: 0. With `cursor`, the offset of the first page.
-    pub offset: Option<Count>,
-    /// `next_cursor` of the previous page; the rest of the request must be unchanged.
-    pub cursor: Option<String>,
     /// The collection; default: `default`.
     pub collection: Option<String>,
+    /// Most results to return; default: 5.
+    pub top_k: Option<Count>,
     /// The retrievers; default: `hybrid`.
     pub mode: Option<Mode>,
-    /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
-    #[serde(default, deserialize_with = "optional")]
-    pub fusion: Option<Fusion>,
+    /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub filter: Option<RawJson>,
+    /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
+    /// `top_k` results is relevant.
+    pub min_relevance: Option<f32>,
+    /// Return the positions of the query's words in each text, and a snippet. Default: false.
+    pub highlight: Option<bool>,
+    /// Sort keys of the results; default: sort by score.
+    #[serde(default, deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>")]
+    pub sort: Option<Vec<Sort>>,
+    /// Metadata fields to count the values of, over all matches.
+    #[serde(default, deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>")]
+    pub facets: Option<Vec<Facet>>,
+    /// The unit of a result; default: `document`.
+    pub group_by: Option<GroupBy>,
     /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
     pub rerank: Option<Rerank>,
     /// Reordering of the first results by token embeddings; default: none.
     #[serde(default, deserialize_with = "optional")]
     pub late_interaction: Option<LateInteraction>,
-    /// Omit results with a lower `relevance`, 0 to 1; default: return all. An empty first page means that none of the first
-    /// `top_k` results is relevant.
-    pub min_relevance: Option<f32>,
-    /// Condition on metadata that every result must match, in the native or OpenAI's filter syntax.
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub filter: Option<RawJson>,
-    /// Metadata fields to count the values of, over all matches.
-    #[serde(default, deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>")]
-    pub facets: Option<Vec<Facet>>,
-    /// Sort keys of the results; default: sort by score.
-    #[serde(default, deserialize_with = "at_most::<_, _, SORTS_PARSED_MAX>")]
-    pub sort: Option<Vec<Sort>>,
-    /// The unit of a result; default: `document`.
-    pub group_by: Option<GroupBy>,
+    /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
+    #[serde(default, deserialize_with = "optional")]
+    pub fusion: Option<Fusion>,
     /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
     pub diversity: Option<f32>,
     /// Merge results with nearly identical texts. Default: false.
     pub collapse: Option<bool>,
     /// Number of chunks to return before and after each result; default: 0.
     pub context: Option<Count>,
-    /// Return the positions of the query's words in each text, and a snippet. Default: false.
-    pub highlight: Option<bool>,
+    /// Results to skip; default: 0. With `cursor`, the offset of the first page.
+    pub offset: Option<Count>,
+    /// `next_cursor` of the previous page; the rest of the request must be unchanged.
+    pub cursor: Option<String>,
     /// Return how the query was parsed and how each score was computed. Default: false.
     pub explain: Option<bool>,
     /// Id of a document: the reply states at which stage it was excluded.
     pub why_not: Option<String>,
+    /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
+    pub strict: Option<bool>,
+    /// The embedding to search by, instead of the query's embedding.
+    #[serde(default, deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>")]
+    pub vector: Option<Vec<f32>>,
     /// Count the exact total of a lexical search, which requires visiting every match. Default: true.
     pub count: Option<bool>,
     /// Deadline of the search in milliseconds; default and maximum: the gateway's deadline. If the query's embedding misses

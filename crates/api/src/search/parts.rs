@@ -86,7 +86,7 @@ impl PartialEq for RawJson {
 /// The long form of [`Facet`].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct FacetObject {
+struct FacetOptions {
     /// Path of the metadata field.
     field: String,
     /// Number of values to return, the most frequent ones; default: 10.
@@ -96,7 +96,7 @@ struct FacetObject {
 /// The long form of [`Sort`].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SortObject {
+struct SortOptions {
     /// Path of the metadata field.
     field: String,
     /// The direction; default: `asc`.
@@ -104,8 +104,8 @@ struct SortObject {
     order: Order,
 }
 
-impl From<FacetObject> for Facet {
-    fn from(object: FacetObject) -> Facet {
+impl From<FacetOptions> for Facet {
+    fn from(object: FacetOptions) -> Facet {
         Facet { field: object.field, limit: object.limit }
     }
 }
@@ -116,8 +116,8 @@ impl From<&str> for Facet {
     }
 }
 
-impl From<SortObject> for Sort {
-    fn from(object: SortObject) -> Sort {
+impl From<SortOptions> for Sort {
+    fn from(object: SortOptions) -> Sort {
         Sort { field: object.field, order: object.order }
     }
 }
@@ -133,13 +133,13 @@ impl From<&str> for Sort {
 
 impl<'de> Deserialize<'de> for Facet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Facet, D::Error> {
-        deserializer.deserialize_any(ShortOrLong::<Facet, FacetObject>(PhantomData))
+        deserializer.deserialize_any(ShortOrLong::<Facet, FacetOptions>(PhantomData))
     }
 }
 
 impl<'de> Deserialize<'de> for Sort {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sort, D::Error> {
-        deserializer.deserialize_any(ShortOrLong::<Sort, SortObject>(PhantomData))
+        deserializer.deserialize_any(ShortOrLong::<Sort, SortOptions>(PhantomData))
     }
 }
 
@@ -186,7 +186,7 @@ impl JsonSchema for Facet {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        short_or_long::<FacetObject>(generator, "Path of a metadata field.")
+        short_or_long::<FacetOptions>(generator, "Path of a metadata field.")
     }
 }
 
@@ -196,7 +196,7 @@ impl JsonSchema for Sort {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        short_or_long::<SortObject>(
+        short_or_long::<SortOptions>(
             generator,
             "Path of a metadata field; a leading `-` sorts in descending order.",
         )

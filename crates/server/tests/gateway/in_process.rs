@@ -48,10 +48,19 @@ impl InProcess {
         settings: &[(&str, &str)],
         callers: BTreeMap<&'static str, Caller>,
     ) -> InProcess {
+        InProcess::start_with_models(&["allowed", "forbidden"], settings, callers).await
+    }
+
+    /// A gateway with these settings and models of pseudo-embeddings.
+    pub(crate) async fn start_with_models(
+        models: &[&str],
+        settings: &[(&str, &str)],
+        callers: BTreeMap<&'static str, Caller>,
+    ) -> InProcess {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
-        let model = |id| format!("[[models]]\nid = \"{id}\"\nkind = \"pseudo\"\n");
-        std::fs::write(&file, model("allowed") + &model("forbidden")).unwrap();
+        let model = |id: &&str| format!("[[models]]\nid = \"{id}\"\nkind = \"pseudo\"\n");
+        std::fs::write(&file, models.iter().map(model).collect::<String>()).unwrap();
         let flags = Flags {
             config: Some(file),
             data_dir: Some(folder.path().join("data").display().to_string()),

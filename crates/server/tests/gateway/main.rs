@@ -5,5 +5,6 @@
 
 mod admission;
 mod cors;
+mod examples;
 mod in_process;
 mod route_walk;

@@ -1,0 +1,301 @@
+'use strict';
+// The page at `/`: a search box over the collections. The search stands in the address, behind `#`, so that it can be
+// shared and is sent to no server with the address.
+
+/** A result below it is probably not relevant: the threshold that the documentation recommends. */
+const RELEVANT = 0.2;
+/** How often an empty gateway is asked for documents, in milliseconds. */
+const POLL_MS = 3000;
+const DEFAULTS = { q: '', collection: 'default', mode: 'hybrid', top_k: '5', offset: '0' };
+
+const form = byId('form');
+let collections = [];
+let running = null;
+
+// --- the search in the address ---
+
+const readAddress = () => ({ ...DEFAULTS, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
+
+const addressOf = (search) => {
+  const named = Object.entries(search).filter(([name, value]) => value && value !== DEFAULTS[name]);
+  return `#${new URLSearchParams(named)}`;
+};
+
+const writeAddress = (search) => {
+  const hash = addressOf(search);
+  if (hash === location.hash || (hash === '#' && !location.hash)) run();
+  else location.hash = hash;
+};
+
+const fillForm = (search) => {
+  form.q.value = search.q;
+  form.top_k.value = search.top_k;
+  form.mode.value = search.mode;
+  const select = form.collection;
+  select.replaceChildren(...collections.map((collection) => {
+    const count = collection.document_count.toLocaleString('en');
+    const state = collection.status === 'ready' ? '' : ', being rebuilt';
+    return element('option', { value: collection.name }, `${collection.name} (${count}${state})`);
+  }));
+  const isKnown = collections.some((collection) => collection.name === search.collection);
+  if (!isKnown && location.hash) select.append(element('option', { value: search.collection }, search.collection));
+  select.value = location.hash ? search.collection : fullest()?.name;
+  allowModes();
+};
+
+const fullest = () => collections.reduce((best, one) => (best && best.document_count >= one.document_count ? best : one), null);
+
+/** A collection without a model has no embeddings to search by. */
+const allowModes = () => {
+  const chosen = collections.find((collection) => collection.name === form.collection.value);
+  form.mode.querySelector('[value=dense]').disabled = chosen !== undefined && chosen.model === null;
+};
+
+// --- results ---
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** The text from byte `start` to byte `end`, with the byte ranges marked. */
+const marked = (text, ranges, start = 0, end = Infinity) => {
+  const bytes = encoder.encode(text);
+  const parts = [];
+  let at = start;
+  const last = Math.min(end, bytes.length);
+  const slice = (from, to) => decoder.decode(bytes.subarray(from, to));
+  for (const [from, to] of ranges || []) {
+    if (from < at || to > last) continue;
+    parts.push(slice(at, from), element('mark', {}, slice(from, to)));
+    at = to;
+  }
+  parts.push(slice(at, last));
+  return parts;
+};
+
+const percent = (share) => {
+  if (share > 0 && share < 0.01) return '< 1 %';
+  return `${Math.round(share * 100)} %`;
+};
+
+const relevanceBar = (relevance) => {
+  if (relevance === null || relevance === undefined) return null;
+  const fill = element('span');
+  fill.style.width = `${relevance * 100}%`;
+  const bar = element('div', {
+    className: 'bar', role: 'meter', 'aria-label': 'relevance', 'aria-valuemin': 0, 'aria-valuemax': 1, 'aria-valuenow': relevance,
+  }, fill);
+  const title = 'The estimated probability that the document answers the query';
+  return element('div', { className: 'relevance', title }, `${percent(relevance)} relevant`, bar);
+};
+
+const metadataOf = (metadata) => Object.entries(metadata).map(([name, value]) => {
+  const shown = typeof value === 'string' ? value : JSON.stringify(value);
+  return element('span', {}, `${name}: `, element('code', {}, shown));
+});
+
+const number = (value, digits) => (value === null || value === undefined ? '–' : Number(value.toFixed(digits)).toLocaleString('en', { maximumFractionDigits: digits }));
+
+/** Why the result stands where it stands: its ranks and scores by both retrievers, and the words that it has. */
+const why = (result) => {
+  const { ranks, scores, explanation } = result;
+  const row = (...cells) => element('tr', {}, cells.map((cell) => element('td', {}, cell)));
+  const head = element('tr', {}, ['', 'rank', 'score', 'adds to the score'].map((cell) => element('th', {}, cell)));
+  const rows = [
+    row('by words (BM25)', number(ranks.lexical, 0), number(scores.lexical, 2), number(explanation?.lexical, 3)),
+    row('by meaning (cosine)', number(ranks.dense, 0), number(scores.dense, 3), number(explanation?.dense, 3)),
+  ];
+  if (result.rerank_score !== undefined) rows.push(row('reranker', '', number(result.rerank_score, 3), ''));
+  const terms = (explanation?.terms || []).map((term) =>
+    element('span', {}, element('code', {}, term.term), ` ${number(term.score, 2)}, in ${term.chunks.toLocaleString('en')} ${term.chunks === 1 ? 'passage' : 'passages'}`));
+  return element('details', {}, element('summary', {}, 'Why this result'),
+    element('table', {}, head, rows),
+    terms.length ? element('div', { className: 'about' }, 'Words found: ', terms) : element('p', { className: 'soft' }, 'It has none of the query’s words.'));
+};
+
+/** The whole document with the cited bytes marked, read when it is opened. */
+const inDocument = (result, collection) => {
+  const { document_id: id, start, end } = result.citation;
+  const place = element('div', {}, 'Reading …');
+  const details = element('details', {}, element('summary', {}, 'In the document'), place);
+  details.addEventListener('toggle', async () => {
+    if (!details.open) return;
+    try {
+      const path = `/v1/collections/${encodeURIComponent(collection)}/documents/${encodeURIComponent(id)}`;
+      const stored = await call('GET', path);
+      const text = element('pre', { className: 'document', tabIndex: 0 }, marked(stored.text, [[start, end]]));
+      place.replaceChildren(text);
+      const cited = text.querySelector('mark');
+      if (cited) text.scrollTop = cited.offsetTop - text.offsetTop - 40;
+    } catch (error) {
+      place.replaceChildren(error.render());
+    }
+  });
+  return details;
+};
+
+const render = (result, collection) => {
+  const { citation, snippet, text } = result;
+  const shown = snippet || { start: 0, end: Infinity };
+  const isCut = snippet && (snippet.start > 0 || snippet.end < encoder.encode(text).length);
+  const bytes = `${citation.start.toLocaleString('en')} to ${citation.end.toLocaleString('en')}`;
+  const isUnlikely = result.relevance !== null && result.relevance < RELEVANT;
+  return element('li', { className: isUnlikely ? 'is-unlikely' : '' },
+    element('div', { className: 'head' }, element('h3', {}, result.title || result.id), relevanceBar(result.relevance)),
+    element('p', { className: 'snippet' },
+      isCut && snippet.start > 0 ? '… ' : null, marked(text, result.highlights, shown.start, shown.end), isCut && snippet.end < encoder.encode(text).length ? ' …' : null),
+    element('p', { className: 'about citation' },
+      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `, bytes ${bytes}`), metadataOf(result.metadata)),
+    element('div', { className: 'more' }, why(result), inDocument(result, collection)));
+};
+
+// --- what stands above the results ---
+
+/** The query with each misspelt word replaced; null if a word cannot be found in it. */
+const corrected = (query, corrections) => {
+  let text = query;
+  for (const { term, instead } of corrections) {
+    const word = text.split(/[^\p{L}\p{N}]+/u).find((candidate) => candidate.toLowerCase().startsWith(term));
+    if (!word) return null;
+    text = text.replace(word, instead[0]);
+  }
+  return text;
+};
+
+const correctionNotice = (search, corrections) => {
+  if (!corrections?.length) return null;
+  const sentences = corrections.map(({ term, instead }) => [
+    'No document has ', element('code', {}, term), '; searched for ',
+    instead.flatMap((word, index) => [index ? ', ' : '', element('code', {}, word)]), ' instead. ']);
+  const query = corrected(search.q, corrections);
+  const link = element('a', { href: addressOf({ ...search, q: query, offset: '0' }) }, query || '');
+  return element('p', { className: 'notice', id: 'corrections' }, sentences.flat(2), query ? ['Did you mean ', link, '?'] : null);
+};
+
+const DEGRADED = {
+  embedding_overloaded: 'Searched by words only: the embedding model is overloaded.',
+  embedding_deadline: 'Searched by words only: the embedding model was too slow.',
+  embedding_failed: 'Searched by words only: the query could not be embedded; the log of the gateway says why.',
+};
+
+const notices = (search, reply) => {
+  const all = [correctionNotice(search, reply.corrections)];
+  for (const reason of reply.degraded_reasons || []) {
+    const text = DEGRADED[reason] || `A stage of the search was skipped: ${reason.replaceAll('_', ' ')}.`;
+    all.push(element('p', { className: 'notice warn' }, text));
+  }
+  const { results } = reply;
+  if (!results.length) {
+    const isFirst = search.offset === '0';
+    all.push(element('div', { className: 'notice warn', id: 'nothing' }, element('h3', {}, isFirst ? 'No document matches' : 'There are no further results'),
+      element('p', {}, search.mode === 'lexical' ? 'No document has these words; a search by meaning may find others.' : 'Try other words, or another collection.')));
+  } else if (search.offset === '0' && results.every((result) => result.relevance !== null && result.relevance < RELEVANT)) {
+    all.push(element('div', { className: 'notice warn', id: 'nothing' }, element('h3', {}, 'Nothing relevant'),
+      element('p', {}, `No document of ${search.collection} seems to answer this query. The nearest ones follow.`)));
+  }
+  return all.filter(Boolean);
+};
+
+const countOf = ({ total, took_ms: took }) => {
+  const value = total.value.toLocaleString('en');
+  const results = total.exact ? `${value} ${total.value === 1 ? 'result' : 'results'}` : `The best of ${value} candidates`;
+  return `${results}, in ${number(took, 1)} ms`;
+};
+
+const pager = (search, reply) => {
+  const [size, offset] = [Number(search.top_k), Number(search.offset)];
+  const button = (text, to, isUsable) => {
+    const node = element('button', { type: 'button', textContent: text, disabled: !isUsable });
+    node.addEventListener('click', () => { writeAddress({ ...search, offset: String(Math.max(0, to)) }); scrollTo({ top: 0 }); });
+    return node;
+  };
+  if (!reply.next_cursor && offset === 0) return null;
+  return element('nav', { className: 'pages', ariaLabel: 'Pages of results' },
+    button('Previous page', offset - size, offset > 0),
+    element('span', { className: 'soft small' }, reply.results.length ? `${offset + 1} to ${offset + reply.results.length}` : ''),
+    button('Next page', offset + size, Boolean(reply.next_cursor)));
+};
+
+const show = (search, reply) => {
+  const list = element('ol', { className: 'results' }, reply.results.map((result) => render(result, search.collection)));
+  byId('reply').replaceChildren(
+    element('p', { className: 'found soft small', id: 'found' }, countOf(reply)),
+    ...notices(search, reply), list, ...[pager(search, reply)].filter(Boolean));
+};
+
+// --- what happens ---
+
+/** Runs the search of the address; a newer one cancels it. */
+const run = async () => {
+  const search = readAddress();
+  fillForm(search);
+  document.title = search.q ? `${search.q} – Weir` : 'Weir';
+  running?.abort();
+  const place = byId('reply');
+  if (!search.q.trim()) {
+    place.replaceChildren();
+    return;
+  }
+  running = new AbortController();
+  const { signal } = running;
+  place.setAttribute('aria-busy', 'true');
+  try {
+    const body = {
+      query: search.q, collection: search.collection, mode: search.mode, top_k: Number(search.top_k), offset: Number(search.offset),
+      highlight: true, explain: true,
+    };
+    show(search, await call('POST', '/v1/search', body, signal));
+  } catch (error) {
+    if (error.name === 'AbortError') return;
+    place.replaceChildren(error instanceof Problem ? error.render() : String(error));
+  }
+  place.removeAttribute('aria-busy');
+};
+
+const showEmpty = () => {
+  const isDefault = ['http://127.0.0.1:8000', 'http://localhost:8000'].includes(location.origin);
+  const curl = `curl -s '${location.origin}/v1/ingest?wait=true' -H 'content-type: application/json' \\
+  -d '{"documents": [{"id": "a/1", "title": "Weirs", "text": "A weir is a low dam across a river."}]}'`;
+  byId('empty').replaceChildren(
+    element('h2', {}, 'No documents yet'),
+    element('p', {}, 'Ingest the files of a folder; a later run sends changed files only:'),
+    command(`weir ingest FOLDER${isDefault ? '' : ` --url ${location.origin}`}`),
+    element('p', {}, 'or send documents to the API:'),
+    command(curl),
+    element('p', { className: 'soft small' }, 'This page shows the search box as soon as there is a document.'));
+};
+
+/** Shows whether there are documents, and the search box if there are; looks again while there are none. */
+const look = async () => {
+  const state = byId('state');
+  try {
+    const { document_count: total } = await call('GET', '/healthz');
+    const isEmpty = total === 0;
+    if (isEmpty) showEmpty();
+    byId('empty').hidden = !isEmpty;
+    form.hidden = isEmpty;
+    if (isEmpty) {
+      state.textContent = '';
+      byId('reply').replaceChildren();
+      setTimeout(look, POLL_MS);
+      return;
+    }
+    collections = (await call('GET', '/v1/collections')).data;
+    const known = collections.reduce((sum, one) => sum + one.document_count, 0);
+    const plural = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
+    state.textContent = `${plural(known, 'document')} in ${plural(collections.length, 'collection')}.`;
+    byId('key').hidden = true;
+    await run();
+  } catch (error) {
+    state.replaceChildren(error instanceof Problem ? error.render() : String(error));
+  }
+};
+
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  const values = Object.fromEntries(new FormData(form));
+  writeAddress({ ...values, q: values.q.trim(), offset: '0' });
+});
+form.collection.addEventListener('change', allowModes);
+addEventListener('hashchange', run);
+mountKey(look);
+look();

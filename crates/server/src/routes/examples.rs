@@ -1,0 +1,215 @@
+//! The groups of the routes, with a request for each route. `/openapi.json` has the requests and `/docs` offers to send them. Sent in this
+//! order, the `DELETE`s last, all of them succeed (`tests/gateway/examples.rs`).
+
+/// Routes about one thing.
+pub struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// What its routes are for, in a sentence or two.
+    pub about: &'static str,
+    /// A request for each of its routes.
+    pub examples: &'static [Example],
+}
+
+/// A request for a route.
+pub struct Example {
+    /// The method of the route, in lower case.
+    pub method: &'static str,
+    /// The pattern of the route's path.
+    pub path: &'static str,
+    /// Values of parameters, in the path and in the query. The others are left out.
+    pub parameters: &'static [(&'static str, &'static str)],
+    /// The body in JSON; empty if it has none.
+    pub body: &'static str,
+}
+
+impl Example {
+    /// The value of a parameter.
+    pub fn parameter(&self, name: &str) -> Option<&'static str> {
+        self.parameters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+impl Group {
+    /// The group of a route, and its example. `None`: the route is not documented.
+    pub fn find(method: &str, path: &str) -> Option<(&'static Group, &'static Example)> {
+        GROUPS.iter().find_map(|group| {
+            let example = group.examples.iter().find(|one| one.method == method && one.path == path)?;
+            Some((group, example))
+        })
+    }
+}
+
+const fn get(path: &'static str, parameters: &'static [(&'static str, &'static str)]) -> Example {
+    Example { method: "get", path, parameters, body: "" }
+}
+
+const fn post(path: &'static str, body: &'static str) -> Example {
+    Example { method: "post", path, parameters: &[], body }
+}
+
+const fn delete(path: &'static str, parameters: &'static [(&'static str, &'static str)]) -> Example {
+    Example { method: "delete", ..get(path, parameters) }
+}
+
+const EMBEDDINGS: &str =
+    r#"{"model": "all-MiniLM-L6-v2", "input": ["A weir is a low dam.", "what holds back a river?"]}"#;
+const MODEL: &[(&str, &str)] = &[("id", "all-MiniLM-L6-v2")];
+const NOTES: &[(&str, &str)] = &[("name", "notes")];
+const NOTE: &[(&str, &str)] = &[("name", "notes"), ("id", "a/1")];
+
+/// Every group, in the order in which a reader needs them.
+pub const GROUPS: &[Group] = &[
+    Group {
+        name: "Ingest",
+        about: "Send documents. They are split into chunks, embedded and indexed by a job; a collection is created with its first document.",
+        examples: &[
+            Example {
+                parameters: &[("wait", "true")],
+                ..post(
+                    "/v1/ingest",
+                    r#"{"collection": "notes", "documents": [
+                        {"id": "a/1", "title": "Weirs", "text": "A weir is a low dam across a river.", "metadata": {"year": 1884, "lang": "en"}},
+                        {"id": "a/2", "title": "Locks", "text": "A lock lifts boats past a weir.", "metadata": {"year": 1901, "lang": "en"}}]}"#,
+                )
+            },
+            get("/v1/jobs", &[("limit", "5")]),
+            get("/v1/jobs/{id}", &[("id", "JOB_ID")]),
+        ],
+    },
+    Group {
+        name: "Search",
+        about: "Search a collection by words and by meaning, and judge its results.",
+        examples: &[
+            post(
+                "/v1/search",
+                r#"{"query": "what holds back a river", "collection": "notes", "top_k": 3, "filter": {"year": {"gte": 1850}}, "highlight": true}"#,
+            ),
+            post(
+                "/v1/feedback",
+                r#"{"query": "what holds back a river", "document_id": "a/1", "collection": "notes", "relevant": true}"#,
+            ),
+            get("/v1/feedback", &[("collection", "notes")]),
+            get("/v1/collections/{name}/queries", &[("name", "notes"), ("report", "zero_results")]),
+        ],
+    },
+    Group {
+        name: "Documents",
+        about: "Read, list and delete the documents of a collection.",
+        examples: &[
+            get(
+                "/v1/collections/{name}/documents",
+                &[("name", "notes"), ("filter", r#"{"lang": "en"}"#), ("sort", "-year"), ("limit", "10")],
+            ),
+            get("/v1/collections/{name}/documents/{id}", NOTE),
+            delete("/v1/collections/{name}/documents/{id}", NOTE),
+            Example {
+                parameters: NOTES,
+                ..post(
+                    "/v1/collections/{name}/documents/delete",
+                    r#"{"filter": {"year": {"lt": 1900}}, "dry_run": true}"#,
+                )
+            },
+        ],
+    },
+    Group {
+        name: "Collections",
+        about: "A collection is a set of documents with one embedding model and settings that do not change.",
+        examples: &[
+            get("/v1/collections", &[]),
+            get("/v1/collections/{name}", NOTES),
+            Example {
+                method: "put",
+                parameters: &[("name", "articles")],
+                ..post(
+                    "/v1/collections/{name}",
+                    r#"{"language": "german", "chunking": {"max_tokens": 128, "overlap_tokens": 16}}"#,
+                )
+            },
+            delete("/v1/collections/{name}", &[("name", "articles")]),
+        ],
+    },
+    Group {
+        name: "Embeddings",
+        about: "Texts in, embeddings out: compatible with OpenAI's API and with text-embeddings-inference (TEI).",
+        examples: &[
+            post("/v1/embeddings", EMBEDDINGS),
+            post("/embeddings", EMBEDDINGS),
+            post("/embed", r#"{"inputs": ["A weir is a low dam.", "what holds back a river?"]}"#),
+        ],
+    },
+    Group {
+        name: "Models",
+        about: "The models in service. They are configured when the gateway starts.",
+        examples: &[
+            get("/v1/models", &[]),
+            get("/v1/models/{*id}", MODEL),
+            get("/models", &[]),
+            get("/models/{*id}", MODEL),
+            get("/info", &[]),
+        ],
+    },
+    Group {
+        name: "Health and metrics",
+        about: "For load balancers, orchestrators and Prometheus.",
+        examples: &[
+            get("/healthz", &[]),
+            get("/livez", &[]),
+            get("/readyz", &[]),
+            get("/health", &[]),
+            get("/metrics", &[]),
+        ],
+    },
+    Group {
+        name: "Pages",
+        about: "For people with a browser, and for generators of clients.",
+        examples: &[get("/", &[]), get("/docs", &[]), get("/openapi.json", &[])],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::ROUTES;
+    use super::*;
+
+    #[test]
+    fn every_documented_route_has_one_example_and_every_example_a_route() {
+        let examples: Vec<String> = GROUPS
+            .iter()
+            .flat_map(|group| group.examples)
+            .map(|one| format!("{} {}", one.method, one.path))
+            .collect();
+        let known: BTreeSet<&String> = examples.iter().collect();
+        assert_eq!(known.len(), examples.len(), "an example stands twice");
+        let routes: Vec<String> = ROUTES
+            .iter()
+            .filter(|route| !route.summary.is_empty())
+            .map(|route| format!("{} {}", route.method, route.path))
+            .collect();
+        assert_eq!(known, routes.iter().collect());
+    }
+
+    #[test]
+    fn examples_name_parameters_of_their_route_and_fill_its_path() {
+        for example in GROUPS.iter().flat_map(|group| group.examples) {
+            let route =
+                ROUTES.iter().find(|route| (route.method, route.path) == (example.method, example.path));
+            let route = route.unwrap();
+            let in_path = |name: &str| route.path.replace("{*", "{").contains(&format!("{{{name}}}"));
+            for (name, _) in example.parameters {
+                let in_query = route.query.iter().any(|(known, _)| known == name);
+                assert!(in_query || in_path(name), "{} {}: {name}", example.method, example.path);
+            }
+            let names = route.path.matches('{').count();
+            assert_eq!(
+                example.parameters.iter().filter(|(name, _)| in_path(name)).count(),
+                names,
+                "{}",
+                route.path
+            );
+            assert_eq!(example.body.is_empty(), route.request.is_none(), "{} {}", route.method, route.path);
+        }
+    }
+}
