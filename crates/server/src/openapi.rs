@@ -1,7 +1,7 @@
 //! `/openapi.json`, made from the table of routes, their examples and the wire types.
 
 mod order;
-mod types;
+mod type_names;
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ fn document() -> Value {
         .map(|dialect| (error_name(dialect).to_owned(), error(dialect, &mut generator)))
         .collect();
     let mut schemas = generator.take_definitions(true);
-    types::order_fields(&mut schemas);
+    type_names::order_fields(&mut schemas);
     let tags: Vec<Value> =
         GROUPS.iter().map(|group| json!({"name": group.name, "description": group.about})).collect();
     json!({
