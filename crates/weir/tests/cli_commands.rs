@@ -23,6 +23,24 @@ fn the_version_is_printed() {
 }
 
 #[test]
+fn a_second_word_of_a_query_is_answered_with_the_advice_to_quote() {
+    let run = Weir::new().run(&["search", "what", "is"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.err.contains("unexpected argument 'is'") && run.err.contains("put it in quotes"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn a_url_without_scheme_or_with_the_path_of_the_api_is_refused() {
+    let error = |url: &str| Weir::new().run(&["search", "weir", "--url", url]).err;
+    assert!(error("localhost:1").contains("has no scheme\nhint: did you mean `http://localhost:1`?"));
+    assert!(error("http://localhost:1/v1").contains("did you mean `http://localhost:1`?"));
+}
+
+#[test]
 fn config_check_reports_every_problem_with_its_remedy() {
     let folder = folder_with(&[("weir.toml", "[server]\nlisen = 1\n[limits]\ntop_k_max = 0\n")]);
     let run = Weir::new().in_folder(&folder).run(&["config", "check", "--config", "weir.toml"]);
@@ -133,7 +151,7 @@ fn a_search_is_sent_and_shown() {
     assert_eq!(run.out, format!("{reply}\n"));
     let requests = gateway.requests();
     assert_eq!(requests[0].0, "POST /v1/search");
-    assert_eq!(requests[0].1, r#"{"query":"rotate","top_k":2,"collection":"default","mode":"lexical"}"#);
+    assert_eq!(requests[0].1, r#"{"query":"rotate","collection":"default","top_k":2,"mode":"lexical"}"#);
 }
 
 #[test]
@@ -163,17 +181,17 @@ fn the_flags_of_a_search_become_its_request() {
     let requests = gateway.requests();
     assert_eq!(
         requests[0].1,
-        r#"{"query":"keys","top_k":5,"collection":"default","mode":"hybrid","filter":{"year": {"gte": 2019}},"#.to_owned()
-            + r#""facets":[{"field":"lang"},{"field":"year"}],"sort":[{"field":"year","order":"desc"},{"field":"title","order":"asc"}],"#
+        r#"{"query":"keys","collection":"default","top_k":5,"mode":"hybrid","filter":{"year": {"gte": 2019}},"#.to_owned()
+            + r#""sort":[{"field":"year","order":"desc"},{"field":"title","order":"asc"}],"facets":[{"field":"lang"},{"field":"year"}],"#
             + r#""group_by":{"field":"author.name"},"explain":true,"why_not":"b.md"}"#
     );
     assert_eq!(
         requests[1].1,
-        r#"{"top_k":5,"collection":"default","min_relevance":0.5,"filter":{"year": {"gte": 2019}},"group_by":"chunk"}"#
+        r#"{"collection":"default","top_k":5,"filter":{"year": {"gte": 2019}},"min_relevance":0.5,"group_by":"chunk"}"#
     );
     assert_eq!(
         requests[2].1,
-        r#"{"query":"keys","strict":true,"top_k":5,"cursor":"-c1","collection":"default","mode":"hybrid","highlight":true}"#
+        r#"{"query":"keys","collection":"default","top_k":5,"mode":"hybrid","highlight":true,"cursor":"-c1","strict":true}"#
     );
 }
 
