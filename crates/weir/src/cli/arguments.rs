@@ -27,8 +27,9 @@ pub enum Command {
     Serve(ServeArguments),
     /// Send files to a running gateway.
     ///
-    /// Reads .txt, .md, .html, .htm and .jsonl files, and folders of them. Unchanged documents are recognised and not
-    /// embedded again, so repeating the command is cheap and continues an interrupted run.
+    /// Reads text, Markdown, reStructuredText, AsciiDoc, Org, HTML, JSON, JSON Lines, YAML, CSV, TSV and log files, also
+    /// compressed with gzip, and folders of them. Unchanged documents are recognised and not embedded again, so repeating
+    /// the command is cheap and continues an interrupted run.
     Ingest(IngestArguments),
     /// Search in a running gateway.
     Search(SearchArguments),
@@ -89,6 +90,9 @@ pub struct IngestArguments {
     /// The collection to add the documents to.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
+    /// Put this before the path of a file in the ids of its documents, such as `notes/`.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub prefix: String,
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::model::{InfoError, PullError};
+use super::sources::accepted;
 use weir_client::{ClientError, IngestError};
 use weir_config::Problems;
 use weir_eval::EvalError;
@@ -30,8 +31,13 @@ pub enum Failure {
     #[error(transparent)]
     Ingest(#[from] IngestError),
     /// No file to ingest.
-    #[error("there is nothing to ingest in {0}")]
-    NothingFound(String),
+    #[error("there is nothing to ingest in {paths}{}", only(.left_out))]
+    NothingFound {
+        /// Where files were looked for.
+        paths: String,
+        /// The files of other kinds, if any: `12 .png`.
+        left_out: String,
+    },
     /// The job named by its id failed; it was shown before.
     #[error("the job `{0}` failed")]
     Job(String),
@@ -59,6 +65,10 @@ pub enum Failure {
     /// The output could not be written.
     #[error("the output could not be written: {0}")]
     Output(#[from] std::io::Error),
+}
+
+fn only(left_out: &str) -> String {
+    if left_out.is_empty() { String::new() } else { format!(", only {left_out}") }
 }
 
 /// The messages of an error and of its causes; one that an outer message contains is left out.
@@ -100,7 +110,7 @@ impl Failure {
             Failure::Config(_)
             | Failure::Client(_)
             | Failure::Ingest(_)
-            | Failure::NothingFound(_)
+            | Failure::NothingFound { .. }
             | Failure::Job(_)
             | Failure::Filter(_)
             | Failure::Eval(_)
@@ -125,9 +135,7 @@ impl Failure {
                 return source.hint().into_iter().chain([CONTINUE_HINT.to_owned()]).collect();
             }
             Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
-            Failure::NothingFound(_) => {
-                Some("accepted are .txt, .md, .html, .htm and .jsonl files".to_owned())
-            }
+            Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
             Failure::Client(error) => error.hint(),
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),
