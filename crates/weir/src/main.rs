@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio::runtime::Builder;
-use weir::cli::{Arguments, Command, Failure, config, eval, ingest, jobs, model, search, serve};
+use weir::cli::{
+    Arguments, Command, Failure, collections, config, delete, eval, ingest, jobs, model, search, serve, sync,
+};
 use weir_config::Environment;
 
 /// Memory of a request is often freed by another thread than the one that allocated it, which causes lock contention in the
@@ -33,6 +35,9 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
     match arguments.command {
         Command::Serve(serve) => serve::run(&serve, file, environment),
         Command::Ingest(ingest) => block_on(ingest::run(&ingest, file, environment, out)),
+        Command::Sync(sync) => block_on(sync::run(&sync, file, environment, out)),
+        Command::Delete(delete) => block_on(delete::run(&delete, file, environment, out)),
+        Command::Collections(collections) => block_on(collections::run(&collections, file, environment, out)),
         Command::Search(search) => block_on(search::run(&search, file, environment, out)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, file, environment, out)),
         Command::Eval(eval) => block_on(eval::run(&eval, file, environment, out)),

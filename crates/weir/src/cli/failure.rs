@@ -38,6 +38,15 @@ pub enum Failure {
         /// The files of other kinds, if any: `12 .png`.
         left_out: String,
     },
+    /// The path of `weir sync` is not a folder.
+    #[error("{0} is not a folder")]
+    NotAFolder(String),
+    /// Something is to be deleted, and nobody said yes.
+    #[error("nothing was deleted: {0} would be deleted")]
+    NotConfirmed(String),
+    /// So many of the documents to delete do not exist; they were named before.
+    #[error("{0} of the documents did not exist")]
+    Missing(usize),
     /// The job named by its id failed; it was shown before.
     #[error("the job `{0}` failed")]
     Job(String),
@@ -111,6 +120,9 @@ impl Failure {
             | Failure::Client(_)
             | Failure::Ingest(_)
             | Failure::NothingFound { .. }
+            | Failure::NotAFolder(_)
+            | Failure::NotConfirmed(_)
+            | Failure::Missing(_)
             | Failure::Job(_)
             | Failure::Filter(_)
             | Failure::Eval(_)
@@ -136,6 +148,8 @@ impl Failure {
             }
             Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
             Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
+            Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
+            Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
             Failure::Client(error) => error.hint(),
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),
@@ -144,6 +158,7 @@ impl Failure {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
             Failure::Ingest(IngestError::Incomplete { .. })
+            | Failure::Missing(_)
             | Failure::Job(_)
             | Failure::Quality(_)
             | Failure::Serve(_)
