@@ -43,6 +43,14 @@ pub struct JobReply {
     pub processed_documents: u64,
     /// Number of failed documents, each listed in `errors`.
     pub failed_documents: u64,
+    /// Number of documents whose id is new in the collection, including those that failed after they were stored.
+    pub new_documents: u64,
+    /// Number of documents that replace another version, including those that failed after they were stored.
+    pub changed_documents: u64,
+    /// Number of documents that are identical to the stored version.
+    pub unchanged_documents: u64,
+    /// Number of chunks of the new and the changed documents; 0 until the job is completed.
+    pub chunks: u64,
     /// Why the whole job failed; null otherwise.
     pub error: Option<String>,
     /// Time of acceptance, in unix seconds.

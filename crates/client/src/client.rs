@@ -10,8 +10,9 @@ use http_body_util::{BodyExt, Full, Limited};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use weir_api::{
-    CollectionReply, DeletedReply, DocumentReply, FeedbackReply, IngestRequest, JobReply, List, Problem,
-    SearchReply, SearchRequest,
+    CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
+    DocumentsDeleteRequest, FeedbackReply, IngestRequest, JobReply, List, Problem, SearchReply,
+    SearchRequest,
 };
 
 use crate::{ClientError, Result, Transport, TransportError};
@@ -109,6 +110,25 @@ impl Client {
         self.get(&format!("/v1/jobs/{}", encode(id))).await
     }
 
+    /// All collections.
+    pub async fn collections(&self) -> Result<Reply<List<CollectionReply>>, ClientError> {
+        self.get("/v1/collections").await
+    }
+
+    /// One collection, as it was received.
+    pub async fn collection_reply(&self, name: &str) -> Result<Reply<CollectionReply>, ClientError> {
+        self.get(&collection_path(name)).await
+    }
+
+    /// Creates a collection. One that exists with the same settings is not an error.
+    pub async fn put_collection(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<Reply<CollectionReply>, ClientError> {
+        self.call(Method::PUT, &collection_path(name), json(settings), |_| {}).await
+    }
+
     /// One collection.
     pub async fn collection(&self, name: &str) -> Result<CollectionReply> {
         self.get(&collection_path(name)).await?.parse()
@@ -140,6 +160,34 @@ impl Client {
     ) -> Result<List<DocumentReply>> {
         let path = format!("{}/documents?limit={limit}", collection_path(collection));
         self.get(&with_cursor(path, cursor)).await?.parse()
+    }
+
+    /// A page of a collection's documents, from the first id after `after` in byte order.
+    pub async fn documents_after(
+        &self,
+        collection: &str,
+        limit: usize,
+        after: &str,
+    ) -> Result<List<DocumentReply>, ClientError> {
+        let after = encode(after);
+        let path = format!("{}/documents?limit={limit}&after={after}", collection_path(collection));
+        self.get(&path).await?.parse()
+    }
+
+    /// Deletes one document.
+    pub async fn delete_document(&self, collection: &str, id: &str) -> Result<DeletedReply, ClientError> {
+        let path = format!("{}/documents/{}", collection_path(collection), encode(id));
+        self.call(Method::DELETE, &path, Bytes::new(), |_| {}).await?.parse()
+    }
+
+    /// Deletes the documents that match a filter, as many as the gateway deletes at once.
+    pub async fn delete_documents(
+        &self,
+        collection: &str,
+        request: &DocumentsDeleteRequest,
+    ) -> Result<DocumentsDeleteReply, ClientError> {
+        let path = format!("{}/documents/delete", collection_path(collection));
+        self.call(Method::POST, &path, json(request), |_| {}).await?.parse()
     }
 
     /// A page of the feedback to a collection, newest first.

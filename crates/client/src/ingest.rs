@@ -66,7 +66,8 @@ pub struct IngestOptions<'a> {
 pub trait IngestProgress {
     /// The ingest begins.
     fn begin(&mut self, bytes_total: u64);
-    /// More documents are searchable, read from this many bytes.
+    /// The gateway has processed more documents, read from this many bytes. Both are 0 where nothing changed; the bytes of
+    /// a complete ingest add up to the total.
     fn advance(&mut self, bytes: u64, documents: u64);
     /// Shows a message beside the progress.
     fn note(&mut self, message: &str);
@@ -79,6 +80,14 @@ pub trait IngestProgress {
 pub struct IngestReport {
     /// Documents that are searchable.
     pub documents: u64,
+    /// Documents whose id was new in the collection.
+    pub new: u64,
+    /// Documents that replaced another version.
+    pub changed: u64,
+    /// Documents that were stored already with the same content.
+    pub unchanged: u64,
+    /// Chunks of the new and the changed documents.
+    pub chunks: u64,
     /// Files and lines without text.
     pub empty: u64,
     /// The ids of the jobs.
@@ -134,6 +143,10 @@ impl IngestReport {
         }));
         if job.status == JobStatus::Completed {
             self.documents += batch.documents.saturating_sub(job.errors.len() as u64);
+            self.new += job.new_documents;
+            self.changed += job.changed_documents;
+            self.unchanged += job.unchanged_documents;
+            self.chunks += job.chunks;
         } else {
             let message = job.error.clone().unwrap_or_else(|| "the job did not finish".to_owned());
             self.documents += job.processed_documents;
@@ -155,8 +168,8 @@ pub async fn ingest(
 ) -> Result<IngestReport, IngestError> {
     let begun = Instant::now();
     progress.begin(options.bytes_total);
-    let mut ingest =
-        Ingest { client, options, progress, accepted: VecDeque::new(), report: IngestReport::default() };
+    let report = IngestReport::default();
+    let mut ingest = Ingest { client, options, progress, accepted: VecDeque::new(), bytes_shown: 0, report };
     let sent = cancelled.run_until_cancelled(ingest.send_all(steps)).await;
     let accepted = ingest.accepted.iter().map(|batch| batch.documents).sum();
     let mut report = ingest.report;
@@ -201,6 +214,22 @@ struct AcceptedBatch {
     job_id: String,
     documents: u64,
     file_bytes: u64,
+    /// The documents and bytes that were reported as progress.
+    shown: (u64, u64),
+}
+
+impl AcceptedBatch {
+    /// Documents that the job processed since the last call, and their part of the bytes.
+    fn advance(&mut self, job: &JobReply) -> (u64, u64) {
+        let processed = job.processed_documents + job.failed_documents;
+        let processed = if job.status.is_finished() { self.documents } else { processed.min(self.documents) };
+        let documents = processed.max(self.shown.0);
+        // a share of a number is not above the number
+        let share = u128::from(self.file_bytes) * u128::from(documents) / u128::from(self.documents.max(1));
+        let bytes = u64::try_from(share).unwrap_or(self.file_bytes);
+        let (documents_before, bytes_before) = std::mem::replace(&mut self.shown, (documents, bytes));
+        (documents - documents_before, bytes - bytes_before)
+    }
 }
 
 struct Ingest<'a> {
@@ -208,6 +237,7 @@ struct Ingest<'a> {
     options: IngestOptions<'a>,
     progress: &'a mut dyn IngestProgress,
     accepted: VecDeque<AcceptedBatch>,
+    bytes_shown: u64,
     report: IngestReport,
 }
 
@@ -236,7 +266,15 @@ impl Ingest<'_> {
             tokio::task::yield_now().await;
         }
         self.send(batch).await?;
-        self.finish_jobs(0).await
+        self.finish_jobs(0).await?;
+        // files can have shrunk since they were counted
+        self.advance(self.options.bytes_total.saturating_sub(self.bytes_shown), 0);
+        Ok(())
+    }
+
+    fn advance(&mut self, bytes: u64, documents: u64) {
+        self.bytes_shown += bytes;
+        self.progress.advance(bytes, documents);
     }
 
     /// Sends a batch. One that is too large for the gateway is halved; a document that is too large by itself is rejected.
@@ -245,14 +283,15 @@ impl Ingest<'_> {
         let mut file_bytes = batch.file_bytes;
         while let Some(mut documents) = parts.pop_front() {
             if documents.is_empty() {
-                self.progress.advance(std::mem::take(&mut file_bytes), 0);
+                self.advance(std::mem::take(&mut file_bytes), 0);
                 continue;
             }
             match self.post(&documents).await {
                 Ok(job) => {
                     let (documents, file_bytes) = (documents.len() as u64, std::mem::take(&mut file_bytes));
                     self.report.jobs.push(job.job_id.clone());
-                    self.accepted.push_back(AcceptedBatch { job_id: job.job_id, documents, file_bytes });
+                    let job_id = job.job_id;
+                    self.accepted.push_back(AcceptedBatch { job_id, documents, file_bytes, shown: (0, 0) });
                     self.finish_jobs(JOBS_MAX - 1).await?;
                 }
                 Err(ClientError::Refused {
@@ -285,29 +324,70 @@ impl Ingest<'_> {
     /// Waits until at most `count` jobs are unfinished.
     async fn finish_jobs(&mut self, count: usize) -> Result<()> {
         while self.accepted.len() > count {
-            let Some(oldest) = self.accepted.front() else { break };
-            let job = wait_for(self.client, &oldest.job_id).await?;
-            self.report.add(&job, oldest);
-            self.progress.advance(oldest.file_bytes, oldest.documents);
-            self.accepted.pop_front();
+            self.finish_oldest_job().await?;
         }
         Ok(())
     }
-}
 
-async fn wait_for(client: &Client, job_id: &str) -> Result<JobReply> {
-    let mut delay = POLL_FIRST;
-    loop {
-        let job = client.job(job_id).await?.parse()?;
-        if job.status.is_finished() {
-            return Ok(job);
+    async fn finish_oldest_job(&mut self) -> Result<(), ClientError> {
+        let mut delay = POLL_FIRST;
+        while let Some(oldest) = self.accepted.front_mut() {
+            let job = self.client.job(&oldest.job_id).await?.parse()?;
+            let (documents, bytes) = oldest.advance(&job);
+            self.advance(bytes, documents);
+            if job.status.is_finished() {
+                if let Some(batch) = self.accepted.pop_front() {
+                    self.report.add(&job, &batch);
+                }
+                break;
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(POLL_MAX);
         }
-        tokio::time::sleep(delay).await;
-        delay = (delay * 2).min(POLL_MAX);
+        Ok(())
     }
 }
 
 fn encode(document: Document) -> EncodedDocument {
     let json = serde_json::value::to_raw_value(&document).unwrap_or_default();
     EncodedDocument { id: document.id.unwrap_or_default(), json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(status: JobStatus, processed_documents: u64, failed_documents: u64) -> JobReply {
+        JobReply {
+            job_id: "j".to_owned(),
+            status,
+            total_documents: 4,
+            processed_documents,
+            failed_documents,
+            new_documents: 0,
+            changed_documents: 0,
+            unchanged_documents: 0,
+            chunks: 0,
+            error: None,
+            started_at: 1.0,
+            finished_at: None,
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_batch_advances_by_the_processed_documents_of_its_job() {
+        let mut batch = AcceptedBatch { job_id: "j".to_owned(), documents: 4, file_bytes: 10, shown: (0, 0) };
+        let steps = [
+            (job(JobStatus::Pending, 0, 0), (0, 0)),
+            (job(JobStatus::Running, 1, 0), (1, 2)),
+            (job(JobStatus::Running, 1, 0), (0, 0)),
+            (job(JobStatus::Running, 2, 1), (2, 5)),
+            (job(JobStatus::Running, 2, 0), (0, 0)),
+            (job(JobStatus::Completed, 3, 1), (1, 3)),
+        ];
+        for (job, expected) in steps {
+            assert_eq!(batch.advance(&job), expected, "{job:?}");
+        }
+    }
 }

@@ -1,21 +1,22 @@
 //! Documents in a JSON Lines file: one object per line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
-use weir_api::{Document, Metadata};
+use weir_api::Document;
 
-use crate::{ReadStep, Rejection, StepResult};
+use crate::{ReadStep, Rejection, StepResult, document_of_fields};
+
+/// Bytes of a line, at most. The gateway's default limit for a text is far lower.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file line by line. Lines that are not documents are rejected as `path#line`.
 ///
-/// A line is an object with `text`, and optionally `id` (or `_id`), `title` and `metadata`. Its other fields are added
-/// to the metadata, and so is `path`.
+/// A line is an object as [`document_of_fields`] describes it.
 pub struct JsonLines {
     /// `None` after a read error: the next read would fail too.
-    file: Option<BufReader<File>>,
+    file: Option<Box<dyn BufRead + Send>>,
     path: PathBuf,
     file_id: String,
     line_number: u64,
@@ -24,52 +25,54 @@ pub struct JsonLines {
 impl JsonLines {
     /// Opens a file. Documents without an id get `file_id#line`; `file_id` is also the default of their metadata's `path`.
     pub fn open(path: PathBuf, file_id: String) -> std::io::Result<JsonLines> {
-        let file = Some(BufReader::new(File::open(&path)?));
-        Ok(JsonLines { file, path, file_id, line_number: 0 })
+        let reader = Box::new(BufReader::new(File::open(&path)?));
+        Ok(JsonLines::new(reader, path, file_id))
+    }
+
+    /// The same for a file that is open. `path` names it in rejections.
+    pub fn new(reader: Box<dyn BufRead + Send>, path: PathBuf, file_id: String) -> JsonLines {
+        JsonLines { file: Some(reader), path, file_id, line_number: 0 }
     }
 
     fn document(&self, line: &[u8]) -> Result<Document, String> {
         let text = std::str::from_utf8(line).map_err(|error| {
             format!("is not valid UTF-8: byte {} of the line is the first bad one", error.valid_up_to())
         })?;
-        let mut fields: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| format!("is not a JSON object: {error}"))?;
-        let id = match fields.remove("id").or_else(|| fields.remove("_id")) {
-            None | Some(Value::Null) => format!("{}#{}", self.file_id, self.line_number),
-            Some(Value::String(id)) => id,
-            Some(Value::Number(id)) => id.to_string(),
-            Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-                return Err("`id` must be a text or a number".to_owned());
-            }
-        };
-        let text = take_text(&mut fields, "text")?.ok_or("has no `text`")?;
-        let title = take_text(&mut fields, "title")?.filter(|title| !title.is_empty());
-        let mut metadata = match fields.remove("metadata") {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(metadata)) => metadata,
-            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                return Err("`metadata` must be an object".to_owned());
-            }
-        };
-        for (name, value) in fields {
-            metadata.entry(name).or_insert(value);
-        }
-        metadata.entry("path").or_insert_with(|| self.file_id.clone().into());
-        Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)) })
+        let fields = serde_json::from_str(text).map_err(|error| format!("is not a JSON object: {error}"))?;
+        document_of_fields(fields, format!("{}#{}", self.file_id, self.line_number), &self.file_id)
     }
+}
+
+/// Reads a line. Of one that is too long nothing is kept.
+fn read_line(file: &mut dyn BufRead) -> std::io::Result<Result<Vec<u8>, String>> {
+    let mut line = Vec::new();
+    Read::take(&mut *file, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
+    if line.len() as u64 <= LINE_BYTES_MAX {
+        return Ok(Ok(line));
+    }
+    if line.last() != Some(&b'\n') {
+        file.skip_until(b'\n')?;
+    }
+    Ok(Err(format!("has more than {LINE_BYTES_MAX} bytes; cut it into several documents")))
 }
 
 impl Iterator for JsonLines {
     type Item = ReadStep;
 
     fn next(&mut self) -> Option<ReadStep> {
-        let mut line = Vec::new();
-        let read = self.file.as_mut()?.read_until(b'\n', &mut line);
+        let read = read_line(self.file.as_mut()?);
         self.line_number += 1;
+        let mut bytes = 0;
         let document = match read {
-            Ok(0) => return None,
-            Ok(_) if line.trim_ascii().is_empty() => Ok(StepResult::Empty),
-            Ok(_) => self.document(&line).map(StepResult::Document),
+            Ok(Ok(line)) if line.is_empty() => return None,
+            Ok(Ok(line)) => {
+                bytes = line.len() as u64;
+                match line.trim_ascii().is_empty() {
+                    true => Ok(StepResult::Empty),
+                    false => self.document(&line).map(StepResult::Document),
+                }
+            }
+            Ok(Err(message)) => Err(message),
             Err(error) => {
                 self.file = None;
                 Err(error.to_string())
@@ -79,16 +82,6 @@ impl Iterator for JsonLines {
             let name = format!("{}#{}", self.path.display(), self.line_number);
             StepResult::Rejected(Rejection { name, message })
         });
-        Some(ReadStep { bytes: line.len() as u64, result })
-    }
-}
-
-fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match fields.remove(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            Err(format!("`{name}` must be a text"))
-        }
+        Some(ReadStep { bytes, result })
     }
 }

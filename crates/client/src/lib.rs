@@ -7,12 +7,14 @@
 
 mod client;
 mod error;
+mod fields;
 mod ingest;
 mod json_lines;
 mod transport;
 
 pub use client::{Client, Reply, RetryPolicy};
 pub use error::{ClientError, Result};
+pub use fields::document_of_fields;
 pub use ingest::{
     IngestError, IngestOptions, IngestProgress, IngestReport, ReadStep, Rejection, StepResult, ingest,
 };

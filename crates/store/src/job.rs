@@ -48,8 +48,14 @@ pub struct Job {
     pub total: u64,
     /// Number of documents that are searchable, unchanged or failed.
     pub processed: u64,
+    /// Number of documents that were stored with an id that the collection did not have.
+    pub new: u64,
+    /// Number of documents that replaced another version.
+    pub changed: u64,
     /// Number of documents that were already stored with the same content.
     pub unchanged: u64,
+    /// Number of chunks of the new and the changed documents, as of the completion; 0 before.
+    pub chunks: u64,
     /// Number of documents that failed; `errors` lists them.
     pub failed: u64,
     /// Why the whole job failed.

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use tokio::runtime::Builder;
 use weir::cli::{
-    Arguments, Command, Context, Failure, Result, config, eval, ingest, jobs, model, search, serve,
+    Arguments, Command, Context, Failure, Result, collections, config, delete, eval, ingest, jobs, model,
+    search, serve, sync,
 };
 use weir_config::Environment;
 
@@ -34,6 +35,9 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
     match arguments.command {
         Command::Serve(serve) => serve::run(&serve, context),
         Command::Ingest(ingest) => block_on(ingest::run(&ingest, context)),
+        Command::Sync(sync) => block_on(sync::run(&sync, context)),
+        Command::Delete(delete) => block_on(delete::run(&delete, context)),
+        Command::Collections(collections) => block_on(collections::run(&collections, context)),
         Command::Search(search) => block_on(search::run(&search, context)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),

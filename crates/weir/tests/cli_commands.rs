@@ -262,7 +262,8 @@ fn valid_documents_are_ingested_and_others_are_named() {
          failed: c3: refused for the test (invalid_parameter)\nerror: 2 of 5 documents did not go in\n"
     );
     let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((&shown["documents"], &shown["other_files"]), (&3.into(), &1.into()));
+    assert_eq!((&shown["documents"], &shown["left_out"]), (&3.into(), &serde_json::json!({".png": 1})));
+    assert_eq!((&shown["new"], &shown["chunks"], &shown["unchanged"]), (&4.into(), &8.into(), &0.into()));
     assert_eq!(shown["jobs"], serde_json::json!(["job_1", "job_2"]));
     let requests = gateway.requests();
     let calls: Vec<&str> = requests.iter().map(|(call, _)| call.as_str()).collect();
@@ -299,6 +300,7 @@ fn a_call_is_repeated_after_the_retry_after_of_a_busy_gateway() {
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(run.err, "the queue is full; trying again in 1 s\n");
     assert!(run.out.starts_with("1 document went into `default` in "), "{}", run.out);
+    assert!(run.out.ends_with("/s)\n1 new, 0 changed, 0 unchanged, 0 failed; 2 chunks\n"), "{}", run.out);
 }
 
 #[test]
@@ -308,6 +310,7 @@ fn an_ingest_without_documents_counts_0() {
     let run = Weir::new().in_folder(&folder).run(&["ingest", "empty.jsonl", "--url", &gateway.url]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.starts_with("0 documents went into `default` in "), "{}", run.out);
+    assert!(run.out.ends_with("0 failed; 0 chunks\nleft out: 1 empty\n"), "{}", run.out);
 }
 
 #[test]
@@ -338,7 +341,9 @@ fn a_folder_without_documents_is_an_error() {
         (run.code, run.err.as_str()),
         (
             1,
-            "error: there is nothing to ingest in in\nhint: accepted are .txt, .md, .html, .htm and .jsonl files\n"
+            "error: there is nothing to ingest in in, only 1 .png\nhint: accepted are .txt, .md, .markdown, .rst, .adoc, \
+             .asciidoc, .org, .log, .yaml, .yml, .html, .htm, .xhtml, .json, .jsonl, .ndjson, .csv, .tsv files, each also \
+             as .gz, and text files without an ending\n"
         )
     );
 }

@@ -10,11 +10,14 @@ const INTRO: &str = "\
 
 Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test cli_docs` rewrites this page).
 
-One binary, `weir`. `weir serve` runs the gateway; `ingest`, `search`, `jobs` and `eval` talk to a running one over HTTP.
+One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `delete`, `collections`, `search`, `jobs` and `eval` call a running one over HTTP.
 
 ```console
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
 weir ingest docs/ notes.jsonl                 # folders and files
+weir sync docs/ --dry-run                     # the same, and delete the documents whose files are gone
+weir collections                              # names, counts, models
+weir delete old.md --collection default       # or --filter
 weir search \"how do I rotate the keys\" --top-k 3
 weir jobs
 weir eval sets/scifact --min-ndcg 0.7         # how well it searches: quality.md
@@ -25,23 +28,44 @@ that say what to do. `--json` prints JSON on the output and nothing else.
 
 ## What `weir ingest` sends
 
-| file | id | title | text |
-|---|---|---|---|
-| `.txt` | path below the given folder, with forward slashes | file name without ending | the file |
-| `.md` | the same | first heading, or the file name | the file |
-| `.html`, `.htm` | the same | `<title>`, or the first `<h1>`, or the file name | headings, paragraphs and list items as blocks; no scripts |
-| `.jsonl` | the line's `id` or `_id`, or `path#line` | the line's `title` | the line's `text`; one document per line |
+| file | documents | title |
+|---|---|---|
+| `.txt`, `.log`, `.yaml`, `.yml`; files without an ending that begin with text, such as `README` | the file | file name without ending |
+| `.md`, `.markdown`, `.rst`, `.adoc`, `.asciidoc`, `.org` | the file | first heading, or the file name |
+| `.html`, `.htm`, `.xhtml` | the text of the page | `<title>`, or the first `<h1>`, or the file name |
+| `.jsonl`, `.ndjson` | one per line: an object with `text` | the line's `title` |
+| `.json` | an object with `text`, or a list of them; any other JSON is sent as text | `title`; of text, the file name |
+| `.csv`, `.tsv` with a column `text` | one per row; columns other than `text`, `title`, `id` are metadata | the column `title` |
+| `.csv`, `.tsv` without one | one per row, as lines `column: cell` | the file name |
 
-The metadata of a document has its `path`; a `.jsonl` line adds its `metadata` and its other fields. Hidden files and folders are left
-out, links are not followed, empty files and files of other kinds are counted at the end. What can't be read (a missing file, invalid
-UTF-8, a bad line) or is refused by the gateway is named at the end, and the exit code is 1; everything else goes in.
+Each of these can be compressed (`.txt.gz`). Files of other kinds, source code among them, are left out and counted by kind at the end.
+
+**The id** of a document is the path of its file below the folder that was named, with forward slashes. Documents of lines, rows and lists
+have the `id` (or `_id`) that they bring, or the path with the number of their line (`notes.jsonl#3`); in a list of a `.json` file,
+the number is the position. `weir ingest notes/sub` after `weir ingest notes` stores the same files again under other ids; `--prefix sub/`
+gives them the ids of before.
+
+**The metadata** has the `path` of the file. Lines and objects add their `metadata` and their other fields, rows their other cells; a
+cell that JSON would write the same way (`2019`, `1.5`, but not `007`) is a number, and an empty cell is left out.
+
+Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, invalid UTF-8, a bad line) or is
+refused by the gateway is named at the end with the reason, and the exit code is 1; everything else goes in.
+
+The bar and the remaining time follow the documents that the gateway has processed, not those that were sent. Where the error stream is
+no terminal, a line is printed every five seconds. The summary counts new, changed, unchanged and failed documents and the chunks of the new and changed ones.
 
 **To continue after an interruption, run the same command again.** The gateway recognises a document whose content didn't change and
 leaves it as it is, without embedding it again; so a repeated run costs little more than reading the files. While the gateway is busy
 (503 or 429) the command waits as long as the gateway asks for, up to ten minutes; while it can't be reached, about fifteen seconds.
 
-The id of a document from a folder is its path below the folder that was named: `weir ingest notes/sub` after `weir ingest notes` stores the same
-files again under other ids. What was removed from the folder stays in the collection until `DELETE /v1/collections/{name}/documents/{id}`.
+## What `weir sync` deletes
+
+`weir ingest` deletes nothing. `weir sync DIR` sends the folder in the same way, and then deletes the documents of the collection that have a
+`path` in their metadata and that the folder no longer has. Documents that were stored through the API without a `path` stay, and so do all
+documents of a file with a bad line. If a part of the folder can't be read, nothing is deleted. If more than half of the documents (and more
+than ten) are gone, the command asks, or needs `--yes`.
+
+For several folders in one collection, give each a prefix: `weir sync notes --prefix notes/` deletes only documents whose id begins with `notes/`.
 
 ";
 

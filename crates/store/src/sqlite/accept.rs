@@ -51,7 +51,7 @@ pub(crate) fn accept(
         return Ok(None);
     };
     let first_operation = row.next_operation;
-    let (mut unchanged, mut refused) = (0, Vec::new());
+    let (mut changed, mut unchanged, mut refused) = (0, 0, Vec::new());
     for (document, hash) in submission.last_of_each_id() {
         let stored = documents::hash_and_version(connection, collection, &document.id)?;
         if stored.is_some() && documents::is_hidden(connection, access, &document.id)? {
@@ -63,6 +63,7 @@ pub(crate) fn accept(
             continue;
         }
         if let Some((_, version)) = stored {
+            changed += 1;
             operations::prune_superseded(connection, collection, version)?;
         }
         let (number, job) = (row.next_operation, Some(submission.submission.job_id.as_str()));
@@ -74,6 +75,7 @@ pub(crate) fn accept(
     let accepted = jobs::Accepted {
         collection: row,
         first_operation,
+        changed,
         unchanged,
         refused,
         filter_hash: access.filter_hash(),

@@ -153,5 +153,5 @@ pub(crate) fn record_applied(
     if applied_seq >= current.complete_from {
         delete_superseded(connection, current.collection, None)?;
     }
-    jobs::advance(connection, current.collection, applied_seq, now)
+    jobs::advance(connection, current.collection, id, applied_seq, now)
 }

@@ -7,13 +7,16 @@ use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
 use super::{documents, generations};
 use crate::access::{FilterHash, JobAccess};
-use crate::{CollectionId, DocumentError, Error, Job, JobStatus, Result, Submission, Timestamp};
+use crate::{
+    CollectionId, DocumentError, Error, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
+};
 
 /// The result of storing a submission's documents.
 pub(super) struct Accepted {
     /// The collection; its counter is after the last operation of the job.
     pub(super) collection: CollectionRow,
     pub(super) first_operation: u64,
+    pub(super) changed: u64,
     pub(super) unchanged: u64,
     /// Documents that the caller may not replace.
     pub(super) refused: Vec<DocumentError>,
@@ -27,7 +30,7 @@ pub(super) fn insert(
     submission: &Submission,
     now: Timestamp,
 ) -> Result<Option<Job>> {
-    let Accepted { collection, first_operation, unchanged, refused, filter_hash } = accepted;
+    let Accepted { collection, first_operation, changed, unchanged, refused, filter_hash } = accepted;
     let operations = collection.next_operation - first_operation;
     let total = (submission.documents.len() + submission.rejected.len()) as u64;
     let errors = [submission.rejected.as_slice(), &refused].concat();
@@ -37,8 +40,8 @@ pub(super) fn insert(
     };
     connection.run(
         "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
-             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)",
+             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)",
         params![
             submission.job_id,
             collection.id.0,
@@ -53,16 +56,18 @@ pub(super) fn insert(
             <&str>::from(status),
             now,
             finished_at,
-            filter_hash
+            filter_hash,
+            changed
         ],
     )?;
     connection.first(BY_ID, [&submission.job_id], read)
 }
 
-/// Updates the unfinished jobs of a collection for a new applied sequence.
+/// Updates the unfinished jobs of a collection for a new applied sequence of its current generation.
 pub(super) fn advance(
     connection: &Connection,
     collection: CollectionId,
+    generation: GenerationId,
     applied_seq: u64,
     now: Timestamp,
 ) -> Result<()> {
@@ -72,9 +77,13 @@ pub(super) fn advance(
         params![collection.0, applied_seq, now],
     )?;
     connection.run(
-        "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total
+        "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total, chunks = (
+             SELECT count(*) FROM operations o
+             JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
+             JOIN chunks c ON c.generation_id = ?4 AND c.document = d.key AND c.version = d.version
+             WHERE o.collection_id = ?1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
          WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
-        params![collection.0, applied_seq, now],
+        params![collection.0, applied_seq, now, generation.0],
     )?;
     Ok(())
 }
@@ -143,14 +152,14 @@ pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Tim
 const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash
+         j.filter_hash, j.changed, j.chunks
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      WHERE j.id = ?1";
 
 const BEFORE: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash
+         j.filter_hash, j.changed, j.chunks
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
 
@@ -224,7 +233,10 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
         status,
         total: row.get(3)?,
         processed: row.get(4)?,
+        new: 0,
+        changed: row.get(16)?,
         unchanged: row.get(5)?,
+        chunks: row.get(17)?,
         failed: row.get(6)?,
         error: row.get(7)?,
         errors,
@@ -233,8 +245,10 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
         finished_at: row.get(11)?,
         last_operation: row.get(13)?,
     };
+    let first_operation: u64 = row.get(12)?;
+    job.new = (job.last_operation + 1).saturating_sub(first_operation + job.changed);
     if job.finished_at.is_none() {
-        let (first_operation, applied_seq): (u64, Option<u64>) = (row.get(12)?, row.get(14)?);
+        let applied_seq: Option<u64> = row.get(14)?;
         let last_applied = applied_seq.unwrap_or(0).min(job.last_operation);
         job.processed += (last_applied + 1).saturating_sub(first_operation);
     }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 4] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
+const MIGRATIONS: [&str; 5] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -145,6 +145,12 @@ ALTER TABLE collections ADD COLUMN pruned_to INTEGER NOT NULL DEFAULT 0;
 /// The mandatory filter of the caller that submitted the job, as a hash; NULL without a filter.
 const FORMAT_4: &str = "
 ALTER TABLE jobs ADD COLUMN filter_hash BLOB;
+";
+
+/// Documents that replaced another version, and the chunks of a completed job. Jobs of earlier formats count 0.
+const FORMAT_5: &str = "
+ALTER TABLE jobs ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

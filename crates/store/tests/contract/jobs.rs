@@ -1,6 +1,6 @@
 //! The contract on jobs.
 
-use weir_store::{DocumentError, Error, JobStatus, Retention};
+use weir_store::{DocumentError, Error, JobStatus, PreparedDocument, Retention};
 
 use super::*;
 
@@ -15,7 +15,10 @@ pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
         status: JobStatus::Pending,
         total: 3,
         processed: 0,
+        new: 3,
+        changed: 0,
         unchanged: 0,
+        chunks: 0,
         failed: 0,
         error: None,
         errors: Vec::new(),
@@ -76,6 +79,35 @@ pub async fn a_job_without_operations_is_completed_at_once(open: Open<'_>) {
     assert_eq!(job.last_operation, 1);
     store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
     assert_eq!(store.job(&Caller::system(), "again").await.unwrap(), Some(job));
+    close_sound(store).await;
+}
+
+pub async fn a_completed_job_has_the_counts_of_its_documents_and_chunks(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let prepare = async |document_id: &str, version, chunks| {
+        let chunks = (0..chunks).map(|place| span(place, place + 1, 1)).collect();
+        let prepared = PreparedDocument { document_id: document_id.to_owned(), version, chunks };
+        store.save_prepared(made.generation.id, vec![prepared], vec![(hash(1), vec![1.0])]).await.unwrap();
+    };
+    let counts = async |id| {
+        let job = store.job(&Caller::system(), id).await.unwrap().unwrap();
+        (job.new, job.changed, job.unchanged, job.chunks)
+    };
+    accept(&store, &made, "first", &[document("a", "1"), document("b", "2")]).await;
+    prepare("a", 1, 2).await;
+    prepare("b", 2, 3).await;
+    store.record_applied(made.generation.id, 1, 3.0).await.unwrap();
+    assert_eq!(counts("first").await, (2, 0, 0, 0), "chunks are counted at the end");
+    store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
+    assert_eq!(counts("first").await, (2, 0, 0, 5));
+
+    accept(&store, &made, "again", &[document("a", "1"), document("b", "new"), document("c", "3")]).await;
+    prepare("b", 3, 4).await;
+    prepare("c", 4, 1).await;
+    store.record_applied(made.generation.id, 4, 4.0).await.unwrap();
+    assert_eq!(counts("again").await, (1, 1, 1, 5));
+    assert_eq!(counts("first").await, (2, 0, 0, 5), "a finished job does not change");
     close_sound(store).await;
 }
 

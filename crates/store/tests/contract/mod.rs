@@ -69,6 +69,7 @@ macro_rules! contract {
                 a_job_progresses_with_the_applied_sequence,
                 a_job_lists_refused_documents,
                 a_job_without_operations_is_completed_at_once,
+                a_completed_job_has_the_counts_of_its_documents_and_chunks,
                 a_superseded_generation_does_not_update_jobs,
                 a_document_that_fails_in_preparation_is_listed_once,
                 the_oldest_finished_jobs_are_pruned,

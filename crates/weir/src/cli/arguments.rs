@@ -49,9 +49,20 @@ pub enum Command {
     Serve(ServeArguments),
     /// Send files to a running gateway.
     ///
-    /// Reads .txt, .md, .html, .htm and .jsonl files, and folders of them. Unchanged documents are recognised and not
-    /// embedded again, so repeating the command is cheap and continues an interrupted run.
+    /// Reads text, Markdown, reStructuredText, AsciiDoc, Org, HTML, JSON, JSON Lines, YAML, CSV, TSV and log files, also
+    /// compressed with gzip, and folders of them. Unchanged documents are recognised and not embedded again, so repeating
+    /// the command is cheap and continues an interrupted run.
     Ingest(IngestArguments),
+    /// Make a collection show a folder: send what is new or changed, delete what is gone.
+    ///
+    /// Sends the folder as `weir ingest` does. When everything is in, deletes the documents of the collection whose file is
+    /// gone from the folder, or whose line or row is gone from its file. Documents that were not made from files (those
+    /// without `path` in their metadata) and those whose id does not begin with --prefix stay.
+    Sync(SyncArguments),
+    /// Delete documents, by their ids or by a filter.
+    Delete(DeleteArguments),
+    /// List, show, create and delete collections.
+    Collections(CollectionsArguments),
     /// Search in a running gateway.
     Search(SearchArguments),
     /// Show the jobs of a running gateway.
@@ -111,12 +122,127 @@ pub struct IngestArguments {
     /// The collection to add the documents to.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
+    /// Put this before the path of a file in the ids of its documents, such as `notes/`.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub prefix: String,
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The arguments of `weir sync`.
+#[derive(Debug, Args)]
+pub struct SyncArguments {
+    /// The folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The collection that shows the folder.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Put this before the path of a file in the ids of its documents, such as `notes/`, and delete only documents whose id
+    /// begins with it. Give each folder of a collection its own.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub prefix: String,
+    /// Only say what would be sent and deleted.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also delete when more than half of the documents are gone, without asking.
+    #[arg(long)]
+    pub yes: bool,
+    /// Maximum documents per request.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: u32,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArguments {
+    /// The ids of the documents.
+    #[arg(value_name = "ID", required_unless_present = "filter", conflicts_with = "filter")]
+    pub ids: Vec<String>,
+    /// Delete the documents that match these conditions on metadata, as JSON: '{"year": {"lt": 2019}}'.
+    #[arg(long, value_name = "JSON")]
+    pub filter: Option<String>,
+    /// The collection of the documents.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Only count the documents.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir collections`.
+#[derive(Debug, Args)]
+pub struct CollectionsArguments {
+    /// The command to run [default: list].
+    #[command(subcommand)]
+    pub command: Option<CollectionsCommand>,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long, global = true)]
+    pub url: Option<String>,
+    /// Print the gateway's reply unchanged.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The commands under `weir collections`.
+#[derive(Debug, Subcommand)]
+pub enum CollectionsCommand {
+    /// List all collections.
+    List,
+    /// Show one collection with its settings.
+    Show {
+        /// The collection's name.
+        name: String,
+    },
+    /// Create a collection. Settings that are not given are those of the gateway's configuration.
+    Create {
+        /// The collection's name.
+        name: String,
+        /// The settings of the new collection.
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Delete a collection with all its documents.
+    Delete {
+        /// The collection's name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// The settings of `weir collections create`.
+#[derive(Debug, Args)]
+pub struct SettingsArguments {
+    /// The model that embeds the chunks, by id or alias; `none` for a collection with lexical search alone.
+    #[arg(long, value_name = "MODEL")]
+    pub embedding: Option<String>,
+    /// The language of the texts, such as `english`, for stemming and stop words.
+    #[arg(long)]
+    pub language: Option<String>,
+    /// Maximum tokens of a chunk.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Tokens that neighbouring chunks share, about.
+    #[arg(long, value_name = "N")]
+    pub overlap_tokens: Option<u64>,
 }
 
 /// The arguments of `weir search`.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::model::{InfoError, PullError};
+use super::sources::accepted;
 use weir_client::{ClientError, IngestError};
 use weir_config::Problems;
 use weir_eval::EvalError;
@@ -33,8 +34,22 @@ pub enum Failure {
     #[error(transparent)]
     Ingest(#[from] IngestError),
     /// No file to ingest.
-    #[error("there is nothing to ingest in {0}")]
-    NothingFound(String),
+    #[error("there is nothing to ingest in {paths}{}", only(.left_out))]
+    NothingFound {
+        /// Where files were looked for.
+        paths: String,
+        /// The files of other kinds, if any: `12 .png`.
+        left_out: String,
+    },
+    /// The path of `weir sync` is not a folder.
+    #[error("{0} is not a folder")]
+    NotAFolder(String),
+    /// Something is to be deleted, and nobody said yes.
+    #[error("nothing was deleted: {0} would be deleted")]
+    NotConfirmed(String),
+    /// So many of the documents to delete do not exist; they were named before.
+    #[error("{0} of the documents did not exist")]
+    Missing(usize),
     /// The job named by its id failed; it was shown before.
     #[error("the job `{0}` failed")]
     Job(String),
@@ -62,6 +77,10 @@ pub enum Failure {
     /// The output could not be written.
     #[error("the output could not be written: {0}")]
     Output(#[from] std::io::Error),
+}
+
+fn only(left_out: &str) -> String {
+    if left_out.is_empty() { String::new() } else { format!(", only {left_out}") }
 }
 
 /// The messages of an error and of its causes; one that an outer message contains is left out.
@@ -120,9 +139,9 @@ impl Failure {
                 return source.hint().into_iter().chain([CONTINUE_HINT.to_owned()]).collect();
             }
             Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
-            Failure::NothingFound(_) => {
-                Some("accepted are .txt, .md, .html, .htm and .jsonl files".to_owned())
-            }
+            Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
+            Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
+            Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
             Failure::Client(error) => error.hint(),
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),
@@ -131,6 +150,7 @@ impl Failure {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
             Failure::Ingest(IngestError::Incomplete { .. })
+            | Failure::Missing(_)
             | Failure::Job(_)
             | Failure::Quality(_)
             | Failure::Serve(_)

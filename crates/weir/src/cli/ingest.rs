@@ -1,8 +1,8 @@
 //! `weir ingest`: sends files as documents and waits until they are searchable.
 
-use std::io::Write;
+use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_client::{IngestOptions, IngestReport, ReadStep, RetryPolicy, StepResult, ingest};
 
 use super::arguments::IngestArguments;
@@ -10,7 +10,7 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
-use super::sources::{Documents, SourceFiles};
+use super::sources::{Documents, LeftOut, SourceFiles};
 
 /// Sends files to a gateway.
 ///
@@ -18,49 +18,68 @@ use super::sources::{Documents, SourceFiles};
 /// When a call fails, and when some documents were rejected.
 pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()> {
     let (client, _) = context.connect(&arguments.url, RetryPolicy::LONG)?;
-    let sources = SourceFiles::find(&arguments.paths);
-    if sources.files.is_empty() && sources.rejections.is_empty() {
-        let paths: Vec<String> = arguments.paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Failure::NothingFound(paths.join(", ")));
-    }
+    let sources = SourceFiles::find(&arguments.paths, &arguments.prefix);
+    check_found(&sources, &arguments.paths)?;
     let cancelled = cancelled_by_ctrl_c();
     let options = IngestOptions {
         collection: &arguments.collection,
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
     };
-    let rejected = |rejection| ReadStep { bytes: 0, result: StepResult::Rejected(rejection) };
-    let steps = sources.rejections.into_iter().map(rejected).chain(Documents::of(sources.files));
+    let (steps, left_out) = steps(sources);
     let report = ingest(&client, options, steps, &mut DocumentProgress::default(), &cancelled).await?;
-    print(&report, arguments, sources.other_files, context.out)?;
+    let left_out = LeftOut { empty: report.empty, ..left_out };
+    if arguments.json {
+        writeln!(context.out, "{}", summary_json(&report, &arguments.collection, &left_out))?;
+    } else {
+        context.out.write_all(summary(&report, &arguments.collection, &left_out).as_bytes())?;
+    }
     context.out.flush()?;
     Ok(report.check_complete()?)
 }
 
-fn print(
-    report: &IngestReport,
-    arguments: &IngestArguments,
-    other_files: u64,
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
-    let (collection, seconds) = (&arguments.collection, report.elapsed.as_secs_f64());
-    if arguments.json {
-        let shown = json!({
-            "collection": collection, "documents": report.documents, "failed": report.rejections,
-            "empty": report.empty, "other_files": other_files, "jobs": report.jobs, "seconds": seconds,
-        });
-        return writeln!(out, "{shown}");
+/// Refuses to go on with nothing.
+pub(super) fn check_found(sources: &SourceFiles, paths: &[PathBuf]) -> Result<(), Failure> {
+    if !sources.files.is_empty() || !sources.rejections.is_empty() {
+        return Ok(());
     }
-    let rate = report.documents as f64 / seconds.max(1e-3);
-    let (count, plural) = (report.documents, if report.documents == 1 { "" } else { "s" });
-    writeln!(
-        out,
-        "{count} document{plural} went into `{collection}` in {seconds:.1} s ({rate:.0} documents/s)"
-    )?;
-    for (count, reason) in [(report.empty, "were empty"), (other_files, "are of other kinds")] {
-        if count > 0 {
-            writeln!(out, "left out: {count} files or lines that {reason}")?;
-        }
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    Err(Failure::NothingFound { paths: paths.join(", "), left_out: sources.left_out.to_string() })
+}
+
+/// What is read from files, and what is left out of it.
+pub(super) fn steps(sources: SourceFiles) -> (impl Iterator<Item = ReadStep>, LeftOut) {
+    let rejected = |rejection| ReadStep { bytes: 0, result: StepResult::Rejected(rejection) };
+    let steps = sources.rejections.into_iter().map(rejected).chain(Documents::of(sources.files));
+    (steps, sources.left_out)
+}
+
+/// The result as fields.
+pub(super) fn summary_json(report: &IngestReport, collection: &str, left_out: &LeftOut) -> Value {
+    json!({
+        "collection": collection, "documents": report.documents, "new": report.new, "changed": report.changed,
+        "unchanged": report.unchanged, "chunks": report.chunks, "failed": report.rejections,
+        "left_out": left_out.files, "empty": left_out.empty, "jobs": report.jobs,
+        "seconds": report.elapsed.as_secs_f64(),
+    })
+}
+
+/// The result in a few lines.
+pub(super) fn summary(report: &IngestReport, collection: &str, left_out: &LeftOut) -> String {
+    let (count, seconds) = (report.documents, report.elapsed.as_secs_f64());
+    let plural = if count == 1 { "" } else { "s" };
+    let rate = count as f64 / seconds.max(1e-3);
+    let mut lines = format!(
+        "{count} document{plural} went into `{collection}` in {seconds:.1} s ({rate:.0} documents/s)\n\
+         {} new, {} changed, {} unchanged, {} failed; {} chunks\n",
+        report.new,
+        report.changed,
+        report.unchanged,
+        report.rejections.len(),
+        report.chunks
+    );
+    if !left_out.is_nothing() {
+        lines.push_str(&format!("left out: {left_out}\n"));
     }
-    Ok(())
+    lines
 }

@@ -1,4 +1,4 @@
-//! Text for terminals: bold where the output is one, and no control characters from documents.
+//! Text for terminals: bold where the output is one, no control characters from documents, tables, questions.
 
 use std::io::IsTerminal;
 
@@ -50,6 +50,43 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
+/// The side of a column on which its cells begin or end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// A table with a header. Columns are as wide as their widest cell and two spaces apart.
+pub(super) fn render_table<const N: usize>(header: [(&str, Align); N], rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([header[column].0.chars().count()]).max().unwrap_or_default()
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let render_row = |cells: [&str; N]| {
+        let cells = cells.iter().zip(header).zip(widths).map(|((cell, (_, align)), width)| match align {
+            Align::Left => format!("{cell:<width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    let titles = render_row(header.map(|(title, _)| title));
+    let rows = rows.iter().map(|row| render_row(row.each_ref().map(String::as_str)));
+    std::iter::once(titles).chain(rows).collect()
+}
+
+/// Asks a question that is answered with `y`. Without a terminal nobody is asked, and the answer is no.
+pub(super) fn confirm(question: &str) -> std::io::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Control characters, and those that change the direction of text.
 fn is_unsafe_to_print(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -58,6 +95,15 @@ fn is_unsafe_to_print(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [["a".to_owned(), "1000".to_owned()], ["läng".to_owned(), "2".to_owned()]];
+        let header = [("X", Align::Left), ("N", Align::Right)];
+        assert_eq!(render_table(header, &rows), "X        N\na     1000\nläng     2\n");
+        let left = [("N", Align::Right), ("X", Align::Left)];
+        assert_eq!(render_table(left, &[["1".to_owned(), "a".to_owned()]]), "N  X\n1  a\n");
+    }
 
     #[test]
     fn control_characters_of_documents_are_removed() {

@@ -1,5 +1,8 @@
-//! Runs of the binary in an empty environment, and a gateway that sends prepared responses.
+//! Runs of the binary in an empty environment, also on a terminal, and a gateway that sends prepared responses.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(dead_code, reason = "each test binary is compiled with all of it and uses a part")]
+
+pub(crate) mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,9 +26,16 @@ pub(crate) fn folder_with(files: &[(&str, &str)]) -> TempDir {
 
 /// The JSON of a job, as in the gateway's replies.
 pub(crate) fn job(id: &str, status: &str, documents: u64, errors: &str) -> String {
+    job_with(id, status, documents, 0, errors)
+}
+
+/// The JSON of a job that has processed some of its documents; all are new, with two chunks each.
+pub(crate) fn job_with(id: &str, status: &str, documents: u64, processed: u64, errors: &str) -> String {
+    let chunks = documents * 2;
     format!(
-        "{{\"job_id\":\"{id}\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":0,\
-         \"failed_documents\":0,\"error\":null,\"started_at\":1.0,\"finished_at\":null,\"errors\":{errors}}}"
+        "{{\"job_id\":\"{id}\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":{processed},\
+         \"failed_documents\":0,\"new_documents\":{documents},\"changed_documents\":0,\"unchanged_documents\":0,\
+         \"chunks\":{chunks},\"error\":null,\"started_at\":1.0,\"finished_at\":null,\"errors\":{errors}}}"
     )
 }
 
@@ -62,13 +72,23 @@ impl Weir {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { child: command.spawn().unwrap() }
+    }
+
+    /// Runs on a terminal, where somebody types `typed`.
+    pub(crate) fn run_on_terminal(&self, arguments: &[&str], typed: &str) -> terminal::Session {
+        terminal::run(self.command(arguments), typed)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(arguments).env_clear().envs(self.variables.iter().cloned());
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: command.spawn().unwrap() }
+        command
     }
 }
 

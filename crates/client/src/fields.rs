@@ -1,0 +1,48 @@
+//! Documents from the fields of a JSON object.
+
+use serde_json::{Map, Value};
+use weir_api::{Document, Metadata};
+
+/// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title` and `metadata`. Its other fields are
+/// added to the metadata, and so is `path` unless there is one. Without an id it gets `default_id`.
+///
+/// # Errors
+/// The reason why the object is not a document, to follow its name.
+pub fn document_of_fields(
+    mut fields: Map<String, Value>,
+    default_id: String,
+    path: &str,
+) -> Result<Document, String> {
+    let id = match fields.remove("id").or_else(|| fields.remove("_id")) {
+        None | Some(Value::Null) => default_id,
+        Some(Value::String(id)) => id,
+        Some(Value::Number(id)) => id.to_string(),
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+            return Err("`id` must be a text or a number".to_owned());
+        }
+    };
+    let text = take_text(&mut fields, "text")?.ok_or("has no `text`")?;
+    let title = take_text(&mut fields, "title")?.filter(|title| !title.is_empty());
+    let mut metadata = match fields.remove("metadata") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(metadata)) => metadata,
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            return Err("`metadata` must be an object".to_owned());
+        }
+    };
+    for (name, value) in fields {
+        metadata.entry(name).or_insert(value);
+    }
+    metadata.entry("path").or_insert_with(|| path.into());
+    Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)) })
+}
+
+fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match fields.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Err(format!("`{name}` must be a text"))
+        }
+    }
+}

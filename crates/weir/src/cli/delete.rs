@@ -1,0 +1,108 @@
+//! `weir delete`: deletes documents by their ids or by a filter.
+
+use std::io::Write;
+
+use serde_json::json;
+use weir_api::{DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, RawJson};
+use weir_client::{Client, ClientError, RetryPolicy};
+
+use super::arguments::DeleteArguments;
+use super::context::Context;
+use super::failure::{Failure, Result};
+use super::terminal::one_line;
+
+/// Deletes documents, or counts them.
+///
+/// # Errors
+/// When a call fails, and when one of the ids does not exist.
+pub async fn run(arguments: &DeleteArguments, context: Context<'_>) -> Result<()> {
+    let filter = arguments.filter.clone().map(RawJson::from_text).transpose().map_err(Failure::Filter)?;
+    let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
+    let out = context.out;
+    match filter {
+        Some(filter) => {
+            let reply = delete_matching(&client, arguments, filter).await?;
+            let shown = if arguments.json { json!(reply).to_string() } else { describe(&reply) };
+            writeln!(out, "{shown}")?;
+            Ok(())
+        }
+        None => delete_by_id(&client, arguments, out).await,
+    }
+}
+
+/// Deletes documents in as many calls as it takes; the sum of their replies.
+async fn delete_matching(
+    client: &Client,
+    arguments: &DeleteArguments,
+    filter: RawJson,
+) -> Result<DocumentsDeleteReply, ClientError> {
+    let dry_run = arguments.dry_run.then_some(true);
+    let request =
+        DocumentsDeleteRequest { filter: Some(filter), dry_run, ..DocumentsDeleteRequest::default() };
+    let mut sum = client.delete_documents(&arguments.collection, &request).await?;
+    // a call that deletes nothing would be repeated without end
+    let mut deleted = sum.deleted;
+    while !sum.dry_run && sum.remaining > 0 && deleted > 0 {
+        let reply = client.delete_documents(&arguments.collection, &request).await?;
+        deleted = reply.deleted;
+        sum.deleted += reply.deleted;
+        sum.skipped = reply.skipped;
+        sum.remaining = reply.remaining;
+    }
+    Ok(sum)
+}
+
+fn describe(reply: &DocumentsDeleteReply) -> String {
+    if reply.dry_run {
+        return format!("{} would be deleted", documents(reply.matched));
+    }
+    let mut shown = format!("{} deleted", documents(reply.deleted));
+    if reply.skipped > 0 {
+        shown.push_str(&format!(", {} left because a newer version is not searchable yet", reply.skipped));
+    }
+    shown
+}
+
+/// `1 document`, `2 documents`.
+pub(super) fn documents(count: u64) -> String {
+    format!("{count} document{}", if count == 1 { "" } else { "s" })
+}
+
+async fn delete_by_id(
+    client: &Client,
+    arguments: &DeleteArguments,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (mut deleted, mut chunks, mut missing) = (0, 0, Vec::new());
+    for id in &arguments.ids {
+        let found = match arguments.dry_run {
+            true => client.document(&arguments.collection, id).await.map(|document| document.chunks),
+            false => delete_one(client, &arguments.collection, id).await,
+        };
+        match found {
+            Ok(count) => {
+                deleted += 1;
+                chunks += count;
+            }
+            Err(ClientError::Refused { code: ErrorCode::DocumentNotFound, message }) => {
+                eprintln!("{}", one_line(&message));
+                missing.push(id);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if arguments.json {
+        let dry_run = arguments.dry_run;
+        let shown = json!({"deleted": deleted, "chunks": chunks, "missing": missing, "dry_run": dry_run});
+        writeln!(out, "{shown}")?;
+    } else {
+        let verb = if arguments.dry_run { "would be deleted" } else { "deleted" };
+        writeln!(out, "{} {verb} ({chunks} chunks)", documents(deleted))?;
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Failure::Missing(missing.len())) }
+}
+
+/// Deletes a document; the number of its chunks.
+pub(super) async fn delete_one(client: &Client, collection: &str, id: &str) -> Result<u64, ClientError> {
+    Ok(client.delete_document(collection, id).await?.chunks.unwrap_or_default())
+}

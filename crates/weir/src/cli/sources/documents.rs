@@ -1,0 +1,144 @@
+//! Reads files and makes documents of them.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+use weir_api::{Document, Metadata};
+use weir_client::{JsonLines, ReadStep, Rejection, StepResult, document_of_fields};
+
+use super::SourceFile;
+use super::headings::first_heading;
+use super::input::{Counter, Input};
+use super::kinds::{Heading, Reader, stem_of};
+use super::rows::Rows;
+use crate::cli::html;
+
+/// Reads files one after the other, and those with several documents one by one.
+pub(in crate::cli) struct Documents {
+    files: VecDeque<SourceFile>,
+    open: Option<OpenFile>,
+}
+
+struct OpenFile {
+    results: Results,
+    bytes_read: Counter,
+}
+
+type Results = Box<dyn Iterator<Item = StepResult>>;
+
+impl Documents {
+    /// The documents of `files`.
+    pub(in crate::cli) fn of(files: Vec<SourceFile>) -> Documents {
+        Documents { files: files.into(), open: None }
+    }
+}
+
+impl Iterator for Documents {
+    type Item = ReadStep;
+
+    fn next(&mut self) -> Option<ReadStep> {
+        loop {
+            if let Some(open) = &mut self.open
+                && let Some(result) = open.results.next()
+            {
+                return Some(ReadStep { bytes: open.bytes_read.take(), result });
+            }
+            self.open = None;
+            let file = self.files.pop_front()?;
+            match open(&file) {
+                Ok(open) => self.open = Some(open),
+                Err(message) => {
+                    let name = file.path.display().to_string();
+                    let result = StepResult::Rejected(Rejection { name, message });
+                    return Some(ReadStep { bytes: file.bytes, result });
+                }
+            }
+        }
+    }
+}
+
+fn open(file: &SourceFile) -> Result<OpenFile, String> {
+    let input = Input::open(&file.path, file.kind.is_compressed).map_err(|error| error.to_string())?;
+    let bytes_read = input.bytes_read.clone();
+    let results: Results = match file.kind.reader {
+        Reader::Text(heading) => Box::new(std::iter::once(text(file, heading, input.read_text()?))),
+        Reader::Html => Box::new(std::iter::once(page(file, &input.read_text()?))),
+        Reader::Json => json(file, input.read_text()?)?,
+        Reader::JsonLines => {
+            let lines = JsonLines::new(input.reader, file.path.clone(), file.id.clone());
+            Box::new(lines.map(|step| step.result))
+        }
+        Reader::Rows(separator) => Box::new(Rows::open(input.reader, separator, file)?),
+    };
+    Ok(OpenFile { results, bytes_read })
+}
+
+fn text(file: &SourceFile, heading: Heading, text: String) -> StepResult {
+    document(file, first_heading(heading, &text), text)
+}
+
+fn page(file: &SourceFile, source: &str) -> StepResult {
+    let page = html::parse(source);
+    document(file, page.title, page.text)
+}
+
+fn document(file: &SourceFile, title: Option<String>, text: String) -> StepResult {
+    if text.trim().is_empty() {
+        return StepResult::Empty;
+    }
+    let mut metadata = Map::new();
+    metadata.insert("path".to_owned(), file.id.clone().into());
+    StepResult::Document(Document {
+        id: Some(file.id.clone()),
+        title: title.or_else(|| stem_of(&file.path)),
+        text,
+        metadata: Some(Metadata::from_map(&metadata)),
+    })
+}
+
+/// An object with a text is a document, and so is each of a list where one has a text. Anything else is text itself.
+fn json(file: &SourceFile, source: String) -> Result<Results, String> {
+    if source.trim().is_empty() {
+        return Ok(Box::new(std::iter::once(StepResult::Empty)));
+    }
+    let value = serde_json::from_str(&source).map_err(|error| {
+        format!("is not JSON: {error}; mend it, or name it .jsonl if it has an object per line, or .txt")
+    })?;
+    Ok(match value {
+        Value::Object(fields) if has_text(&fields) => {
+            let document = document_of_fields(fields, file.id.clone(), &file.id)?;
+            Box::new(std::iter::once(StepResult::Document(document)))
+        }
+        Value::Array(items) if items.iter().filter_map(Value::as_object).any(has_text) => {
+            let file = file.clone();
+            Box::new((1..).zip(items).map(move |(position, item)| item_of_list(&file, position, item)))
+        }
+        Value::Object(_)
+        | Value::Array(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_) => Box::new(std::iter::once(document(file, None, source))),
+    })
+}
+
+fn has_text(fields: &Map<String, Value>) -> bool {
+    fields.get("text").is_some_and(Value::is_string)
+}
+
+/// The document at a position of a list, from 1.
+fn item_of_list(file: &SourceFile, position: u64, item: Value) -> StepResult {
+    let document = match item {
+        Value::Object(fields) => document_of_fields(fields, format!("{}#{position}", file.id), &file.id),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err("is not an object with `text`, as others of the list are".to_owned())
+        }
+    };
+    document.map_or_else(
+        |message| {
+            let name = format!("{}#{position}", file.path.display());
+            StepResult::Rejected(Rejection { name, message })
+        },
+        StepResult::Document,
+    )
+}

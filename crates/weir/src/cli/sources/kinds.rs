@@ -1,0 +1,190 @@
+//! The kinds of files that are read: one table from the ending of a name to what reads it.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::input::Input;
+
+/// How the content of a file becomes documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// One document with the file as its text.
+    Text(Heading),
+    /// One document with the text of the page.
+    Html,
+    /// A list of documents, one document, or text.
+    Json,
+    /// A document per line.
+    JsonLines,
+    /// A document per row below the header.
+    Rows(Separator),
+}
+
+/// Where a text has its title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heading {
+    /// Nowhere: the title is the name of the file.
+    None,
+    Markdown,
+    RestructuredText,
+    AsciiDoc,
+    Org,
+}
+
+/// What separates the cells of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Separator {
+    /// A comma, or a semicolon where the header has more of them.
+    Comma,
+    Tab,
+}
+
+/// The endings of names, in lower case and without their dot. Each can be followed by [`GZIP`].
+const KINDS: [(&str, Reader); 18] = [
+    ("txt", Reader::Text(Heading::None)),
+    ("md", Reader::Text(Heading::Markdown)),
+    ("markdown", Reader::Text(Heading::Markdown)),
+    ("rst", Reader::Text(Heading::RestructuredText)),
+    ("adoc", Reader::Text(Heading::AsciiDoc)),
+    ("asciidoc", Reader::Text(Heading::AsciiDoc)),
+    ("org", Reader::Text(Heading::Org)),
+    ("log", Reader::Text(Heading::None)),
+    ("yaml", Reader::Text(Heading::None)),
+    ("yml", Reader::Text(Heading::None)),
+    ("html", Reader::Html),
+    ("htm", Reader::Html),
+    ("xhtml", Reader::Html),
+    ("json", Reader::Json),
+    ("jsonl", Reader::JsonLines),
+    ("ndjson", Reader::JsonLines),
+    ("csv", Reader::Rows(Separator::Comma)),
+    ("tsv", Reader::Rows(Separator::Tab)),
+];
+
+/// The ending of compressed files.
+const GZIP: &str = "gz";
+
+/// What files without an ending that are not text are called where they are left out.
+const NO_ENDING: &str = "binary without an ending";
+
+/// Most characters of an ending; what follows the last dot of longer names is not meant as one.
+const ENDING_LENGTH_MAX: usize = 12;
+
+/// Bytes at the beginning of a file without an ending that decide whether it is text.
+const SNIFFED_BYTES: u64 = 1024;
+
+/// The kind of a file that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) reader: Reader,
+    pub(super) is_compressed: bool,
+}
+
+/// All endings of [`KINDS`], for messages.
+pub(in crate::cli) fn accepted() -> String {
+    let endings: Vec<String> = KINDS.iter().map(|(ending, _)| format!(".{ending}")).collect();
+    format!("{} files, each also as .{GZIP}, and text files without an ending", endings.join(", "))
+}
+
+/// The kind of the file at `path`, or what files of its kind are called where they are left out: `.png`.
+///
+/// A file without an ending is opened: it is read when it begins with text.
+pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let (inner, is_compressed) = without_gzip(&name);
+    let Some(ending) = ending_of(inner) else {
+        let kind = Kind { reader: Reader::Text(Heading::None), is_compressed };
+        return if is_text(path, is_compressed) { Ok(kind) } else { Err(NO_ENDING.to_owned()) };
+    };
+    match KINDS.iter().find(|(known, _)| *known == ending) {
+        Some(&(_, reader)) => Ok(Kind { reader, is_compressed }),
+        None if is_compressed => Err(format!(".{ending}.{GZIP}")),
+        None => Err(format!(".{ending}")),
+    }
+}
+
+/// The name of the file at `path` without its endings.
+pub(super) fn stem_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let (inner, _) = without_gzip(&name);
+    Some(Path::new(inner).file_stem()?.to_string_lossy().into_owned())
+}
+
+/// A name without the ending of compressed files, and whether it has that ending.
+fn without_gzip(name: &str) -> (&str, bool) {
+    match name.rsplit_once('.') {
+        Some((inner, ending)) if ending.eq_ignore_ascii_case(GZIP) && !inner.is_empty() => (inner, true),
+        _ => (name, false),
+    }
+}
+
+fn ending_of(name: &str) -> Option<&str> {
+    let ending = Path::new(name).extension()?.to_str()?;
+    let is_ending = ending.len() <= ENDING_LENGTH_MAX && !ending.contains(char::is_whitespace);
+    (is_ending && !ending.is_empty()).then_some(ending)
+}
+
+/// Whether a file begins with UTF-8 without NUL. True also for a file that can't be read: reading it gives the reason.
+fn is_text(path: &Path, is_compressed: bool) -> bool {
+    let mut head = Vec::new();
+    let read = Input::open(path, is_compressed)
+        .and_then(|input| input.reader.take(SNIFFED_BYTES).read_to_end(&mut head));
+    if read.is_err() {
+        return true;
+    }
+    let is_cut = head.len() as u64 == SNIFFED_BYTES;
+    let is_utf8 = match std::str::from_utf8(&head) {
+        Ok(_) => true,
+        // the last character may be cut
+        Err(error) => is_cut && error.error_len().is_none(),
+    };
+    is_utf8 && !head.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str, content: &[u8]) -> Result<Kind, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        kind_of(&path)
+    }
+
+    #[test]
+    fn the_ending_decides_in_any_case() {
+        let plain = |reader| Ok(Kind { reader, is_compressed: false });
+        assert_eq!(kind("a.b.MD", b"\0"), plain(Reader::Text(Heading::Markdown)));
+        assert_eq!(kind("a.tsv", b""), plain(Reader::Rows(Separator::Tab)));
+        assert_eq!(kind("a.JSON.GZ", b""), Ok(Kind { reader: Reader::Json, is_compressed: true }));
+        for (name, left_out) in
+            [("a.PNG", ".png"), ("a.tar.gz", ".tar.gz"), ("main.rs", ".rs"), ("a.tgz", ".tgz")]
+        {
+            assert_eq!(kind(name, b"text"), Err(left_out.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_ending_is_read_when_it_begins_with_text() {
+        let text = Kind { reader: Reader::Text(Heading::None), is_compressed: false };
+        for name in ["README", "notes.", "To do. All of it"] {
+            assert_eq!(kind(name, b"text"), Ok(text), "{name}");
+        }
+        assert_eq!(kind("empty", b""), Ok(text));
+        let cut = [vec![b'a'; 1023], "é".into()].concat();
+        assert_eq!(kind("cut", &cut), Ok(text), "a character may be cut where sniffing ends");
+        let late = [vec![b'a'; 1024], vec![0]].concat();
+        assert_eq!(kind("late", &late), Ok(text));
+        for content in [b"\x7fELF\0".as_slice(), b"caf\xe9 noir", b"caf\xc3"] {
+            assert_eq!(kind("program", content), Err(NO_ENDING.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_title_of_a_file_is_its_name_without_endings() {
+        for (path, stem) in [("b/a.txt", "a"), ("a.b.txt.gz", "a.b"), ("README", "README"), ("x.GZ", "x")] {
+            assert_eq!(stem_of(Path::new(path)).as_deref(), Some(stem));
+        }
+    }
+}

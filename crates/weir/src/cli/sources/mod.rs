@@ -1,0 +1,163 @@
+//! Finds the files to ingest and reads documents from them.
+
+mod documents;
+mod headings;
+mod input;
+mod kinds;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+use weir_client::Rejection;
+
+pub(super) use documents::Documents;
+pub(super) use kinds::accepted;
+use kinds::{Kind, Reader, kind_of};
+
+use super::terminal::one_line;
+
+/// A file to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceFile {
+    path: PathBuf,
+    /// The prefix and the path relative to the given folder, with forward slashes: the document's id.
+    id: String,
+    /// Its size when it was found.
+    bytes: u64,
+    kind: Kind,
+}
+
+/// The files under the given paths.
+#[derive(Debug, Default)]
+pub(super) struct SourceFiles {
+    /// The files to read: the paths in the given order, each folder sorted by name.
+    pub(super) files: Vec<SourceFile>,
+    /// Paths that can't be read, and files whose id another file has.
+    pub(super) rejections: Vec<Rejection>,
+    /// Files in the folders that are of other kinds.
+    pub(super) left_out: LeftOut,
+    prefix: String,
+}
+
+/// Files that are not ingested.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// The number of files of other kinds, by kind: `.png`.
+    pub(super) files: BTreeMap<String, u64>,
+    /// The number of files, lines and rows without text.
+    pub(super) empty: u64,
+}
+
+impl LeftOut {
+    /// Whether nothing was left out.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.files.is_empty() && self.empty == 0
+    }
+}
+
+/// The largest numbers first: `12 .png, 3 .pdf, 1 empty`.
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut kinds: Vec<(&str, u64)> =
+            self.files.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        kinds.extend((self.empty > 0).then_some(("empty", self.empty)));
+        let kinds: Vec<String> =
+            kinds.iter().map(|(kind, count)| format!("{count} {}", one_line(kind))).collect();
+        formatter.write_str(&kinds.join(", "))
+    }
+}
+
+impl SourceFiles {
+    /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
+    /// with a dot) are left out, and links are not followed. All ids begin with `prefix`.
+    pub(super) fn find(paths: &[PathBuf], prefix: &str) -> SourceFiles {
+        let mut sources = SourceFiles { prefix: prefix.to_owned(), ..SourceFiles::default() };
+        for path in paths {
+            match std::fs::metadata(path) {
+                Ok(about) if about.is_dir() => sources.add_folder(path),
+                Ok(about) => sources.add_file(path, about.len()),
+                Err(error) => sources.reject(path.display().to_string(), error.to_string()),
+            }
+        }
+        sources.reject_duplicate_ids();
+        sources
+    }
+
+    /// The size of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// The ids of the files, by the names that they have in rejections.
+    pub(super) fn ids_by_name(&self) -> HashMap<String, String> {
+        self.files.iter().map(|file| (file.path.display().to_string(), file.id.clone())).collect()
+    }
+
+    fn reject(&mut self, name: String, message: String) {
+        self.rejections.push(Rejection { name, message });
+    }
+
+    fn add_file(&mut self, path: &Path, bytes: u64) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let id = format!("{}{name}", self.prefix);
+        match kind_of(path) {
+            Ok(kind) => self.files.push(SourceFile { path: path.to_owned(), id, bytes, kind }),
+            Err(kind) => {
+                let message = format!("is of a kind that is not read ({kind}); accepted are {}", accepted());
+                self.reject(path.display().to_string(), message);
+            }
+        }
+    }
+
+    fn add_folder(&mut self, folder: &Path) {
+        let is_shown = |name: &std::ffi::OsStr| !name.to_string_lossy().starts_with('.');
+        let entries = WalkDir::new(folder)
+            .sort_by_file_name()
+            .into_iter()
+            .filter_entry(|entry| entry.depth() == 0 || is_shown(entry.file_name()));
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    let name = error.path().unwrap_or(folder).display().to_string();
+                    self.reject(name, error.to_string());
+                    continue;
+                }
+            };
+            if !entry.file_type().is_file() {
+                continue;
+            }
+            let kind = match kind_of(entry.path()) {
+                Ok(kind) => kind,
+                Err(kind) => {
+                    *self.left_out.files.entry(kind).or_default() += 1;
+                    continue;
+                }
+            };
+            let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+            let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
+            let bytes = entry.metadata().map(|about| about.len()).unwrap_or_default();
+            let id = format!("{}{}", self.prefix, parts.join("/"));
+            self.files.push(SourceFile { path: entry.path().to_owned(), id, bytes, kind });
+        }
+    }
+
+    /// Keeps the first file of each id: documents with equal ids would replace each other.
+    fn reject_duplicate_ids(&mut self) {
+        let mut ids = HashSet::new();
+        let (kept, duplicates) =
+            std::mem::take(&mut self.files).into_iter().partition::<Vec<SourceFile>, _>(|file| {
+                file.kind.reader == Reader::JsonLines || ids.insert(file.id.clone())
+            });
+        self.files = kept;
+        for file in duplicates {
+            let message = format!("another file has the id `{}`; give the folder above both", file.id);
+            self.reject(file.path.display().to_string(), message);
+        }
+    }
+}

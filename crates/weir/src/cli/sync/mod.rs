@@ -1,0 +1,155 @@
+//! `weir sync`: makes a collection show a folder.
+//!
+//! Everything is sent as by `weir ingest`, and the gateway recognises what it has. Only then the documents that the folder no
+//! longer has are deleted, so that what was renamed is never missing from searches.
+
+mod plan;
+
+use std::io::Write;
+
+use serde_json::json;
+use weir_api::ErrorCode;
+use weir_client::{Client, ClientError, IngestError, IngestOptions, IngestReport, RetryPolicy, ingest};
+
+use super::arguments::SyncArguments;
+use super::context::Context;
+use super::delete::{delete_one, documents};
+use super::failure::{Failure, Result};
+use super::ingest::{check_found, steps, summary, summary_json};
+use super::interrupt::cancelled_by_ctrl_c;
+use super::progress::DocumentProgress;
+use super::sources::{LeftOut, SourceFiles};
+use super::terminal::{confirm, one_line};
+use plan::Plan;
+
+/// Ids that are shown one by one; --json has all.
+const IDS_SHOWN_MAX: usize = 100;
+
+/// Up to this number of documents is deleted without a question.
+const UNASKED_MAX: usize = 10;
+
+/// Sends what is new or changed, and deletes what is gone.
+///
+/// # Errors
+/// When a call fails, when some documents were rejected, and when much is gone and nobody confirmed it.
+pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> {
+    if !arguments.folder.is_dir() {
+        return Err(Failure::NotAFolder(arguments.folder.display().to_string()));
+    }
+    let (client, _) = context.connect(&arguments.url, RetryPolicy::LONG)?;
+    let out = context.out;
+    let folder = std::slice::from_ref(&arguments.folder);
+    let sources = SourceFiles::find(folder, &arguments.prefix);
+    // an empty folder is more often a disk that is not mounted than a wish to delete everything
+    check_found(&sources, folder)?;
+    let stored = plan::list(&client, &arguments.collection, &arguments.prefix).await?;
+    let mut plan = Plan::new(&stored, &sources);
+    if arguments.dry_run {
+        steps(sources).0.for_each(|step| plan.observe(&step));
+        return show_plan(&plan, arguments, out);
+    }
+    let (report, left_out) = send(&client, arguments, sources, &mut plan).await?;
+    if plan.is_incomplete {
+        eprintln!("nothing is deleted, because a part of the folder could not be read");
+    }
+    if !arguments.json {
+        out.write_all(summary(&report, &arguments.collection, &left_out).as_bytes())?;
+        out.flush()?;
+    }
+    let gone = plan.gone();
+    check_confirmed(arguments, gone.len(), plan.count_of_files())?;
+    delete(&client, arguments, &gone, out).await?;
+    if arguments.json {
+        let mut shown = summary_json(&report, &arguments.collection, &left_out);
+        shown["deleted"] = json!(gone);
+        writeln!(out, "{shown}")?;
+    } else {
+        writeln!(out, "{} deleted", documents(gone.len() as u64))?;
+    }
+    out.flush()?;
+    Ok(report.check_complete()?)
+}
+
+async fn send(
+    client: &Client,
+    arguments: &SyncArguments,
+    sources: SourceFiles,
+    plan: &mut Plan<'_>,
+) -> Result<(IngestReport, LeftOut), IngestError> {
+    let options = IngestOptions {
+        collection: &arguments.collection,
+        batch_documents_max: arguments.batch as usize,
+        bytes_total: sources.bytes(),
+    };
+    let (steps, left_out) = steps(sources);
+    let steps = steps.inspect(|step| plan.observe(step));
+    let cancelled = cancelled_by_ctrl_c();
+    let report = ingest(client, options, steps, &mut DocumentProgress::default(), &cancelled).await?;
+    let left_out = LeftOut { empty: report.empty, ..left_out };
+    Ok((report, left_out))
+}
+
+/// Asks before most of a collection is deleted: the folder is perhaps another one.
+fn check_confirmed(arguments: &SyncArguments, gone: usize, total: usize) -> Result<(), Failure> {
+    if arguments.yes || gone <= UNASKED_MAX || gone * 2 <= total {
+        return Ok(());
+    }
+    let what = format!("{gone} of {total} documents of `{}`", arguments.collection);
+    match confirm(&format!("Delete {what}, whose files are gone?"))? {
+        true => Ok(()),
+        false => Err(Failure::NotConfirmed(what)),
+    }
+}
+
+async fn delete(
+    client: &Client,
+    arguments: &SyncArguments,
+    gone: &[&str],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    for (position, id) in gone.iter().enumerate() {
+        match delete_one(client, &arguments.collection, id).await {
+            // somebody else deleted it
+            Ok(_) | Err(ClientError::Refused { code: ErrorCode::DocumentNotFound, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !arguments.json && position < IDS_SHOWN_MAX {
+            writeln!(out, "deleted: {}", one_line(id))?;
+        }
+    }
+    if !arguments.json && gone.len() > IDS_SHOWN_MAX {
+        writeln!(out, "deleted: and {} more (--json names all)", gone.len() - IDS_SHOWN_MAX)?;
+    }
+    Ok(())
+}
+
+fn show_plan(plan: &Plan<'_>, arguments: &SyncArguments, out: &mut dyn Write) -> Result<(), Failure> {
+    let gone = plan.gone();
+    if arguments.json {
+        let shown = json!({
+            "collection": arguments.collection, "dry_run": true, "new": plan.new, "changed": plan.changed,
+            "unchanged": plan.unchanged, "deleted": gone, "failed": plan.rejections,
+        });
+        writeln!(out, "{shown}")?;
+        return Ok(());
+    }
+    let new = plan.new.iter().map(|id| ("new", id.as_str()));
+    let changed = plan.changed.iter().map(|id| ("changed", id.as_str()));
+    let deleted = gone.iter().map(|id| ("deleted", *id));
+    for (what, id) in new.chain(changed).chain(deleted) {
+        writeln!(out, "{what}: {}", one_line(id))?;
+    }
+    for rejection in &plan.rejections {
+        writeln!(out, "failed: {}: {}", rejection.name, rejection.message)?;
+    }
+    writeln!(
+        out,
+        "{} new, {} changed, {} unchanged, {} failed, {} to delete; nothing was sent or deleted",
+        plan.new.len(),
+        plan.changed.len(),
+        plan.unchanged,
+        plan.rejections.len(),
+        gone.len()
+    )?;
+    Ok(())
+}

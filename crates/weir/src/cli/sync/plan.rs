@@ -1,0 +1,233 @@
+//! What a folder has, compared with what its collection has.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value;
+use weir_api::{Document, DocumentReply, ErrorCode, Metadata};
+use weir_client::{Client, ClientError, ReadStep, Rejection, StepResult};
+
+use crate::cli::sources::SourceFiles;
+
+/// Documents that are listed in one call.
+const PAGE: usize = 1_000;
+
+/// A document of the collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// The `path` of its metadata: the file that it was made from.
+    path: Option<String>,
+    /// Over title, text and metadata.
+    hash: u64,
+}
+
+/// The documents of a collection whose ids begin with `prefix`, by id; none where there is no collection yet.
+pub(super) async fn list(
+    client: &Client,
+    collection: &str,
+    prefix: &str,
+) -> Result<BTreeMap<String, Stored>, ClientError> {
+    let mut stored = BTreeMap::new();
+    let mut after = prefix.to_owned();
+    loop {
+        let page = match client.documents_after(collection, PAGE, &after).await {
+            Err(ClientError::Refused { code: ErrorCode::CollectionNotFound, .. }) => return Ok(stored),
+            page => page?,
+        };
+        let last = page.data.last().map(|document| document.id.clone());
+        stored.extend(page.data.into_iter().filter(|document| document.id.starts_with(prefix)).map(entry_of));
+        match last {
+            // ids are in byte order, so that those with the prefix are together
+            Some(last) if page.next_cursor.is_some() && last.starts_with(prefix) => after = last,
+            Some(_) | None => return Ok(stored),
+        }
+    }
+}
+
+fn entry_of(document: DocumentReply) -> (String, Stored) {
+    let hash = hash_of(document.title.as_deref(), &document.text, &document.metadata);
+    let path = document.metadata.to_map().ok().and_then(|mut fields| match fields.remove("path") {
+        Some(Value::String(path)) => Some(path),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
+            None
+        }
+    });
+    (document.id, Stored { path, hash })
+}
+
+fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (title, text, metadata.as_json()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is to be done; complete when every step of reading the folder was observed.
+pub(super) struct Plan<'a> {
+    stored: &'a BTreeMap<String, Stored>,
+    /// The ids of the files, by the names that rejections have.
+    files: HashMap<String, String>,
+    seen: HashSet<String>,
+    /// The files of which a part was rejected: all their documents stay.
+    broken: HashSet<String>,
+    /// Whether a part of the folder could not be read: then nothing is known to be gone.
+    pub(super) is_incomplete: bool,
+    /// The ids that the collection does not have.
+    pub(super) new: Vec<String>,
+    /// The ids that the collection has with other content.
+    pub(super) changed: Vec<String>,
+    /// The number of documents that the collection has as they are.
+    pub(super) unchanged: u64,
+    /// What can't be read.
+    pub(super) rejections: Vec<Rejection>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(stored: &'a BTreeMap<String, Stored>, sources: &SourceFiles) -> Plan<'a> {
+        Plan {
+            stored,
+            files: sources.ids_by_name(),
+            seen: HashSet::new(),
+            broken: HashSet::new(),
+            is_incomplete: false,
+            new: Vec::new(),
+            changed: Vec::new(),
+            unchanged: 0,
+            rejections: Vec::new(),
+        }
+    }
+
+    /// Takes note of a step.
+    pub(super) fn observe(&mut self, step: &ReadStep) {
+        match &step.result {
+            StepResult::Document(document) => self.observe_document(document),
+            StepResult::Rejected(rejection) => self.observe_rejection(rejection),
+            StepResult::Empty => {}
+        }
+    }
+
+    fn observe_document(&mut self, document: &Document) {
+        let Some(id) = &document.id else { return };
+        if !self.seen.insert(id.clone()) {
+            return;
+        }
+        let metadata = document.metadata.clone().unwrap_or_else(Metadata::empty);
+        let hash = hash_of(document.title.as_deref(), &document.text, &metadata);
+        match self.stored.get(id) {
+            None => self.new.push(id.clone()),
+            Some(stored) if stored.hash != hash => self.changed.push(id.clone()),
+            Some(_) => self.unchanged += 1,
+        }
+    }
+
+    /// A rejection has the name of its file, and a line, a row or a position behind `#`.
+    fn observe_rejection(&mut self, rejection: &Rejection) {
+        let name = rejection.name.as_str();
+        let without_line = name.rsplit_once('#').map_or(name, |(file, _)| file);
+        match self.files.get(name).or_else(|| self.files.get(without_line)) {
+            Some(id) => self.broken.extend([id.clone()]),
+            None => self.is_incomplete = true,
+        }
+        self.rejections.push(rejection.clone());
+    }
+
+    /// The ids of the documents that were made from files and that the folder no longer has.
+    pub(super) fn gone(&self) -> Vec<&'a str> {
+        if self.is_incomplete {
+            return Vec::new();
+        }
+        let is_gone = |id: &str, path: &str| !self.seen.contains(id) && !self.broken.contains(path);
+        self.of_files().filter(|(id, path)| is_gone(id, path)).map(|(id, _)| id).collect()
+    }
+
+    /// The number of the collection's documents that were made from files.
+    pub(super) fn count_of_files(&self) -> usize {
+        self.of_files().count()
+    }
+
+    /// Ids and paths of the documents that were made from files.
+    fn of_files(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.stored.iter().filter_map(|(id, stored)| Some((id.as_str(), stored.path.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::cli::sources::Documents;
+
+    fn stored(ids_and_paths: &[(&str, Option<&str>)]) -> BTreeMap<String, Stored> {
+        let stored = |path: &Option<&str>| Stored { path: path.map(str::to_owned), hash: 0 };
+        ids_and_paths.iter().map(|(id, path)| ((*id).to_owned(), stored(path))).collect()
+    }
+
+    /// The plan for a folder with these files.
+    fn plan<'a>(stored: &'a BTreeMap<String, Stored>, folder: &Path, files: &[(&str, &str)]) -> Plan<'a> {
+        for (name, content) in files {
+            std::fs::write(folder.join(name), content).unwrap();
+        }
+        let sources = SourceFiles::find(&[folder.to_owned()], "");
+        let mut plan = Plan::new(stored, &sources);
+        Documents::of(sources.files).for_each(|step| plan.observe(&step));
+        plan
+    }
+
+    #[test]
+    fn documents_whose_file_or_line_is_gone_are_gone() {
+        let stored = stored(&[
+            ("a.txt", Some("a.txt")),
+            ("gone.txt", Some("gone.txt")),
+            ("kept", Some("l.jsonl")),
+            ("lost", Some("l.jsonl")),
+            ("by hand", None),
+        ]);
+        let folder = tempfile::tempdir().unwrap();
+        let files = [("a.txt", "x"), ("l.jsonl", r#"{"id":"kept","text":"x"}"#), ("new.txt", "x")];
+        let plan = plan(&stored, folder.path(), &files);
+        assert_eq!(plan.gone(), ["gone.txt", "lost"]);
+        assert_eq!((plan.new, plan.changed), (vec!["new.txt".into()], vec!["a.txt".into(), "kept".into()]));
+    }
+
+    #[test]
+    fn documents_of_a_file_with_bad_parts_stay() {
+        let stored = stored(&[
+            ("bad#2.txt", Some("bad#2.txt")),
+            ("lost", Some("l.jsonl")),
+            ("gone.txt", Some("gone.txt")),
+        ]);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bad#2.txt"), b"\xff").unwrap();
+        let plan = plan(&stored, folder.path(), &[("l.jsonl", "no json")]);
+        assert_eq!(plan.gone(), ["gone.txt"]);
+        assert_eq!(plan.rejections.len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_gone_where_a_part_of_the_folder_could_not_be_read() {
+        let stored = stored(&[("gone.txt", Some("gone.txt"))]);
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = plan(&stored, folder.path(), &[("a.txt", "x")]);
+        assert_eq!(plan.gone(), ["gone.txt"]);
+        let unreadable = Rejection { name: "sub".to_owned(), message: "permission denied".to_owned() };
+        plan.observe(&ReadStep { bytes: 0, result: StepResult::Rejected(unreadable) });
+        assert_eq!(plan.gone(), [""; 0]);
+    }
+
+    #[test]
+    fn a_document_as_it_was_sent_is_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = Metadata::from_json(r#"{"path":"a.txt"}"#.to_owned()).unwrap();
+        let reply = DocumentReply {
+            id: "a.txt".to_owned(),
+            title: Some("a".to_owned()),
+            text: "x".to_owned(),
+            metadata,
+            version: 1,
+            chunks: 1,
+        };
+        let stored = BTreeMap::from([entry_of(reply)]);
+        assert_eq!(plan(&stored, folder.path(), &[("a.txt", "x")]).unchanged, 1);
+        assert_eq!(plan(&stored, folder.path(), &[("a.txt", "y")]).changed, ["a.txt"]);
+    }
+}
