@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build and the tests need and what is missing: system packages, a Python environment, packages that the tests
-# import, the default model; with arguments only the steps named. A second run finds everything and does nothing.
+# import, a browser for them, the default model; with arguments only the steps named. A second run finds everything and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,6 +57,11 @@ install_python_packages() {
     cp "$wanted" "$installed"
 }
 
+# Some 300 MB that only the tests of the pages need.
+install_browser() {
+    has chromium || install_packages chromium
+}
+
 install_system() {
     mapfile -t packages < <(missing_packages | tr ' ' '\n')
     [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
@@ -64,13 +69,14 @@ install_system() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
 }
 
-[ $# -gt 0 ] || set -- system python test_packages model
+[ $# -gt 0 ] || set -- system python test_packages browser model
 for step in "$@"; do
     case $step in
         system) install_system ;;
         python) make_python_environment ;;
         test_packages) install_python_packages ;;
+        browser) install_browser ;;
         model) .venv/bin/python scripts/get_model.py ;;
-        *) die "there is no step \`$step\`: system, python, test_packages, model" ;;
+        *) die "there is no step \`$step\`: system, python, test_packages, browser, model" ;;
     esac
 done

@@ -15,7 +15,9 @@ const valuesOf = (schema) => {
   if (schema.$ref) return valuesOf(typeOf(schema.$ref));
   if (schema.enum) return schema.enum.filter((value) => value !== null).map((value) => ({ value }));
   if (schema.const !== undefined) return [{ value: schema.const, about: schema.description }];
-  const inner = alternatives(schema)?.filter((one) => !isNull(one)).map(valuesOf);
+  const inner = alternatives(schema)
+    ?.filter((one) => !isNull(one))
+    .map(valuesOf);
   return inner?.length && inner.every(Boolean) ? inner.flat() : null;
 };
 
@@ -43,7 +45,8 @@ const kind = (schema, isOptional = false, isOneOfSeveral = false) => {
   const one = (name) => {
     if (name === 'array' && schema.prefixItems) return [`[${schema.prefixItems.map(({ type }) => type).join(', ')}]`];
     if (name === 'array') return ['list of ', ...kind(schema.items)];
-    if (name === 'object' && schema.additionalProperties?.type) return ['object of ', ...kind(schema.additionalProperties)];
+    if (name === 'object' && schema.additionalProperties?.type)
+      return ['object of ', ...kind(schema.additionalProperties)];
     return [name];
   };
   return names.length ? withOr(names.map(one)) : ['any JSON'];
@@ -64,28 +67,50 @@ const objectsIn = (schema) => {
 const valueList = (schema) => {
   const values = valuesOf(schema);
   if (!values) return null;
-  return element('ul', { className: 'values' }, values.map(({ value, about }) =>
-    element('li', {}, element('code', {}, JSON.stringify(value)), about ? [' ', ...prose(about)] : null)));
+  return element(
+    'ul',
+    { className: 'values' },
+    values.map(({ value, about }) =>
+      element('li', {}, element('code', {}, JSON.stringify(value)), about ? [' ', ...prose(about)] : null),
+    ),
+  );
 };
 
 /** Fields of an inner type, rendered when they are asked for; a type inside itself is only linked. */
-const innerFields = (schema, isRequest, outer) => objectsIn(schema).filter((name) => !outer.includes(name)).map((name) => {
-  const details = element('details', {}, element('summary', {}, `Fields of ${name}`));
-  details.addEventListener('toggle', () => {
-    if (details.open && details.children.length === 1) details.append(fieldList(api.components.schemas[name], isRequest, [...outer, name]));
-  });
-  return details;
-});
+const innerFields = (schema, isRequest, outer) =>
+  objectsIn(schema)
+    .filter((name) => !outer.includes(name))
+    .map((name) => {
+      const details = element('details', {}, element('summary', {}, `Fields of ${name}`));
+      details.addEventListener('toggle', () => {
+        if (details.open && details.children.length === 1)
+          details.append(fieldList(api.components.schemas[name], isRequest, [...outer, name]));
+      });
+      return details;
+    });
 
-const field = (name, schema, isRequired, isRequest, outer) => element('div', {},
-  element('dt', {}, element('code', {}, name), ' ', isRequired && isRequest ? element('span', { className: 'required' }, 'required') : null,
-    element('span', { className: 'kind' }, ...kind(schema, isRequest && !isRequired))),
-  element('dd', {}, ...prose(schema.description), valueList(schema)), ...innerFields(schema, isRequest, outer));
+const field = (name, schema, isRequired, isRequest, outer) =>
+  element(
+    'div',
+    {},
+    element(
+      'dt',
+      {},
+      element('code', {}, name),
+      ' ',
+      isRequired && isRequest ? element('span', { className: 'required' }, 'required') : null,
+      element('span', { className: 'kind' }, ...kind(schema, isRequest && !isRequired)),
+    ),
+    element('dd', {}, ...prose(schema.description), valueList(schema)),
+    ...innerFields(schema, isRequest, outer),
+  );
 
 /** The fields of a type, in the order of the description. `outer` names the types around it. */
 const fieldList = (schema, isRequest, outer) => {
   const required = schema.required || [];
-  const rows = Object.entries(schema.properties || {}).map(([name, inner]) => field(name, inner, required.includes(name), isRequest, outer));
+  const rows = Object.entries(schema.properties || {}).map(([name, inner]) =>
+    field(name, inner, required.includes(name), isRequest, outer),
+  );
   return element('dl', { className: 'fields' }, rows);
 };
 
@@ -93,7 +118,17 @@ const fieldList = (schema, isRequest, outer) => {
 const typeView = (schema, isRequest) => {
   const names = objectsIn(schema);
   const target = schema.$ref ? typeOf(schema.$ref) : schema;
-  if (target.properties) return [element('p', {}, ...prose(target.description)), fieldList(target, isRequest, [nameOf(schema.$ref)])];
-  return [element('p', {}, ...kind(target), target.description ? ['. ', ...prose(target.description)] : null),
-    ...names.map((name) => element('details', {}, element('summary', {}, `Fields of ${name}`), fieldList(api.components.schemas[name], isRequest, [name])))];
+  if (target.properties)
+    return [element('p', {}, ...prose(target.description)), fieldList(target, isRequest, [nameOf(schema.$ref)])];
+  return [
+    element('p', {}, ...kind(target), target.description ? ['. ', ...prose(target.description)] : null),
+    ...names.map((name) =>
+      element(
+        'details',
+        {},
+        element('summary', {}, `Fields of ${name}`),
+        fieldList(api.components.schemas[name], isRequest, [name]),
+      ),
+    ),
+  ];
 };

@@ -28,7 +28,9 @@ const command = (text) => {
     } catch {
       button.textContent = 'Not allowed';
     }
-    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+    setTimeout(() => {
+      button.textContent = 'Copy';
+    }, 1500);
   });
   return element('div', { className: 'copied' }, element('pre', {}, text), button);
 };
@@ -62,10 +64,13 @@ class Problem extends Error {
 
   render() {
     const about = [this.code && `code \`${this.code}\``, this.id && `request \`${this.id}\``].filter(Boolean);
-    return element('div', { className: 'notice error', role: 'alert' },
+    return element(
+      'div',
+      { className: 'notice error', role: 'alert' },
       element('h3', {}, this.title),
       element('p', {}, prose(this.detail)),
-      about.length ? element('p', { className: 'soft small' }, prose(about.join(', '))) : null);
+      about.length ? element('p', { className: 'soft small' }, prose(about.join(', '))) : null,
+    );
   }
 }
 
@@ -99,9 +104,13 @@ const call = async (method, path, json, signal) => {
 const mountKey = (changed) => {
   const field = element('input', { type: 'password', autocomplete: 'off', required: true, name: 'key' });
   const forget = element('button', { type: 'button', textContent: 'Forget', hidden: !sessionStorage.getItem(KEY) });
-  const form = element('form', { className: 'key-form' },
+  const form = element(
+    'form',
+    { className: 'key-form' },
     element('label', {}, 'API key, kept in this tab only', field),
-    element('button', { className: 'main', textContent: 'Use' }), forget);
+    element('button', { className: 'main', textContent: 'Use' }),
+    forget,
+  );
   const keep = (key) => {
     if (key) sessionStorage.setItem(KEY, key);
     else sessionStorage.removeItem(KEY);
@@ -110,7 +119,10 @@ const mountKey = (changed) => {
     byId('key').hidden = Boolean(key);
     changed();
   };
-  form.addEventListener('submit', (event) => { event.preventDefault(); keep(field.value.trim()); });
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    keep(field.value.trim());
+  });
   forget.addEventListener('click', () => keep(null));
   byId('key').append(element('h3', {}, 'The gateway asks for an API key'), form);
 };

@@ -32,18 +32,21 @@ const fillForm = (search) => {
   form.top_k.value = search.top_k;
   form.mode.value = search.mode;
   const select = form.collection;
-  select.replaceChildren(...collections.map((collection) => {
-    const count = collection.document_count.toLocaleString('en');
-    const state = collection.status === 'ready' ? '' : ', being rebuilt';
-    return element('option', { value: collection.name }, `${collection.name} (${count}${state})`);
-  }));
+  select.replaceChildren(
+    ...collections.map((collection) => {
+      const count = collection.document_count.toLocaleString('en');
+      const state = collection.status === 'ready' ? '' : ', being rebuilt';
+      return element('option', { value: collection.name }, `${collection.name} (${count}${state})`);
+    }),
+  );
   const isKnown = collections.some((collection) => collection.name === search.collection);
   if (!isKnown && location.hash) select.append(element('option', { value: search.collection }, search.collection));
   select.value = location.hash ? search.collection : fullest()?.name;
   allowModes();
 };
 
-const fullest = () => collections.reduce((best, one) => (best && best.document_count >= one.document_count ? best : one), null);
+const fullest = () =>
+  collections.reduce((best, one) => (best && best.document_count >= one.document_count ? best : one), null);
 
 /** A collection without a model has no embeddings to search by. */
 const allowModes = () => {
@@ -81,35 +84,69 @@ const relevanceBar = (relevance) => {
   if (relevance === null || relevance === undefined) return null;
   const fill = element('span');
   fill.style.width = `${relevance * 100}%`;
-  const bar = element('div', {
-    className: 'bar', role: 'meter', 'aria-label': 'relevance', 'aria-valuemin': 0, 'aria-valuemax': 1, 'aria-valuenow': relevance,
-  }, fill);
+  const bar = element(
+    'div',
+    {
+      className: 'bar',
+      role: 'meter',
+      'aria-label': 'relevance',
+      'aria-valuemin': 0,
+      'aria-valuemax': 1,
+      'aria-valuenow': relevance,
+    },
+    fill,
+  );
   const title = 'The estimated probability that the document answers the query';
   return element('div', { className: 'relevance', title }, `${percent(relevance)} relevant`, bar);
 };
 
-const metadataOf = (metadata) => Object.entries(metadata).map(([name, value]) => {
-  const shown = typeof value === 'string' ? value : JSON.stringify(value);
-  return element('span', {}, `${name}: `, element('code', {}, shown));
-});
+const metadataOf = (metadata) =>
+  Object.entries(metadata).map(([name, value]) => {
+    const shown = typeof value === 'string' ? value : JSON.stringify(value);
+    return element('span', {}, `${name}: `, element('code', {}, shown));
+  });
 
-const number = (value, digits) => (value === null || value === undefined ? '–' : Number(value.toFixed(digits)).toLocaleString('en', { maximumFractionDigits: digits }));
+const number = (value, digits) =>
+  value === null || value === undefined
+    ? '–'
+    : Number(value.toFixed(digits)).toLocaleString('en', { maximumFractionDigits: digits });
 
 /** Why the result stands where it stands: its ranks and scores by both retrievers, and the words that it has. */
 const why = (result) => {
   const { ranks, scores, explanation } = result;
-  const row = (...cells) => element('tr', {}, cells.map((cell) => element('td', {}, cell)));
-  const head = element('tr', {}, ['', 'rank', 'score', 'adds to the score'].map((cell) => element('th', {}, cell)));
+  const row = (...cells) =>
+    element(
+      'tr',
+      {},
+      cells.map((cell) => element('td', {}, cell)),
+    );
+  const head = element(
+    'tr',
+    {},
+    ['', 'rank', 'score', 'adds to the score'].map((cell) => element('th', {}, cell)),
+  );
   const rows = [
     row('by words (BM25)', number(ranks.lexical, 0), number(scores.lexical, 2), number(explanation?.lexical, 3)),
     row('by meaning (cosine)', number(ranks.dense, 0), number(scores.dense, 3), number(explanation?.dense, 3)),
   ];
   if (result.rerank_score !== undefined) rows.push(row('reranker', '', number(result.rerank_score, 3), ''));
   const terms = (explanation?.terms || []).map((term) =>
-    element('span', {}, element('code', {}, term.term), ` ${number(term.score, 2)}, in ${term.chunks.toLocaleString('en')} ${term.chunks === 1 ? 'passage' : 'passages'}`));
-  return element('details', {}, element('summary', {}, 'Why this result'),
+    element(
+      'span',
+      {},
+      element('code', {}, term.term),
+      ` ${number(term.score, 2)}, in ${term.chunks.toLocaleString('en')} ${term.chunks === 1 ? 'passage' : 'passages'}`,
+    ),
+  );
+  return element(
+    'details',
+    {},
+    element('summary', {}, 'Why this result'),
     element('table', {}, head, rows),
-    terms.length ? element('div', { className: 'about' }, 'Words found: ', terms) : element('p', { className: 'soft' }, 'It has none of the query’s words.'));
+    terms.length
+      ? element('div', { className: 'about' }, 'Words found: ', terms)
+      : element('p', { className: 'soft' }, 'It has none of the query’s words.'),
+  );
 };
 
 /** The whole document with the cited bytes marked, read when it is opened. */
@@ -139,13 +176,25 @@ const render = (result, collection) => {
   const isCut = snippet && (snippet.start > 0 || snippet.end < encoder.encode(text).length);
   const bytes = `${citation.start.toLocaleString('en')} to ${citation.end.toLocaleString('en')}`;
   const isUnlikely = result.relevance !== null && result.relevance < RELEVANT;
-  return element('li', { className: isUnlikely ? 'is-unlikely' : '' },
+  return element(
+    'li',
+    { className: isUnlikely ? 'is-unlikely' : '' },
     element('div', { className: 'head' }, element('h3', {}, result.title || result.id), relevanceBar(result.relevance)),
-    element('p', { className: 'snippet' },
-      isCut && snippet.start > 0 ? '… ' : null, marked(text, result.highlights, shown.start, shown.end), isCut && snippet.end < encoder.encode(text).length ? ' …' : null),
-    element('p', { className: 'about citation' },
-      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `, bytes ${bytes}`), metadataOf(result.metadata)),
-    element('div', { className: 'more' }, why(result), inDocument(result, collection)));
+    element(
+      'p',
+      { className: 'snippet' },
+      isCut && snippet.start > 0 ? '… ' : null,
+      marked(text, result.highlights, shown.start, shown.end),
+      isCut && snippet.end < encoder.encode(text).length ? ' …' : null,
+    ),
+    element(
+      'p',
+      { className: 'about citation' },
+      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `, bytes ${bytes}`),
+      metadataOf(result.metadata),
+    ),
+    element('div', { className: 'more' }, why(result), inDocument(result, collection)),
+  );
 };
 
 // --- what stands above the results ---
@@ -164,11 +213,20 @@ const corrected = (query, corrections) => {
 const correctionNotice = (search, corrections) => {
   if (!corrections?.length) return null;
   const sentences = corrections.map(({ term, instead }) => [
-    'No document has ', element('code', {}, term), '; searched for ',
-    instead.flatMap((word, index) => [index ? ', ' : '', element('code', {}, word)]), ' instead. ']);
+    'No document has ',
+    element('code', {}, term),
+    '; searched for ',
+    instead.flatMap((word, index) => [index ? ', ' : '', element('code', {}, word)]),
+    ' instead. ',
+  ]);
   const query = corrected(search.q, corrections);
   const link = element('a', { href: addressOf({ ...search, q: query, offset: '0' }) }, query || '');
-  return element('p', { className: 'notice', id: 'corrections' }, sentences.flat(2), query ? ['Did you mean ', link, '?'] : null);
+  return element(
+    'p',
+    { className: 'notice', id: 'corrections' },
+    sentences.flat(2),
+    query ? ['Did you mean ', link, '?'] : null,
+  );
 };
 
 const DEGRADED = {
@@ -186,18 +244,41 @@ const notices = (search, reply) => {
   const { results } = reply;
   if (!results.length) {
     const isFirst = search.offset === '0';
-    all.push(element('div', { className: 'notice warn', id: 'nothing' }, element('h3', {}, isFirst ? 'No document matches' : 'There are no further results'),
-      element('p', {}, search.mode === 'lexical' ? 'No document has these words; a search by meaning may find others.' : 'Try other words, or another collection.')));
-  } else if (search.offset === '0' && results.every((result) => result.relevance !== null && result.relevance < RELEVANT)) {
-    all.push(element('div', { className: 'notice warn', id: 'nothing' }, element('h3', {}, 'Nothing relevant'),
-      element('p', {}, `No document of ${search.collection} seems to answer this query. The nearest ones follow.`)));
+    all.push(
+      element(
+        'div',
+        { className: 'notice warn', id: 'nothing' },
+        element('h3', {}, isFirst ? 'No document matches' : 'There are no further results'),
+        element(
+          'p',
+          {},
+          search.mode === 'lexical'
+            ? 'No document has these words; a search by meaning may find others.'
+            : 'Try other words, or another collection.',
+        ),
+      ),
+    );
+  } else if (
+    search.offset === '0' &&
+    results.every((result) => result.relevance !== null && result.relevance < RELEVANT)
+  ) {
+    all.push(
+      element(
+        'div',
+        { className: 'notice warn', id: 'nothing' },
+        element('h3', {}, 'Nothing relevant'),
+        element('p', {}, `No document of ${search.collection} seems to answer this query. The nearest ones follow.`),
+      ),
+    );
   }
   return all.filter(Boolean);
 };
 
 const countOf = ({ total, took_ms: took }) => {
   const value = total.value.toLocaleString('en');
-  const results = total.exact ? `${value} ${total.value === 1 ? 'result' : 'results'}` : `The best of ${value} candidates`;
+  const results = total.exact
+    ? `${value} ${total.value === 1 ? 'result' : 'results'}`
+    : `The best of ${value} candidates`;
   return `${results}, in ${number(took, 1)} ms`;
 };
 
@@ -205,21 +286,38 @@ const pager = (search, reply) => {
   const [size, offset] = [Number(search.top_k), Number(search.offset)];
   const button = (text, to, isUsable) => {
     const node = element('button', { type: 'button', textContent: text, disabled: !isUsable });
-    node.addEventListener('click', () => { writeAddress({ ...search, offset: String(Math.max(0, to)) }); scrollTo({ top: 0 }); });
+    node.addEventListener('click', () => {
+      writeAddress({ ...search, offset: String(Math.max(0, to)) });
+      scrollTo({ top: 0 });
+    });
     return node;
   };
   if (!reply.next_cursor && offset === 0) return null;
-  return element('nav', { className: 'pages', ariaLabel: 'Pages of results' },
+  return element(
+    'nav',
+    { className: 'pages', ariaLabel: 'Pages of results' },
     button('Previous page', offset - size, offset > 0),
-    element('span', { className: 'soft small' }, reply.results.length ? `${offset + 1} to ${offset + reply.results.length}` : ''),
-    button('Next page', offset + size, Boolean(reply.next_cursor)));
+    element(
+      'span',
+      { className: 'soft small' },
+      reply.results.length ? `${offset + 1} to ${offset + reply.results.length}` : '',
+    ),
+    button('Next page', offset + size, Boolean(reply.next_cursor)),
+  );
 };
 
 const show = (search, reply) => {
-  const list = element('ol', { className: 'results' }, reply.results.map((result) => render(result, search.collection)));
+  const list = element(
+    'ol',
+    { className: 'results' },
+    reply.results.map((result) => render(result, search.collection)),
+  );
   byId('reply').replaceChildren(
     element('p', { className: 'found soft small', id: 'found' }, countOf(reply)),
-    ...notices(search, reply), list, ...[pager(search, reply)].filter(Boolean));
+    ...notices(search, reply),
+    list,
+    ...[pager(search, reply)].filter(Boolean),
+  );
 };
 
 // --- what happens ---
@@ -240,8 +338,13 @@ const run = async () => {
   place.setAttribute('aria-busy', 'true');
   try {
     const body = {
-      query: search.q, collection: search.collection, mode: search.mode, top_k: Number(search.top_k), offset: Number(search.offset),
-      highlight: true, explain: true,
+      query: search.q,
+      collection: search.collection,
+      mode: search.mode,
+      top_k: Number(search.top_k),
+      offset: Number(search.offset),
+      highlight: true,
+      explain: true,
     };
     show(search, await call('POST', '/v1/search', body, signal));
   } catch (error) {
@@ -261,7 +364,8 @@ const showEmpty = () => {
     command(`weir ingest FOLDER${isDefault ? '' : ` --url ${location.origin}`}`),
     element('p', {}, 'or send documents to the API:'),
     command(curl),
-    element('p', { className: 'soft small' }, 'This page shows the search box as soon as there is a document.'));
+    element('p', { className: 'soft small' }, 'This page shows the search box as soon as there is a document.'),
+  );
 };
 
 /** Shows whether there are documents, and the search box if there are; looks again while there are none. */

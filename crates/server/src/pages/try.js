@@ -12,7 +12,8 @@ const list = (path, read) => {
 };
 const models = () => list('/v1/models', ({ data }) => data.flatMap((one) => [one.id, ...one.alias]));
 const choicesOf = (path, name) => {
-  if (name === 'collection' || name === 'name') return list('/v1/collections', ({ data }) => data.map((one) => one.name));
+  if (name === 'collection' || name === 'name')
+    return list('/v1/collections', ({ data }) => data.map((one) => one.name));
   if (path === '/v1/jobs/{id}') return list('/v1/jobs', ({ data }) => data.map((one) => one.job_id));
   if (path.endsWith('models/{id}')) return models();
   return null;
@@ -28,14 +29,20 @@ const curlOf = ({ method, path, query, headers, body }) => {
   const parts = [`curl -s${isInAddress ? '' : 'G'}${isPlain ? '' : ` -X ${method}`} ${quoted(address)}`];
   for (const [name, value] of headers) parts.push(`-H ${quoted(`${name}: ${value}`)}`);
   if (sessionStorage.getItem(KEY)) parts.push('-H "authorization: Bearer $WEIR_API_KEY"');
-  if (!isInAddress) for (const [name, value] of new URLSearchParams(query)) parts.push(`--data-urlencode ${quoted(`${name}=${value}`)}`);
+  if (!isInAddress)
+    for (const [name, value] of new URLSearchParams(query))
+      parts.push(`--data-urlencode ${quoted(`${name}=${value}`)}`);
   if (body) parts.push(`-d ${quoted(body)}`);
   return parts.join(' \\\n  ');
 };
 
 /** The headers in lines of `name: value`. */
-const headersIn = (text) => text.split('\n').map((line) => line.split(/:(.*)/s)).filter(([name, value]) => name.trim() && value)
-  .map(([name, value]) => [name.trim(), value.trim()]);
+const headersIn = (text) =>
+  text
+    .split('\n')
+    .map((line) => line.split(/:(.*)/s))
+    .filter(([name, value]) => name.trim() && value)
+    .map(([name, value]) => [name.trim(), value.trim()]);
 
 /** Values that fit are written in one line, in characters. */
 const LINE_MAX = 88;
@@ -49,9 +56,18 @@ const pretty = (value, indent = '') => {
   };
   // an embedding: the page breaks its line
   if (Array.isArray(value) && value.every((item) => typeof item === 'number')) return `[${value.join(', ')}]`;
-  if (Array.isArray(value)) return separated(value.map((item) => pretty(item, `${indent}  `)), '[', ']');
+  if (Array.isArray(value))
+    return separated(
+      value.map((item) => pretty(item, `${indent}  `)),
+      '[',
+      ']',
+    );
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
-  return separated(Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${pretty(inner, `${indent}  `)}`), '{', '}');
+  return separated(
+    Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${pretty(inner, `${indent}  `)}`),
+    '{',
+    '}',
+  );
 };
 
 const bodyOf = async (reply) => {
@@ -60,9 +76,15 @@ const bodyOf = async (reply) => {
   const text = await reply.text();
   let shown = text;
   if (type.includes('json')) {
-    try { shown = pretty(JSON.parse(text)); } catch { /* shown as it came */ }
+    try {
+      shown = pretty(JSON.parse(text));
+    } catch {
+      /* shown as it came */
+    }
   }
-  return shown.length > SHOWN_MAX ? `${shown.slice(0, SHOWN_MAX)}\n… ${shown.length - SHOWN_MAX} more characters` : shown;
+  return shown.length > SHOWN_MAX
+    ? `${shown.slice(0, SHOWN_MAX)}\n… ${shown.length - SHOWN_MAX} more characters`
+    : shown;
 };
 
 /** Sends the request and shows status, headers and body of its reply. */
@@ -71,14 +93,28 @@ const attempt = async (request, output, button) => {
   output.replaceChildren(element('p', { className: 'soft' }, 'Waiting for the reply …'));
   const started = performance.now();
   try {
-    const reply = await send(request.method, request.path + (request.query && `?${request.query}`), { headers: request.headers, body: request.body || undefined });
+    const reply = await send(request.method, request.path + (request.query && `?${request.query}`), {
+      headers: request.headers,
+      body: request.body || undefined,
+    });
     const body = await bodyOf(reply);
     const took = Math.round(performance.now() - started);
     const headers = [...reply.headers].map(([name, value]) => `${name}: ${value}`).join('\n');
     output.replaceChildren(
-      element('p', {}, element('span', { className: `status ${reply.ok ? 'good' : 'bad'}` }, `${reply.status} ${reply.statusText}`), ` in ${took} ms`),
+      element(
+        'p',
+        {},
+        element('span', { className: `status ${reply.ok ? 'good' : 'bad'}` }, `${reply.status} ${reply.statusText}`),
+        ` in ${took} ms`,
+      ),
       element('pre', { tabIndex: 0 }, body || '(no body)'),
-      element('details', {}, element('summary', { className: 'small' }, 'Headers of the reply'), element('pre', {}, headers)));
+      element(
+        'details',
+        {},
+        element('summary', { className: 'small' }, 'Headers of the reply'),
+        element('pre', {}, headers),
+      ),
+    );
   } catch (error) {
     output.replaceChildren(error instanceof Problem ? error.render() : String(error));
   }
@@ -90,7 +126,13 @@ let inputs = 0;
 /** One parameter: its label and its input, with what there is to choose from. */
 const parameterInput = (path, parameter) => {
   const id = `parameter-${++inputs}`;
-  const input = element('input', { id, name: parameter.name, value: parameter.example ?? '', required: parameter.in === 'path', spellcheck: false });
+  const input = element('input', {
+    id,
+    name: parameter.name,
+    value: parameter.example ?? '',
+    required: parameter.in === 'path',
+    spellcheck: false,
+  });
   const choices = choicesOf(path, parameter.name);
   const options = element('datalist', { id: `${id}-choices` });
   if (choices) {
@@ -104,23 +146,35 @@ const parameterInput = (path, parameter) => {
       }
     });
   }
-  const label = element('label', { htmlFor: id }, element('code', {}, parameter.name), parameter.in === 'path' ? ' in the path' : ' in the query');
+  const label = element(
+    'label',
+    { htmlFor: id },
+    element('code', {}, parameter.name),
+    parameter.in === 'path' ? ' in the path' : ' in the query',
+  );
   return { parameter, input, node: element('div', {}, label, input, options) };
 };
 
 /** A text area as high as its text. */
 const area = (label, text, name) => {
   const id = `area-${++inputs}`;
-  const input = element('textarea', { id, name, value: text, rows: Math.min(24, text.split('\n').length), spellcheck: false });
+  const input = element('textarea', {
+    id,
+    name,
+    value: text,
+    rows: Math.min(24, text.split('\n').length),
+    spellcheck: false,
+  });
   return { input, node: element('div', {}, element('label', { htmlFor: id }, label), input) };
 };
 
 /** Puts a model of this gateway into an example that names another. */
-const useOwnModel = (example, input) => models().then((names) => {
-  if (!names.length || names.includes(example.model)) return;
-  input.value = pretty({ ...example, model: names[0] });
-  input.dispatchEvent(new Event('input', { bubbles: true }));
-});
+const useOwnModel = (example, input) =>
+  models().then((names) => {
+    if (!names.length || names.includes(example.model)) return;
+    input.value = pretty({ ...example, model: names[0] });
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  });
 
 /** The form of a route. */
 const tryForm = (path, method, operation) => {
@@ -131,19 +185,45 @@ const tryForm = (path, method, operation) => {
   const read = () => {
     const filled = parameters.filter(({ input }) => input.value !== '');
     const inPath = (text, { parameter, input }) => text.replace(`{${parameter.name}}`, encodeURIComponent(input.value));
-    const query = new URLSearchParams(filled.filter(({ parameter }) => parameter.in === 'query').map(({ parameter, input }) => [parameter.name, input.value]));
+    const query = new URLSearchParams(
+      filled
+        .filter(({ parameter }) => parameter.in === 'query')
+        .map(({ parameter, input }) => [parameter.name, input.value]),
+    );
     const full = parameters.filter(({ parameter }) => parameter.in === 'path').reduce(inPath, path);
-    return { method: method.toUpperCase(), path: full, query: query.toString(), headers: headersIn(headers.input.value), body: body?.input.value };
+    return {
+      method: method.toUpperCase(),
+      path: full,
+      query: query.toString(),
+      headers: headersIn(headers.input.value),
+      body: body?.input.value,
+    };
   };
   const button = element('button', { className: 'main', textContent: 'Send' });
   const output = element('output', { ariaLive: 'polite' });
   const curl = element('div');
-  const form = element('form', { className: 'try', ariaLabel: `Try ${method.toUpperCase()} ${path}` },
+  const form = element(
+    'form',
+    { className: 'try', ariaLabel: `Try ${method.toUpperCase()} ${path}` },
     element('h3', {}, 'Try it'),
-    parameters.length ? element('div', { className: 'parameters' }, parameters.map(({ node }) => node)) : null,
-    body?.node, element('details', {}, element('summary', { className: 'small' }, 'Headers'), headers.node), curl,
-    element('div', { className: 'send' }, button, method === 'delete' ? element('span', { className: 'soft small' }, 'This deletes for good.') : null),
-    output);
+    parameters.length
+      ? element(
+          'div',
+          { className: 'parameters' },
+          parameters.map(({ node }) => node),
+        )
+      : null,
+    body?.node,
+    element('details', {}, element('summary', { className: 'small' }, 'Headers'), headers.node),
+    curl,
+    element(
+      'div',
+      { className: 'send' },
+      button,
+      method === 'delete' ? element('span', { className: 'soft small' }, 'This deletes for good.') : null,
+    ),
+    output,
+  );
   if (content?.example?.model) useOwnModel(content.example, body.input);
   const refresh = () => curl.replaceChildren(command(curlOf(read())));
   form.addEventListener('input', refresh);

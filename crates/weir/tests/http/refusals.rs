@@ -194,7 +194,7 @@ fn paths_and_parameters_that_lead_nowhere_are_refused() {
     let kept = document_path("kept");
     let absent = document_path("absent");
     check(&[
-        ("GET", "/", "", 404, "route_not_found", ""),
+        ("GET", "/absent", "", 404, "route_not_found", ""),
         ("GET", "/v2/search", "", 404, "route_not_found", ""),
         ("GET", "/v1/jobs/a/b", "", 404, "route_not_found", ""),
         ("POST", "/v1/searches", "{}", 404, "route_not_found", ""),
