@@ -29,7 +29,7 @@ that say what to do. `--json` prints JSON on the output and nothing else.
 |---|---|---|---|
 | `.txt` | path below the given folder, with forward slashes | file name without ending | the file |
 | `.md` | the same | first heading, or the file name | the file |
-| `.html`, `.htm` | the same | `<title>`, or the first `<h1>`, or the file name | headings, paragraphs and list items as blocks; no scripts |
+| `.html`, `.htm` | the same | `<title>`, or the first `<h1>`, or the file name | what a browser shows, without navigation: the text of `<main>`, or of the only `<article>`, or of the body; code as it is, cells of tables separated by tabs |
 | `.jsonl` | the line's `id` or `_id`, or `path#line` | the line's `title` | the line's `text`; one document per line |
 
 The metadata of a document has its `path`; a `.jsonl` line adds its `metadata` and its other fields. Hidden files and folders are left

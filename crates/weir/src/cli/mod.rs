@@ -6,7 +6,6 @@
 mod arguments;
 mod connection;
 mod failure;
-mod html;
 mod interrupt;
 mod progress;
 mod sources;

@@ -9,8 +9,7 @@ use serde_json::Map;
 use walkdir::WalkDir;
 use weir_api::{Document, Metadata};
 use weir_client::{JsonLines, ReadStep, Rejection, StepResult};
-
-use super::html;
+use weir_text::HtmlPage;
 
 /// Bytes of a file that becomes one document, at most. The gateway's default limit for a text is far lower.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -195,7 +194,7 @@ fn document_of_file(file: &SourceFile, text: String) -> StepResult {
     let (title, text) = match file.kind {
         Kind::Markdown => (first_heading(&text), text),
         Kind::Html => {
-            let page = html::parse(&text);
+            let page = HtmlPage::parse(&text);
             (page.title, page.text)
         }
         Kind::Text | Kind::JsonLines => (None, text),
