@@ -1,4 +1,4 @@
-//! Normalisation, analysis, chunking with byte spans, content hash, quoting and highlighting.
+//! Normalisation, analysis, chunking with byte spans, content hash, quoting and highlighting; the text of HTML pages.
 //!
 //! All functions are pure (no IO, no clock) and no input makes them panic.
 //! All spans are byte ranges of the input string, on character boundaries.
@@ -10,6 +10,7 @@ mod chunk;
 mod fold;
 mod hash;
 mod highlight;
+mod html;
 mod language;
 mod query;
 mod script;
@@ -22,6 +23,7 @@ pub use analyse::{Analyser, Token, analyse};
 pub use chunk::{Chunking, TokenOffsets, chunk};
 pub use hash::text_hash;
 pub use highlight::{highlight, highlight_terms, snippet};
+pub use html::HtmlPage;
 pub use language::Language;
 pub use query::{QueryTerm, is_stop_word, query_terms};
 pub use signature::Signature;

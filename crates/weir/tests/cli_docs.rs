@@ -32,7 +32,7 @@ that say what to do. `--json` prints JSON on the output and nothing else.
 |---|---|---|
 | `.txt`, `.log`, `.yaml`, `.yml`; files without an ending that begin with text, such as `README` | the file | file name without ending |
 | `.md`, `.markdown`, `.rst`, `.adoc`, `.asciidoc`, `.org` | the file | first heading, or the file name |
-| `.html`, `.htm`, `.xhtml` | the text of the page | `<title>`, or the first `<h1>`, or the file name |
+| `.html`, `.htm`, `.xhtml` | what a browser shows, without navigation: the text of `<main>`, or of the only `<article>`, or of the body | `<title>`, or the first `<h1>`, or the file name |
 | `.jsonl`, `.ndjson` | one per line: an object with `text` | the line's `title` |
 | `.json` | an object with `text`, or a list of them; any other JSON is sent as text | `title`; of text, the file name |
 | `.csv`, `.tsv` with a column `text` | one per row; columns other than `text`, `title`, `id` are metadata | the column `title` |

@@ -6,7 +6,6 @@
 mod arguments;
 mod context;
 mod failure;
-mod html;
 mod interrupt;
 mod progress;
 mod sources;

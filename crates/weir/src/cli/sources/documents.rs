@@ -11,7 +11,6 @@ use super::headings::first_heading;
 use super::input::{Counter, Input};
 use super::kinds::{Heading, Reader, stem_of};
 use super::rows::Rows;
-use crate::cli::html;
 
 /// Reads files one after the other, and those with several documents one by one.
 pub(in crate::cli) struct Documents {
@@ -78,7 +77,7 @@ fn text(file: &SourceFile, heading: Heading, text: String) -> StepResult {
 }
 
 fn page(file: &SourceFile, source: &str) -> StepResult {
-    let page = html::parse(source);
+    let page = weir_text::HtmlPage::parse(source);
     document(file, page.title, page.text)
 }
 
