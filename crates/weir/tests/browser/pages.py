@@ -48,6 +48,12 @@ def search_for(browser: Browser, query: str) -> None:
     browser.wait("document.querySelector('#reply:not([aria-busy])')?.childElementCount > 0")
 
 
+def result_titles(browser: Browser) -> list[str]:
+    """The titles of the results, of which there is at least one."""
+    browser.wait("document.querySelector('.results h3')")
+    return browser.texts(".results h3")
+
+
 def start(gateway: str) -> None:
     """The page at `/`: an empty gateway, results, corrections, nothing relevant, errors, pages, a shared address."""
     with Browser() as browser:
@@ -64,7 +70,7 @@ def start(gateway: str) -> None:
         expect(browser.run("document.querySelector('#key').hidden"), True)
 
         search_for(browser, "what is a weir")
-        expect(browser.texts(".results h3")[0], "Weirs")
+        expect(result_titles(browser)[0], "Weirs")
         first = browser.text(".results li")
         assert "% relevant" in first and "cited from weirs, bytes 0 to 88" in first and "place: 0" in first, first
         assert "weir" in browser.texts(".results li:first-child mark"), "the snippet marks the words of the query"
@@ -86,7 +92,7 @@ def start(gateway: str) -> None:
 
         # bytes are not characters
         search_for(browser, "Müsli Äpfeln")
-        expect(browser.texts(".results h3")[0], "müsli")
+        expect(result_titles(browser)[0], "müsli")
         assert "Müsli" in browser.texts(".results li:first-child mark")
 
         search_for(browser, "who built the brigde")
