@@ -161,7 +161,7 @@ fn settings_that_make_no_sense_are_refused() {
 fn layers_around_the_route_answer_in_its_shape_too() {
     let gateway = Gateway::start();
     let reply = gateway.send("GET", "/v1/embeddings", None);
-    let said = "`/v1/embeddings` does not take GET";
+    let said = "`/v1/embeddings` does not take GET; send POST";
     check_reply(&reply, "method_not_allowed", &Value::Null, said, "GET");
     assert_eq!(reply.header("allow"), "POST");
 
