@@ -54,6 +54,10 @@ neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
 	@scripts/setup.sh
 	@scripts/neon.sh
 
+.PHONY: miri
+miri: ## undefined behaviour in kernels and mapped, by Miri; needs a nightly compiler
+	@scripts/miri.sh
+
 .PHONY: crash
 crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
 	@scripts/setup.sh

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_sums_are_the_products_of_the_codes_up_to_the_rounding_of_the_tables() {
-        for groups in [1, 2, 7, 8, 64, 97, 1040] {
+        for &groups in if cfg!(miri) { &[1, 8][..] } else { &[1, 2, 7, 8, 64, 97, 1040] } {
             let products = products(groups);
             let code = |row: usize, group: usize| ((row * 5 + group * 3) % PQ4_CENTROIDS) as u8;
             let mut block = vec![0; pq4_block_bytes(groups)];

@@ -1,15 +1,13 @@
 //! Read-only views of files that Weir itself writes, by memory mapping, and memory in large pages.
 //!
-//! Together with `kernels` this is the only crate that may contain `unsafe`; it contains one call. It maps and checks
-//! bytes and never looks at what they mean.
+//! Together with `kernels` this is the only crate that may contain `unsafe`; it contains one call. It never interprets bytes.
 //!
-//! A view is a `&[u8]`, bytes that never change as far as the compiler knows, and an operating system can't promise that of a file. Mapping
-//! is therefore private to two types, each for files with a rule that keeps mapped bytes as they are: [`AppendOnlyFile`] and
-//! [`ImmutableFile`]. **What remains** is somebody who breaks the rule: another program, or code that opens the file by other means. If
-//! they truncate the file, reading a page behind its new end terminates the process (SIGBUS). If they overwrite mapped bytes, a
-//! reader may see old and new ones mixed; checksums are verified when a file is opened, not later. Readers of views check every
-//! offset and length that they take from them, and read numbers of which all bit patterns are valid. Data and cache folders should be
-//! writable by the user that Weir runs as, and nobody else.
+//! A view is a `&[u8]`, which the compiler assumes never changes; an operating system can't guarantee that for a file. Mapping is therefore
+//! private to two types, whose rules keep mapped bytes unchanged: [`AppendOnlyFile`] and [`ImmutableFile`]. **The remaining risk** is another
+//! program, or code that opens the file directly. If the file is truncated, reading a page beyond its new end terminates the process
+//! (SIGBUS). If mapped bytes are overwritten, readers may see a mix of old and new ones; checksums are verified when a file is opened, not
+//! later. Readers check every offset and length that they read from a view, and read only numbers for which all bit patterns are valid. Data
+//! and cache folders should be writable only by the user that Weir runs as.
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; everything else builds on this one call")]
 
 mod large_pages;
@@ -23,12 +21,12 @@ pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use memmap2::{Mmap, MmapOptions};
 
 /// The first bytes of a file that only grows: one writer appends after them, and never overwrites or truncates bytes that were committed.
-/// A file that is not needed any more is removed, not emptied; its views stay valid.
+/// An obsolete file is removed, not truncated; its views stay valid.
 #[derive(Debug)]
 pub struct AppendOnlyFile(Mapped);
 
-/// A file that is complete when it appears under its name, and never changes: [`ImmutableFile::create`] writes it under another name
-/// and renames it. A new version replaces it in the same way; views of the old one stay valid.
+/// A file that never changes under its name: [`ImmutableFile::create`] writes it under another name and renames it. A new version replaces
+/// it in the same way; views of the old one stay valid.
 #[derive(Debug)]
 pub struct ImmutableFile(Mapped);
 
@@ -76,7 +74,7 @@ pub enum MappedError {
 }
 
 impl AppendOnlyFile {
-    /// Maps exactly the first `len` bytes; 0 is allowed and maps nothing, but the file has to be there.
+    /// Maps exactly the first `len` bytes; 0 is allowed and maps nothing, but the file must exist.
     ///
     /// # Errors
     /// [`MappedError::Unreadable`], or [`MappedError::Length`] when the file is shorter than `len`.
@@ -86,21 +84,20 @@ impl AppendOnlyFile {
         if actual < len {
             return Err(MappedError::Length { path: path.to_owned(), expected: len, actual });
         }
-        // SAFETY: the file has `len` bytes, and committed bytes stay as they are: the rule of the type.
+        // SAFETY: the file has `len` bytes, and by the rule of the type committed bytes do not change.
         unsafe { Mapped::map(path, &file, len) }.map(AppendOnlyFile)
     }
 }
 
 impl ImmutableFile {
-    /// Maps all of the file, in large pages where the system can, so that few entries of page tables cover it. Processes that map
-    /// the file share its pages.
+    /// Maps the whole file, in large pages where the system supports them, so that few page table entries cover it. Processes share its pages.
     ///
     /// # Errors
     /// [`MappedError::Unreadable`] when the file is missing or may not be read.
     pub fn open(path: impl AsRef<Path>) -> Result<ImmutableFile, MappedError> {
         let path = path.as_ref();
         let (file, len) = open_file(path)?;
-        // SAFETY: the file has `len` bytes, and never changes under its name: the rule of the type.
+        // SAFETY: the file has `len` bytes, and by the rule of the type it never changes under its name.
         let mapped = unsafe { Mapped::map(path, &file, len) }?;
         // fails on a system or file system without large pages, which then uses small ones
         #[cfg(target_os = "linux")]
@@ -110,11 +107,10 @@ impl ImmutableFile {
         Ok(ImmutableFile(mapped))
     }
 
-    /// Writes `parts` one after the other to a file beside `path`, syncs it, renames it to `path`, and maps it. Folders that
-    /// are missing are created.
+    /// Writes `parts` one after the other to a file in the folder of `path`, syncs it, renames it, and maps it. Creates missing folders.
     ///
     /// # Errors
-    /// The first step that failed; `path` is then as it was.
+    /// The first step that failed; `path` is then unchanged.
     pub fn create(path: &Path, parts: &[&[u8]]) -> io::Result<ImmutableFile> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -124,11 +120,11 @@ impl ImmutableFile {
             let mut file = File::create(&draft)?;
             parts.iter().try_for_each(|part| file.write_all(part))?;
             file.sync_all()?;
-            uncache(&file);
+            drop_cached_pages(&file);
             std::fs::rename(&draft, path)
         };
         if let Err(error) = write() {
-            // a draft that can't be removed either is overwritten by the next call
+            // if removing fails too, the next call overwrites the draft
             let _ = std::fs::remove_file(&draft);
             return Err(error);
         }
@@ -146,7 +142,7 @@ impl Mapped {
         }
         let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "larger than the address space");
         let map = usize::try_from(len).map_err(|_| too_large()).and_then(|len| {
-            // SAFETY: as the caller vouches.
+            // SAFETY: guaranteed by the caller.
             unsafe { MmapOptions::new().len(len).map(file) }
         });
         match map {
@@ -165,7 +161,7 @@ impl Mapped {
     pub fn prefault(&self) {
         #[cfg(target_os = "linux")]
         if let Some(map) = &self.map {
-            // fails on an older system, which then enters pages as they are read
+            // fails on an older system, which then maps pages when they are read
             map.advise(memmap2::Advice::PopulateRead).ok();
         }
     }
@@ -216,10 +212,9 @@ impl Deref for ImmutableFile {
     }
 }
 
-/// Asks the system to drop what its page cache holds of a file that was written and synced, in small pages: it is read again in pages of
-/// the size that its view asks for.
-fn uncache(file: &File) {
-    // nothing but speed depends on it
+/// Drops the small pages in which the system cached a written and synced file, so that its view is read in large pages.
+fn drop_cached_pages(file: &File) {
+    // a failure only costs speed
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).ok();
     #[cfg(not(target_os = "linux"))]
@@ -245,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn a_created_file_is_mapped_and_opened_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new folder").join("file.bin");
@@ -258,6 +254,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn replacing_a_file_does_not_change_views_of_the_old_one() {
         let (_folder, path) = file_with(b"old bytes");
         let old = ImmutableFile::open(&path).unwrap();
@@ -266,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not have `posix_fadvise`")]
     fn a_file_that_cannot_be_created_leaves_nothing_behind() {
         let (folder, path) = file_with(b"");
         assert!(ImmutableFile::create(&path.join("below a file"), &[b"1"]).is_err());
@@ -275,12 +273,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn large_pages_show_the_same_bytes_after_the_page_cache_was_dropped() {
         let bytes: Vec<u8> = (0..2 * LARGE_PAGE_BYTES + 5).map(|i| (i / 7) as u8).collect();
         let (_folder, path) = file_with(&bytes);
         let file = File::open(&path).unwrap();
         file.sync_all().unwrap();
-        uncache(&file);
+        drop_cached_pages(&file);
         for _ in 0..2 {
             assert!(ImmutableFile::open(&path).unwrap()[..] == bytes);
         }
@@ -288,6 +287,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn a_prefix_shows_exactly_its_bytes() {
         let (_folder, path) = file_with(b"123456789");
         assert_eq!(&AppendOnlyFile::open(&path, 4).unwrap()[..], b"1234");
@@ -321,6 +321,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn the_checksum_is_the_crc_of_the_view() {
         let (_folder, path) = file_with(b"123456789");
         // The check value of CRC-32/ISO-HDLC.
@@ -329,6 +330,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn verification_names_a_wrong_length_and_a_wrong_checksum() {
         let (_folder, path) = file_with(b"123456789");
         let mapped = ImmutableFile::open(&path).unwrap();
@@ -344,6 +346,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not map files")]
     fn a_view_stays_valid_when_the_file_grows_or_is_removed() {
         let (_folder, path) = file_with(b"123456789");
         let mapped = AppendOnlyFile::open(&path, 9).unwrap();

@@ -51,9 +51,9 @@ fn product_int8(
 fn every_int8_product_equals_the_reference_bit_for_bit() {
     for (name, kernels) in tables() {
         let fused = !name.ends_with("(emulated)"); // emulated registers round a multiply-add twice
-        for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 5, 15]) {
-            for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[1, 7, 32]) {
-                for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[33]) {
+        for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 5]) {
+            for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[7, 32]) {
+                for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[17]) {
                     for (epilogue, group) in [
                         (Epilogue::Store, Group::Pair),
                         (Epilogue::Gelu, Group::Pair),
@@ -113,7 +113,7 @@ fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
         |_, x| 1e4 + x / 64.0,                // little spread far from zero
         |_, x| x.signum(),
     ];
-    let widths = sizes((2..=37).chain([64, 384]), &[2, 17, 64]);
+    let widths = sizes((2..=37).chain([64, 384]), &[2, 17, 32]);
     let widths = || widths.iter().flat_map(|&width| [(width, Group::Pair), (width, Group::Quad)]);
     for (name, kernels) in tables() {
         for ((width, group), (shape, value)) in
@@ -145,7 +145,7 @@ fn groups_of_codes_keep_their_limit_and_stay_near_the_values() {
 fn the_largest_sums_of_products_do_not_saturate() {
     let pairs = [[255.0f32, 3.0], [3.0, 255.0], [129.0, 129.0], [0.0, 0.0]];
     let halves = [[[255.0f32, 2.0], [64.0, 65.0], [0.0, 0.0]], [[0.0, 0.0], [63.0, 65.0], [129.0, 128.0]]];
-    let (depth, columns) = (96, 33);
+    let (depth, columns) = (96, if cfg!(miri) { 3 } else { 33 });
     let of_pairs: Vec<f32> = (0..depth).map(|k| pairs[k / 2 % 4][k % 2]).collect();
     let of_quads: Vec<f32> = (0..depth).map(|k| halves[k / 48][k / 2 % 3][k % 2]).collect();
     let rows = [(Group::Pair, of_pairs), (Group::Quad, of_quads)];
