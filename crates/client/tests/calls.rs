@@ -75,7 +75,14 @@ async fn a_call_is_repeated_until_the_gateway_listens() {
     let client = Client::new(format!("http://127.0.0.1:{port}"), PATIENT);
     let starts = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        let (mut stream, _) = TcpListener::bind(("127.0.0.1", port)).unwrap().accept().unwrap();
+        // another connection may use the port for a moment
+        let listener = loop {
+            match TcpListener::bind(("127.0.0.1", port)) {
+                Ok(listener) => break listener,
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(response(200, "x: y", NO_JOBS).as_bytes()).unwrap();
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line).unwrap();
