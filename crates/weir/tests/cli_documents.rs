@@ -1,5 +1,7 @@
 //! `weir ingest`, `weir sync`, `weir delete` and `weir collections` against a running gateway.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 mod cli_support;
 mod support;
 

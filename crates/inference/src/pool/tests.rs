@@ -73,7 +73,10 @@ fn queries_go_before_texts_that_wait_longer() {
         batch.reply = reply;
         replies.push(receiver);
         let mut load = None;
-        let admit = |seen: QueueLoad| Ok(load = Some(seen.queued_tokens));
+        let admit = |seen: QueueLoad| {
+            load = Some(seen.queued_tokens);
+            Ok(())
+        };
         pool.push(lane, vec![batch], admit).unwrap();
         load.unwrap()
     };

@@ -64,7 +64,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = pieces.next().unwrap().as_bytes().to_vec();
     for piece in pieces {
         bytes.push(u8::from_str_radix(&piece[..2], 16).unwrap());
-        bytes.extend(piece[2..].as_bytes());
+        bytes.extend(&piece.as_bytes()[2..]);
     }
     bytes
 }

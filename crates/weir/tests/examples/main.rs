@@ -4,6 +4,7 @@
 //! configuration. Commands that build, measure or serve are marked `console` and do not run here.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#![allow(clippy::print_stdout, reason = "names the example that runs")]
 
 #[path = "../support/mod.rs"]
 mod support;
