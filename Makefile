@@ -18,7 +18,7 @@ SETS ?=
 
 .PHONY: help
 help: ## print this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 .PHONY: setup
 setup: ## install what is missing: system packages, .venv, the default model
@@ -82,9 +82,13 @@ deny: ## licences, bans, sources and security advisories by cargo-deny
 	@scripts/deny.sh
 
 .PHONY: dist
-dist: ## dist/weir, the binary for use, and dist/weir.debug, its symbol file
+dist: ## what is released, in dist/: binary, symbol file, wheel, .deb, archive, completions, manual pages, SBOM, checksums
 	@scripts/setup.sh
 	@scripts/dist.sh
+
+.PHONY: distcheck
+distcheck: ## install what `make dist` built, each in a place of its own, and ask it a question; needs root
+	scripts/test_dist.sh
 
 .PHONY: clean
 clean: ## remove what is built and fetched; models/ and weir-data/ stay

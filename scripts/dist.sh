@@ -1,12 +1,65 @@
 #!/usr/bin/env bash
-# Builds the binary for use, dist/weir, and its line numbers, dist/weir.debug.
-# Debuggers, perf and the backtraces of panics find the second beside the first, by a link in it; a server runs without it.
+# Builds what is released, in dist/: the binary with its symbol file, completions and manual pages, a wheel, a .deb, a tar
+# archive, a bill of materials and checksums. PROFILE=dev builds the same from an unoptimised binary, to test this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo build --profile dist --locked -p weir --bin weir
-built=${CARGO_TARGET_DIR:-target}/dist/weir
+readonly PROFILE=${PROFILE:-dist}
+folder=${CARGO_TARGET_DIR:-target}/$([ "$PROFILE" = dev ] && echo debug || echo "$PROFILE")
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+target=$(rustc -vV | sed -n 's/^host: //p')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) # files in archives get the time of the commit
+export SOURCE_DATE_EPOCH
+
+say() { printf 'dist: %s\n' "$*"; }
+
+# Debuggers, perf and the backtraces of panics find the symbol file beside the binary, by a link in it; a server runs without it.
+build_binary() {
+    cargo build --profile "$PROFILE" --locked -p weir --bin weir
+    objcopy --only-keep-debug --compress-debug-sections "$folder/weir" dist/weir.debug
+    (cd dist && objcopy --strip-debug --add-gnu-debuglink=weir.debug "$OLDPWD/$folder/weir" weir)
+}
+
+write_share() {
+    mkdir -p dist/share/completions
+    dist/weir completions bash >dist/share/completions/weir.bash
+    dist/weir completions zsh >dist/share/completions/_weir
+    dist/weir completions fish >dist/share/completions/weir.fish
+    dist/weir man dist/share/man
+    .venv/bin/python scripts/sbom.py --target "$target" >dist/share/weir.cdx.json
+    cp dist/share/weir.cdx.json "dist/weir-$version.cdx.json"
+}
+
+# maturin takes the binary that cargo has built, checks which manylinux tag it can have, and writes the metadata. The
+# binary in the wheel is then replaced by the one without line numbers.
+build_wheel() {
+    local unpacked
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement scripts/dist_requirements.txt
+    (cd packaging/python && ../../.venv/bin/maturin build --quiet --profile "$PROFILE" --locked --out ../../dist/wheel)
+    .venv/bin/python -m wheel unpack --dest dist/wheel dist/wheel/weir-*.whl
+    unpacked=dist/wheel/weir-$version
+    install -m 0755 dist/weir "$unpacked/weir-$version.data/scripts/weir"
+    .venv/bin/python -m wheel pack --dest-dir dist "$unpacked"
+    rm -r dist/wheel
+}
+
+build_archive() {
+    local name=weir-$version-$target
+    tar --create --gzip --file "dist/$name.tar.gz" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+        --transform "s,^dist/,," --transform "s,^,$name/," dist/weir dist/share LICENSE README.md
+}
+
+rm -rf dist
 mkdir -p dist
-objcopy --only-keep-debug --compress-debug-sections "$built" dist/weir.debug
-objcopy --strip-debug --add-gnu-debuglink=dist/weir.debug "$built" dist/weir
-ls -l dist/weir dist/weir.debug
+say "the binary"
+build_binary
+say "completions, manual pages, bill of materials"
+write_share
+say "the wheel"
+build_wheel
+say "the .deb"
+packaging/debian/build.sh dist/weir dist/share dist "$version"
+say "the archive"
+build_archive
+(cd dist && sha256sum -- weir weir.debug ./*.whl ./*.deb ./*.tar.gz ./*.cdx.json | sed 's,  \./,  ,' >SHA256SUMS)
+ls -l dist

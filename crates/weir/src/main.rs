@@ -5,10 +5,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use tokio::runtime::Builder;
 use weir::cli::{
-    Arguments, Command, Context, Failure, Result, collections, config, delete, eval, ingest, jobs, model,
-    search, serve, sync,
+    Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, ingest, jobs,
+    model, search, serve, shell, sync,
 };
 use weir_config::Environment;
 
@@ -43,13 +42,8 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),
+        Command::Demo(demo) => demo::run(&demo, context),
+        Command::Completions { shell } => shell::print_completions(shell, context.out),
+        Command::Man { folder } => shell::write_manual_pages(&folder),
     }
-}
-
-/// Runs a command that calls servers on this thread.
-fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Start)?;
-    let outcome = runtime.block_on(command);
-    runtime.shutdown_background(); // a name lookup may still run
-    outcome
 }

@@ -1,10 +1,14 @@
 //! The binary from outside: exit codes, messages, and the requests that a scripted gateway receives.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 mod cli_support;
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use cli_support::{Response, ScriptedGateway, Weir, folder_with, job};
+use cli_support::{Finished, Response, ScriptedGateway, Weir, folder_with, job};
+use tempfile::TempDir;
 
 #[test]
 fn wrong_usage_exits_with_2() {
@@ -397,7 +401,9 @@ fn a_pull_saves_every_file_and_prints_checksums() {
     assert_eq!(run.code, 0, "{}", run.err);
     // sha256 of "abc", from FIPS 180-2.
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad            3  config.json\n";
-    assert!(run.out.starts_with(abc), "{}", run.out);
+    let what =
+        format!("fetching own/tiny (main) from {} into models/tiny: SHA-256, bytes, file\n", gateway.url);
+    assert!(run.out.starts_with(&(what + abc)), "{}", run.out);
     assert!(run.out.ends_with("own/tiny is in models/tiny\n"), "{}", run.out);
     assert_eq!(gateway.requests()[8].0, "GET /own/tiny/resolve/main/1_Pooling/config.json");
     let pooling = folder.path().join("models/tiny/1_Pooling/config.json");
@@ -435,4 +441,67 @@ fn a_folder_without_a_model_is_an_error() {
     let run = Weir::new().in_folder(&folder).run(&["model", "info", "none"]);
     assert_eq!(run.code, 1);
     assert!(run.err.starts_with("error: model file none/config.json is missing; "), "{}", run.err);
+}
+
+#[test]
+fn every_shell_has_completions_and_every_command_a_manual_page() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = Weir::new().run(&["completions", shell]);
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert!(run.out.contains("min-relevance"), "{shell}: {}", run.out);
+    }
+    let folder = folder_with(&[]);
+    let run = Weir::new().in_folder(&folder).run(&["man", "new/man1"]);
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    for page in ["weir.1", "weir-serve.1", "weir-model-pull.1"] {
+        let page = std::fs::read_to_string(folder.path().join("new/man1").join(page)).unwrap();
+        assert!(page.contains(".TH weir"), "{page}");
+    }
+}
+
+/// A loopback address that was free a moment ago.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Runs `weir demo`, searches when it says what to try, and interrupts it.
+fn demo(folder: &TempDir, options: &[&str], query: &str) -> (serde_json::Value, Finished) {
+    let address = free_address();
+    let url = format!("http://{address}");
+    let weir = Weir::new().in_folder(folder).env("TMPDIR", ".").env("WEIR_URL", "http://127.0.0.1:9");
+    let mut running = weir.start(&[&["demo", "--model", "pseudo", "--listen", &address], options].concat());
+    running.wait_for_line("Ctrl-C");
+    let search = weir.run(&["search", query, "--mode", "lexical", "--url", &url, "--json"]);
+    running.interrupt();
+    (serde_json::from_str(&search.out).unwrap_or_default(), running.finish())
+}
+
+#[test]
+fn the_demo_serves_the_sample_and_leaves_nothing() {
+    let folder = folder_with(&[]);
+    let (reply, run) = demo(&folder, &[], "steam turbine blades");
+    assert_eq!(reply["results"][0]["title"], "Steam engine", "{reply}");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.contains("Weir serves 240 documents on http://127.0.0.1:"), "{}", run.out);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_demo_serves_files_and_keeps_a_named_data_directory() {
+    let folder = folder_with(&[("notes/a.html", "<nav>x</nav><main><p>A weir is a low dam.</p></main>")]);
+    let (reply, run) = demo(&folder, &["notes", "--data-dir", "kept"], "weir");
+    assert_eq!(reply["results"][0]["citation"]["quote"], "A weir is a low dam.", "{reply}");
+    assert!(run.out.contains("Weir serves 1 document on"), "{}", run.out);
+    assert!(run.out.contains("The data is in kept."), "{}", run.out);
+    assert!(folder.path().join("kept").is_dir());
+}
+
+#[test]
+fn the_demo_sends_nothing_to_a_program_that_has_its_address() {
+    let gateway = ScriptedGateway::serve(vec![Response::json(200, "{}")]);
+    let address = gateway.url.trim_start_matches("http://");
+    let run = Weir::new().run(&["demo", "--model", "pseudo", "--listen", address]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.starts_with(&format!("error: can't listen on {address}")), "{}", run.err);
+    assert_eq!(gateway.requests(), []);
 }

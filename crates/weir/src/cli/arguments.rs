@@ -77,6 +77,24 @@ pub enum Command {
     Config(ConfigArguments),
     /// Download a model, or describe one.
     Model(ModelArguments),
+    /// Serve a sample or your own files, and show what to try.
+    ///
+    /// Runs the gateway, ingests the files into the collection `default`, and prints three things to try. The sample is part
+    /// of the program: 240 paragraphs of Wikipedia, from XQuAD (CC BY-SA 4.0).
+    Demo(DemoArguments),
+    /// Print the completions of a shell.
+    ///
+    /// For bash: weir completions bash > ~/.local/share/bash-completion/completions/weir
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages.
+    Man {
+        /// The folder to write them to.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// The arguments of `weir serve`; `weir config` takes them too.
@@ -108,6 +126,23 @@ impl ServeArguments {
             ..Flags::default()
         }
     }
+}
+
+/// The arguments of `weir demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// Files to serve, and folders to search for files [default: the sample].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// The folder of the database and the indexes, which is kept [default: a temporary folder].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// The folder of the model; also WEIR_MODEL [default: models/all-MiniLM-L6-v2].
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<String>,
 }
 
 /// The arguments of `weir ingest`.

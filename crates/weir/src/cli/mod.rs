@@ -14,18 +14,32 @@ mod terminal;
 pub mod collections;
 pub mod config;
 pub mod delete;
+pub mod demo;
 pub mod eval;
 pub mod ingest;
 pub mod jobs;
 pub mod model;
 pub mod search;
 pub mod serve;
+pub mod shell;
 pub mod sync;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand,
-    SearchArguments, SearchMode, ServeArguments, SettingsArguments, SyncArguments,
+    DeleteArguments, DemoArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments,
+    ModelCommand, SearchArguments, SearchMode, ServeArguments, SettingsArguments, SyncArguments,
 };
 pub use context::Context;
 pub use failure::{Failure, Result};
+
+/// Runs a command that calls servers on this thread.
+///
+/// # Errors
+/// Those of the command, and when the runtime can't start.
+pub fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Start)?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background(); // a name lookup may still run
+    outcome
+}

@@ -74,7 +74,7 @@ impl Weir {
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: command.spawn().unwrap() }
+        Running { child: command.spawn().unwrap(), read: String::new() }
     }
 
     /// Runs on a terminal, where somebody types `typed`.
@@ -95,6 +95,8 @@ impl Weir {
 /// A run that has not ended.
 pub(crate) struct Running {
     child: Child,
+    /// The output that was read already.
+    read: String,
 }
 
 impl Running {
@@ -104,11 +106,29 @@ impl Running {
         assert!(status.success());
     }
 
+    /// Reads the output up to a line with `text`, or to its end.
+    pub(crate) fn wait_for_line(&mut self, text: &str) {
+        let stdout = self.child.stdout.as_mut().unwrap();
+        let mut line = String::new();
+        while !line.contains(text) {
+            // byte by byte: what follows the line is for `finish`
+            let (mut bytes, mut byte) = (Vec::new(), [0]);
+            while bytes.last() != Some(&b'\n') && stdout.read(&mut byte).unwrap() > 0 {
+                bytes.extend(byte);
+            }
+            if bytes.is_empty() {
+                return;
+            }
+            line = String::from_utf8(bytes).unwrap();
+            self.read += &line;
+        }
+    }
+
     pub(crate) fn finish(self) -> Finished {
         let output = self.child.wait_with_output().unwrap();
         Finished {
             code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
+            out: self.read + &String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
     }

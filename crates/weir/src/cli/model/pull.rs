@@ -83,6 +83,9 @@ pub(super) async fn run(request: &PullRequest, out: &mut dyn Write) -> Result<()
     request.check()?;
     let cancelled = cancelled_by_ctrl_c();
     let partial = partial_folder(&request.to);
+    let PullRequest { name, to, hub, revision } = request;
+    writeln!(out, "fetching {name} ({revision}) from {hub} into {}: SHA-256, bytes, file", to.display())?;
+    out.flush()?;
     let fetched = cancelled.run_until_cancelled(fetch_all(request, &partial, out)).await;
     let fetched = fetched.unwrap_or(Err(PullError::Interrupted.into()));
     if fetched.is_err() {
