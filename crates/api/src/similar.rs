@@ -23,8 +23,14 @@ const FOREIGN_NAMES: [(&str, &[&str]); 16] = [
 /// Least similarity (Jaro-Winkler, 0 to 1) of a name that is suggested: `qeury`, `topk` and `filters` pass, unrelated words do not.
 const SIMILARITY_MIN: f64 = 0.86;
 
+/// Nothing is suggested for longer names: comparing takes time and memory in proportion to the length.
+const NAME_BYTES_MAX: usize = 64;
+
 /// The accepted field that was probably meant by `name`: another API's name for it, or else the one spelt most alike.
 pub(crate) fn similar_field<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let lower = name.to_lowercase();
     let lower = lower.trim_start_matches(['_', '$', '@']);
     let is_foreign =
@@ -34,6 +40,9 @@ pub(crate) fn similar_field<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a 
 
 /// The names among `accepted` that are spelt like `name`, the most similar first.
 pub fn similar_names<'a>(name: &str, accepted: &[&'a str]) -> Vec<&'a str> {
+    if name.len() > NAME_BYTES_MAX {
+        return Vec::new();
+    }
     let mut similar: Vec<(f64, &str)> = accepted
         .iter()
         .map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate))
@@ -70,6 +79,7 @@ mod tests {
         }
         check("colour", None);
         check("", None);
+        check(&"query".repeat(20), None);
         assert_eq!(similar_field("inputs", &["model", "input"]), Some("input"));
         assert_eq!(similar_field("texts", &["model", "input"]), Some("input"));
     }
