@@ -80,7 +80,7 @@ fn an_ingest_with_a_prefix_puts_it_before_all_ids_of_files() {
     line.out("ingest in --prefix notes/");
     assert_eq!(line.ids(), "notes/a.txt notes/sub/b.txt");
     let (_, document) = line.gateway.get("/v1/collections/default/documents/notes%2Fa.txt");
-    assert_eq!(document["metadata"], json!({"path": "notes/a.txt"}));
+    assert_eq!(document["metadata"], json!({"folder": "in", "path": "notes/a.txt"}));
 }
 
 #[test]
@@ -117,6 +117,17 @@ fn a_synced_collection_shows_the_folder() {
     );
     assert_eq!(line.ids(), "a.txt by hand c.txt two");
     assert_eq!(line.json("sync in")["deleted"], json!([]));
+}
+
+#[test]
+fn a_sync_deletes_nothing_of_another_folder() {
+    let line = CommandLine::with(&[("in/a.txt", "alpha"), ("other/b.txt", "bravo"), ("c.txt", "charlie")]);
+    line.out("ingest in c.txt");
+    assert_eq!(line.json("sync other")["deleted"], json!([]));
+    line.remove("in/a.txt");
+    line.write("in/d.txt", "delta");
+    assert_eq!(line.json("sync in")["deleted"], json!(["a.txt"]));
+    assert_eq!(line.ids(), "b.txt c.txt d.txt");
 }
 
 #[test]

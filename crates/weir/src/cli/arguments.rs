@@ -178,7 +178,7 @@ pub struct SyncArguments {
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
     /// Put this before the path of a file in the ids of its documents, such as `notes/`, and delete only documents whose id
-    /// begins with it. Give each folder of a collection its own.
+    /// begins with it. Give each folder of a collection its own where names of folders or paths of files are equal.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
     /// Only say what would be sent and deleted.

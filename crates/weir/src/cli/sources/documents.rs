@@ -1,6 +1,7 @@
 //! Reads files and makes documents of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use weir_api::{Document, Metadata};
@@ -12,6 +13,9 @@ use super::input::{Counter, Input};
 use super::kinds::{Heading, Reader, stem_of};
 use super::rows::Rows;
 
+/// The field of the metadata with the name of the folder that was given to `weir ingest` or `weir sync`.
+pub(in crate::cli) const FOLDER: &str = "folder";
+
 /// Reads files one after the other, and those with several documents one by one.
 pub(in crate::cli) struct Documents {
     files: VecDeque<SourceFile>,
@@ -20,6 +24,7 @@ pub(in crate::cli) struct Documents {
 
 struct OpenFile {
     results: Results,
+    folder: Option<Arc<str>>,
     bytes_read: Counter,
 }
 
@@ -40,6 +45,7 @@ impl Iterator for Documents {
             if let Some(open) = &mut self.open
                 && let Some(result) = open.results.next()
             {
+                let result = in_folder(open.folder.as_deref(), result);
                 return Some(ReadStep { bytes: open.bytes_read.take(), result });
             }
             self.open = None;
@@ -69,7 +75,22 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
         }
         Reader::Rows(separator) => Box::new(Rows::open(input.reader, separator, file)?),
     };
-    Ok(OpenFile { results, bytes_read })
+    Ok(OpenFile { results, folder: file.folder.clone(), bytes_read })
+}
+
+/// Adds the folder to a document's metadata, unless it has a field of that name.
+fn in_folder(folder: Option<&str>, result: StepResult) -> StepResult {
+    let Some(folder) = folder else { return result };
+    match result {
+        StepResult::Document(mut document) => {
+            let metadata = document.metadata.as_ref();
+            let mut fields = metadata.and_then(|metadata| metadata.to_map().ok()).unwrap_or_default();
+            fields.entry(FOLDER).or_insert_with(|| folder.into());
+            document.metadata = Some(Metadata::from_map(&fields));
+            StepResult::Document(document)
+        }
+        StepResult::Rejected(_) | StepResult::Empty => result,
+    }
 }
 
 fn text(file: &SourceFile, heading: Heading, text: String) -> StepResult {

@@ -10,11 +10,12 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use walkdir::WalkDir;
 use weir_client::Rejection;
 
-pub(super) use documents::Documents;
+pub(super) use documents::{Documents, FOLDER};
 pub(super) use kinds::accepted;
 use kinds::{Kind, Reader, kind_of};
 
@@ -26,6 +27,8 @@ pub(super) struct SourceFile {
     path: PathBuf,
     /// The prefix and the path relative to the given folder, with forward slashes: the document's id.
     id: String,
+    /// The name of the given folder in which it was found; `None` for a file that was given itself.
+    folder: Option<Arc<str>>,
     /// Its size when it was found.
     bytes: u64,
     kind: Kind,
@@ -72,6 +75,12 @@ impl std::fmt::Display for LeftOut {
     }
 }
 
+/// The last part of a folder's absolute path; that of `/` is empty.
+pub(super) fn folder_name(folder: &Path) -> Arc<str> {
+    let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    absolute.file_name().map(|name| name.to_string_lossy()).unwrap_or_default().into()
+}
+
 impl SourceFiles {
     /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
     /// with a dot) are left out, and links are not followed. All ids begin with `prefix`.
@@ -106,7 +115,7 @@ impl SourceFiles {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let id = format!("{}{name}", self.prefix);
         match kind_of(path) {
-            Ok(kind) => self.files.push(SourceFile { path: path.to_owned(), id, bytes, kind }),
+            Ok(kind) => self.files.push(SourceFile { path: path.to_owned(), id, folder: None, bytes, kind }),
             Err(kind) => {
                 let message = format!("is of a kind that is not read ({kind}); accepted are {}", accepted());
                 self.reject(path.display().to_string(), message);
@@ -115,6 +124,7 @@ impl SourceFiles {
     }
 
     fn add_folder(&mut self, folder: &Path) {
+        let name = folder_name(folder);
         let is_shown = |name: &std::ffi::OsStr| !name.to_string_lossy().starts_with('.');
         let entries = WalkDir::new(folder)
             .sort_by_file_name()
@@ -143,7 +153,8 @@ impl SourceFiles {
             let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
             let bytes = entry.metadata().map(|about| about.len()).unwrap_or_default();
             let id = format!("{}{}", self.prefix, parts.join("/"));
-            self.files.push(SourceFile { path: entry.path().to_owned(), id, bytes, kind });
+            let folder = Some(name.clone());
+            self.files.push(SourceFile { path: entry.path().to_owned(), id, folder, bytes, kind });
         }
     }
 

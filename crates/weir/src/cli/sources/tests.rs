@@ -31,9 +31,10 @@ fn read_all(files: &[(&str, &[u8])]) -> Vec<String> {
             bytes += step.bytes;
             match step.result {
                 StepResult::Document(document) => {
-                    let metadata = document.metadata.unwrap();
+                    let mut metadata = document.metadata.unwrap().to_map().unwrap();
+                    assert_eq!(metadata.remove(FOLDER).unwrap(), *folder_name(folder.path()));
                     let (id, title) = (document.id.unwrap(), document.title.unwrap_or("-".into()));
-                    format!("{id} | {title} | {} | {}", document.text, metadata.as_json())
+                    format!("{id} | {title} | {} | {}", document.text, serde_json::Value::from(metadata))
                 }
                 StepResult::Empty => "empty".to_owned(),
                 StepResult::Rejected(rejected) => {

@@ -18,7 +18,7 @@ use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps, summary, summary_json};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
-use super::sources::{LeftOut, SourceFiles};
+use super::sources::{LeftOut, SourceFiles, folder_name};
 use super::terminal::{confirm, one_line};
 use plan::Plan;
 
@@ -43,7 +43,8 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
     // an empty folder is more often a disk that is not mounted than a wish to delete everything
     check_found(&sources, folder)?;
     let stored = plan::list(&client, &arguments.collection, &arguments.prefix).await?;
-    let mut plan = Plan::new(&stored, &sources);
+    let folder_name = folder_name(&arguments.folder);
+    let mut plan = Plan::new(&stored, &folder_name, &sources);
     if arguments.dry_run {
         steps(sources).0.for_each(|step| plan.observe(&step));
         return show_plan(&plan, arguments, out);

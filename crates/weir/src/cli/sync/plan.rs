@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde_json::Value;
 use weir_api::{Document, DocumentReply, ErrorCode, Metadata};
 use weir_client::{Client, ClientError, ReadStep, Rejection, StepResult};
 
-use crate::cli::sources::SourceFiles;
+use crate::cli::sources::{FOLDER, SourceFiles};
 
 /// Documents that are listed in one call.
 const PAGE: usize = 1_000;
@@ -17,6 +16,8 @@ const PAGE: usize = 1_000;
 pub(super) struct Stored {
     /// The `path` of its metadata: the file that it was made from.
     path: Option<String>,
+    /// The [`FOLDER`] of its metadata: the folder that the file was in.
+    folder: Option<String>,
     /// Over title, text and metadata.
     hash: u64,
 }
@@ -46,13 +47,10 @@ pub(super) async fn list(
 
 fn entry_of(document: DocumentReply) -> (String, Stored) {
     let hash = hash_of(document.title.as_deref(), &document.text, &document.metadata);
-    let path = document.metadata.to_map().ok().and_then(|mut fields| match fields.remove("path") {
-        Some(Value::String(path)) => Some(path),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
-            None
-        }
-    });
-    (document.id, Stored { path, hash })
+    let mut fields = document.metadata.to_map().unwrap_or_default();
+    let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
+    let stored = Stored { path: text("path"), folder: text(FOLDER), hash };
+    (document.id, stored)
 }
 
 fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
@@ -64,6 +62,7 @@ fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
 /// What is to be done; complete when every step of reading the folder was observed.
 pub(super) struct Plan<'a> {
     stored: &'a BTreeMap<String, Stored>,
+    folder: &'a str,
     /// The ids of the files, by the names that rejections have.
     files: HashMap<String, String>,
     seen: HashSet<String>,
@@ -82,9 +81,15 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(stored: &'a BTreeMap<String, Stored>, sources: &SourceFiles) -> Plan<'a> {
+    /// The plan for the folder of that name, of which nothing is read yet.
+    pub(super) fn new(
+        stored: &'a BTreeMap<String, Stored>,
+        folder: &'a str,
+        sources: &SourceFiles,
+    ) -> Plan<'a> {
         Plan {
             stored,
+            folder,
             files: sources.ids_by_name(),
             seen: HashSet::new(),
             broken: HashSet::new(),
@@ -130,7 +135,7 @@ impl<'a> Plan<'a> {
         self.rejections.push(rejection.clone());
     }
 
-    /// The ids of the documents that were made from files and that the folder no longer has.
+    /// The ids of the documents that were made from files of the folder and that it no longer has.
     pub(super) fn gone(&self) -> Vec<&'a str> {
         if self.is_incomplete {
             return Vec::new();
@@ -139,14 +144,16 @@ impl<'a> Plan<'a> {
         self.of_files().filter(|(id, path)| is_gone(id, path)).map(|(id, _)| id).collect()
     }
 
-    /// The number of the collection's documents that were made from files.
+    /// The number of the collection's documents that were made from files of the folder.
     pub(super) fn count_of_files(&self) -> usize {
         self.of_files().count()
     }
 
-    /// Ids and paths of the documents that were made from files.
+    /// Ids and paths of the documents that were made from files of the folder.
     fn of_files(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.stored.iter().filter_map(|(id, stored)| Some((id.as_str(), stored.path.as_deref()?)))
+        let is_of_folder = |stored: &Stored| stored.folder.as_deref() == Some(self.folder);
+        let stored = self.stored.iter().filter(move |(_, stored)| is_of_folder(stored));
+        stored.filter_map(|(id, stored)| Some((id.as_str(), stored.path.as_deref()?)))
     }
 }
 
@@ -158,7 +165,11 @@ mod tests {
     use crate::cli::sources::Documents;
 
     fn stored(ids_and_paths: &[(&str, Option<&str>)]) -> BTreeMap<String, Stored> {
-        let stored = |path: &Option<&str>| Stored { path: path.map(str::to_owned), hash: 0 };
+        let stored = |path: &Option<&str>| Stored {
+            path: path.map(str::to_owned),
+            folder: Some("in".to_owned()),
+            hash: 0,
+        };
         ids_and_paths.iter().map(|(id, path)| ((*id).to_owned(), stored(path))).collect()
     }
 
@@ -168,7 +179,7 @@ mod tests {
             std::fs::write(folder.join(name), content).unwrap();
         }
         let sources = SourceFiles::find(&[folder.to_owned()], "");
-        let mut plan = Plan::new(stored, &sources);
+        let mut plan = Plan::new(stored, "in", &sources);
         Documents::of(sources.files).for_each(|step| plan.observe(&step));
         plan
     }
@@ -187,6 +198,17 @@ mod tests {
         let plan = plan(&stored, folder.path(), &files);
         assert_eq!(plan.gone(), ["gone.txt", "lost"]);
         assert_eq!((plan.new, plan.changed), (vec!["new.txt".into()], vec!["a.txt".into(), "kept".into()]));
+    }
+
+    #[test]
+    fn documents_of_other_folders_stay() {
+        let mut stored = stored(&[("gone.txt", Some("gone.txt")), ("other.txt", Some("other.txt"))]);
+        for folder in [Some("other".to_owned()), None] {
+            stored.get_mut("other.txt").unwrap().folder = folder;
+            let folder = tempfile::tempdir().unwrap();
+            let plan = plan(&stored, folder.path(), &[("a.txt", "x")]);
+            assert_eq!((plan.gone(), plan.count_of_files()), (vec!["gone.txt"], 1));
+        }
     }
 
     #[test]
@@ -217,7 +239,9 @@ mod tests {
     #[test]
     fn a_document_as_it_was_sent_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
-        let metadata = Metadata::from_json(r#"{"path":"a.txt"}"#.to_owned()).unwrap();
+        let folder_name = crate::cli::sources::folder_name(folder.path());
+        let metadata = format!(r#"{{"folder":"{folder_name}","path":"a.txt"}}"#);
+        let metadata = Metadata::from_json(metadata).unwrap();
         let reply = DocumentReply {
             id: "a.txt".to_owned(),
             title: Some("a".to_owned()),
