@@ -284,8 +284,8 @@ fn valid_documents_are_ingested_and_others_are_named() {
     assert_eq!(
         requests[0].1,
         "{\"collection\":\"k\",\"documents\":[{\"id\":\"a.txt\",\"title\":\"a\",\"text\":\"alpha\",\
-         \"metadata\":{\"path\":\"a.txt\"}},{\"id\":\"b.md\",\"title\":\"Beta\",\"text\":\"# Beta\\ntext\",\
-         \"metadata\":{\"path\":\"b.md\"}}]}"
+         \"metadata\":{\"folder\":\"in\",\"path\":\"a.txt\"}},{\"id\":\"b.md\",\"title\":\"Beta\",\"text\":\"# Beta\\ntext\",\
+         \"metadata\":{\"folder\":\"in\",\"path\":\"b.md\"}}]}"
     );
 }
 

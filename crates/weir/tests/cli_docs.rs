@@ -45,8 +45,8 @@ have the `id` (or `_id`) that they bring, or the path with the number of their l
 the number is the position. `weir ingest notes/sub` after `weir ingest notes` stores the same files again under other ids; `--prefix sub/`
 gives them the ids of before.
 
-**The metadata** has the `path` of the file. Lines and objects add their `metadata` and their other fields, rows their other cells; a
-cell that JSON would write the same way (`2019`, `1.5`, but not `007`) is a number, and an empty cell is left out.
+**The metadata** has the `path` of the file, and as `folder` the name of the folder in which it was found. Lines and
+objects add their `metadata` and their other fields, rows their other cells; a cell that JSON would write the same way (`2019`, `1.5`, but not `007`) is a number, and an empty cell is left out.
 
 Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, invalid UTF-8, a bad line) or is
 refused by the gateway is named at the end with the reason, and the exit code is 1; everything else goes in.
@@ -60,12 +60,13 @@ leaves it as it is, without embedding it again; so a repeated run costs little m
 
 ## What `weir sync` deletes
 
-`weir ingest` deletes nothing. `weir sync DIR` sends the folder in the same way, and then deletes the documents of the collection that have a
-`path` in their metadata and that the folder no longer has. Documents that were stored through the API without a `path` stay, and so do all
-documents of a file with a bad line. If a part of the folder can't be read, nothing is deleted. If more than half of the documents (and more
-than ten) are gone, the command asks, or needs `--yes`.
+`weir ingest` deletes nothing. `weir sync DIR` sends the folder in the same way, and then deletes the documents of the collection whose metadata
+has a `path` and the name of this folder as `folder`, and that the folder no longer has. Documents of other folders and those that were stored
+through the API stay, and so do all documents of a file with a bad line. If a part of the folder can't be read, nothing is deleted. If more than
+half of the folder's documents (and more than ten) are gone, the command asks, or needs `--yes`.
 
-For several folders in one collection, give each a prefix: `weir sync notes --prefix notes/` deletes only documents whose id begins with `notes/`.
+Folders of one collection that have equal names, or files with equal paths, need a prefix each: `weir sync notes --prefix notes/` deletes only
+documents whose id begins with `notes/`.
 
 ";
 
