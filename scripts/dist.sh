@@ -17,7 +17,7 @@ say() { printf 'dist: %s\n' "$*"; }
 build_binary() {
     cargo build --profile "$PROFILE" --locked -p weir --bin weir
     objcopy --only-keep-debug --compress-debug-sections "$folder/weir" dist/weir.debug
-    (cd dist && objcopy --strip-debug --add-gnu-debuglink=weir.debug "$OLDPWD/$folder/weir" weir)
+    (cd dist && objcopy --strip-all --add-gnu-debuglink=weir.debug "$OLDPWD/$folder/weir" weir)
 }
 
 write_share() {
