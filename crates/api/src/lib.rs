@@ -50,8 +50,8 @@ pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
     Explanation, Facet, FacetCount, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
-    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, RERANK_TOP_N_MAX, Ranks, RawJson, Rerank,
-    RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
+    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, Prefix, RERANK_TOP_N_MAX, Ranks, RawJson,
+    Rerank, RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
     SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,
     WhyNotStage,
 };

@@ -225,6 +225,8 @@ settings! {
         weight_dense: f32 = 0.5, "number", 0.0..=1e6;
         /// The constant `k` of reciprocal-rank fusion; a larger one reduces the advantage of the first ranks.
         rrf_k: f32 = 60.0, "number", 1e-3..=1e6;
+        /// Smooth the scores of lexical searches, and of hybrid searches with convex fusion, over similar results. A request overrides it with `smoothing`.
+        smoothing: bool = true, "true or false", ANY;
         /// The model that reranks the first results of each search; empty for none. A request overrides it with `rerank`.
         rerank: String = String::new(), "model", ANY;
         /// Number of results to rerank.

@@ -10,6 +10,7 @@ pub struct Configuration {
     label: String,
     mode: Mode,
     fusion: Option<Fusion>,
+    smoothing: Option<bool>,
     rerank: Option<Rerank>,
     late_interaction: Option<LateInteraction>,
 }
@@ -18,12 +19,17 @@ impl Configuration {
     /// A mode with the gateway's defaults.
     pub fn of_mode(mode: Mode) -> Configuration {
         let label = <&str>::from(mode).to_owned();
-        Configuration { label, mode, fusion: None, rerank: None, late_interaction: None }
+        Configuration { label, mode, fusion: None, smoothing: None, rerank: None, late_interaction: None }
     }
 
     fn hybrid(label_suffix: String) -> Configuration {
         let label = format!("{} {label_suffix}", <&str>::from(Mode::Hybrid));
         Configuration { label, ..Configuration::of_mode(Mode::Hybrid) }
+    }
+
+    /// Hybrid search without smoothing.
+    pub fn unsmoothed() -> Configuration {
+        Configuration { smoothing: Some(false), ..Configuration::hybrid("unsmoothed".to_owned()) }
     }
 
     /// Hybrid search with a fusion: `rrf`, `rrf:k=30`, `convex:0.4,0.6` (lexical, then dense) or `rrf:1,2,k=30`.
@@ -94,6 +100,7 @@ impl Configuration {
             collection: Some(collection.to_owned()),
             mode: Some(self.mode),
             fusion: self.fusion,
+            smoothing: self.smoothing,
             rerank: self.rerank.clone(),
             late_interaction: self.late_interaction,
             ..SearchRequest::default()

@@ -7,7 +7,7 @@
 //! - [`Engine`]: the asynchronous interface, one variant per implementation
 //! - [`Embedded`]: the engine in this process: Tantivy and quantised vectors, files in one folder
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
-//! - [`fusion`]: pure functions that merge rankings
+//! - [`fusion`]: pure functions that merge rankings; [`smoothing`] of their scores over similar documents
 //! - [`query`]: the parser of the search language; [`filter`]: conditions on metadata
 //! - [`relevance`]: the probability that a hit answers its query
 
@@ -24,6 +24,7 @@ pub mod query;
 pub mod relevance;
 mod retrieval_mode;
 mod search;
+pub mod smoothing;
 
 pub use weir_filter as filter;
 

@@ -12,6 +12,8 @@ use weir_filter::{Filter, Value};
 pub struct IndexQuery {
     /// The query; if absent, every document that passes the filter is a hit.
     pub query: Option<Query>,
+    /// Whether the last word of the query may be the beginning of a word; only of a query of words alone.
+    pub is_unfinished: bool,
     /// Whether an unknown field in the query is an error; otherwise it is searched as text.
     pub strict: bool,
     /// Embedding of the query, with as many values as the collection's dimension.
@@ -20,6 +22,8 @@ pub struct IndexQuery {
     pub mode: RetrievalMode,
     /// The fusion of both rankings in hybrid search.
     pub fusion: FusionFunction,
+    /// Whether scores are smoothed over similar documents, see [`crate::smoothing`]; of lexical and of convex hybrid searches.
+    pub smoothing: bool,
     /// Candidates that each retriever contributes to the fusion, usually 100. The order of the first hits does not depend on
     /// `limit`: if more hits are wanted than one window of candidates holds, those of a deeper window follow it.
     pub depth: usize,
@@ -65,10 +69,12 @@ impl IndexQuery {
     ) -> IndexQuery {
         IndexQuery {
             query,
+            is_unfinished: false,
             strict: false,
             embedding,
             mode,
             fusion: FusionFunction::default(),
+            smoothing: true,
             depth: DEPTH,
             offset: 0,
             limit,
@@ -179,6 +185,8 @@ pub struct IndexResult {
     pub lexical: RetrieverRanking,
     /// Ranking of the dense retriever; empty in lexical mode.
     pub dense: RetrieverRanking,
+    /// Whether scores were smoothed.
+    pub is_smoothed: bool,
     /// Query words that occur in no document, and their replacements.
     pub corrections: Vec<SpellingCorrection>,
     /// The query's ranking terms, with prefixes expanded and words corrected.
@@ -225,9 +233,9 @@ pub struct ValueCount {
 /// A query word that occurs in no document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpellingCorrection {
-    /// The term in the query.
-    pub term: String,
-    /// The terms searched instead, most frequent first.
+    /// The word of the query, in lower case.
+    pub word: String,
+    /// The words searched instead, as they stand in a document, nearest first, then most frequent.
     pub replacements: Vec<String>,
 }
 
@@ -320,10 +328,14 @@ pub struct Neighbour {
 pub struct ScoreBreakdown {
     /// The query's terms that occur in the hit's chunk or title.
     pub terms: Vec<TermContribution>,
-    /// Contribution of the lexical retriever to the fused score; 0 if it did not return the hit.
+    /// Contribution of the lexical retriever to the score; 0 if it did not return the hit.
     pub lexical: f32,
-    /// Contribution of the dense retriever to the fused score; 0 if it did not return the hit.
+    /// Contribution of the dense retriever to the score.
     pub dense: f32,
+    /// Contribution of similar documents to the score; 0 without smoothing.
+    pub neighbours: f32,
+    /// Contribution of the title or the id, which the query is or begins, to the score.
+    pub name: f32,
 }
 
 /// Contribution of one term to a chunk's BM25 score.
@@ -379,6 +391,8 @@ pub struct StageTimings {
     pub dense: Duration,
     /// Fusing both rankings.
     pub fuse: Duration,
+    /// Smoothing the scores.
+    pub smooth: Duration,
     /// Reading the texts of the hits.
     pub fetch: Duration,
 }

@@ -265,6 +265,7 @@ impl Metrics {
             ("lexical", timings.lexical),
             ("dense", timings.dense),
             ("fuse", timings.fuse),
+            ("smooth", timings.smooth),
             ("fetch", timings.fetch),
             ("late_interaction", timings.late_interaction),
             ("rerank", timings.rerank),

@@ -60,6 +60,17 @@ pub fn query_terms(text: &str, language: Language) -> Vec<QueryTerm> {
     if terms.distinct.is_empty() { stop_terms.distinct } else { terms.distinct }
 }
 
+/// The first word of `text` whose term is `term`, normalised as before stemming: lower case, composed.
+pub fn word_with_term(text: &str, language: Language, term: &str) -> Option<String> {
+    let mut found = None;
+    Analyser::new(language).analyse_words(text, &mut |token, word| {
+        if found.is_none() && token.text == term {
+            found = Some(word.to_owned());
+        }
+    });
+    found
+}
+
 /// Whether a word, before stemming, is a stop word of the language, ignoring case and accents.
 ///
 /// Languages without a list have no stop words.
@@ -121,6 +132,13 @@ mod tests {
     #[test]
     fn inflected_forms_count_as_one_term() {
         check("runs, parallel running, RUN in parallel; once", Language::English, "run*3 parallel*2 onc");
+    }
+
+    #[test]
+    fn the_word_of_a_term_is_found() {
+        let word = |text: &str, term: &str| super::word_with_term(text, Language::English, term);
+        assert_eq!(word("Two Libraries, one library", "librari").as_deref(), Some("libraries"));
+        assert_eq!(word("Two libraries", "library"), None);
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct SearchRequest {
     pub query: Option<String>,
     /// The collection; default: `default`.
     pub collection: Option<String>,
+    /// `last`: the last word of the query may be unfinished, as while typing; default: all words are whole.
+    pub prefix: Option<Prefix>,
     /// Most results to return; default: 5.
     pub top_k: Option<Count>,
     /// The retrievers; default: `hybrid`.
@@ -74,6 +76,9 @@ pub struct SearchRequest {
     /// How the rankings of a hybrid search are fused; default: the gateway's configuration.
     #[serde(default, deserialize_with = "optional")]
     pub fusion: Option<Fusion>,
+    /// Raise results that are similar to other good ones, in lexical search and in hybrid search with `convex` fusion; default: the
+    /// gateway's configuration.
+    pub smoothing: Option<bool>,
     /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
     pub diversity: Option<f32>,
     /// Merge results with nearly identical texts. Default: false.
@@ -102,6 +107,14 @@ pub struct SearchRequest {
     #[serde(default, deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>")]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
     pub queries: Option<Vec<RawJson>>,
+}
+
+/// The word of a query that may be the beginning of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Prefix {
+    /// The last one, unless white space follows it. Queries with operators are not completed.
+    Last,
 }
 
 impl SearchRequest {

@@ -108,9 +108,9 @@ pub struct FacetCount {
 /// The correction of a word that occurs in no document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Correction {
-    /// The term of the query, after analysis.
-    pub term: String,
-    /// The terms that were searched instead, the most frequent first.
+    /// The word of the query, in lower case.
+    pub word: String,
+    /// The words that were searched instead, as they stand in a document: the nearest first, then the most frequent.
     pub instead: Vec<String>,
 }
 
@@ -162,6 +162,9 @@ pub struct Explain {
     pub mode: Option<Mode>,
     /// The fusion of the rankings; null without hybrid search.
     pub fusion: Option<ExplainFusion>,
+    /// Whether scores were smoothed over similar results.
+    #[serde(default)]
+    pub smoothing: bool,
     /// The effective reranker; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<ExplainRerank>,
@@ -381,6 +384,12 @@ pub struct Explanation {
     pub lexical: f32,
     /// Contribution of the dense retriever to `score`.
     pub dense: f32,
+    /// Contribution of similar results to `score`, negative if those score less; 0 without smoothing.
+    #[serde(default)]
+    pub neighbours: f32,
+    /// Contribution to `score` of a title or an id that the query is, or that begins with it: enough to come first.
+    #[serde(default)]
+    pub name: f32,
     /// Rank and score before reranking and late interaction, to which the contributions refer; absent without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fused: Option<FusedPosition>,
@@ -424,6 +433,9 @@ pub struct Timings {
     pub dense: f64,
     /// Fusing the rankings.
     pub fuse: f64,
+    /// Smoothing the scores.
+    #[serde(default)]
+    pub smooth: f64,
     /// Fetching text, title and metadata of the results.
     pub fetch: f64,
     /// Late interaction, including the wait in the queue.

@@ -12,7 +12,7 @@ use weir_kernels::{AlignedVec, Kernels, prefetch, view};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::pq4::{Pq4Codes, ScanPart};
-use super::ranking::ScoredChunk;
+use super::ranking::{BestChunk, ScoredChunk};
 use super::selection::Visible;
 use super::threads;
 use crate::{IndexError, Result};
@@ -103,6 +103,76 @@ pub(crate) fn search(
     Some(candidates)
 }
 
+/// Scores the rows in int8.
+fn score_rows(
+    kernels: &Kernels,
+    vectors: &MappedVectors,
+    (query, scale): (&[i8], f32),
+    candidates: &mut [ScoredChunk],
+) {
+    let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
+    let row = |chunk_id: u32| &rows[chunk_id as usize * query.len()..][..query.len()];
+    for i in 0..candidates.len() {
+        // rows are scattered in memory: prefetch later ones
+        if let Some(later) = candidates.get(i + PREFETCH_DISTANCE) {
+            prefetch(row(later.chunk_id));
+            prefetch(&scales[later.chunk_id as usize..][..1]);
+        }
+        let candidate = &mut candidates[i];
+        let mut product = [0];
+        (kernels.dot_i8_rows)(query, row(candidate.chunk_id), &mut product);
+        candidate.score = product[0] as f32 * scale * scales[candidate.chunk_id as usize];
+    }
+}
+
+/// Scores the rows of `chunks` in int8, and the best row of each document in half precision. Returns the best row of each document;
+/// the rows of a document must be adjacent. `None` if a file lacks a row.
+pub(crate) fn best_of_documents(
+    vectors: &MappedVectors,
+    query: &[f32],
+    mut chunks: Vec<ScoredChunk>,
+    document_of: impl Fn(u32) -> Option<u32>,
+) -> Option<Vec<BestChunk>> {
+    let kernels = Kernels::current();
+    let (quantised, scale) = quantise(query);
+    score_rows(kernels, vectors, (&quantised, scale), &mut chunks);
+    let mut documents: Vec<u32> = Vec::new();
+    let mut best: Vec<ScoredChunk> = Vec::new();
+    for chunk in chunks {
+        let document = document_of(chunk.chunk_id)?;
+        match best.last_mut().filter(|_| documents.last() == Some(&document)) {
+            Some(best) if chunk.score > best.score => *best = chunk,
+            Some(_) => {}
+            None => {
+                documents.push(document);
+                best.push(chunk);
+            }
+        }
+    }
+    score_f16(kernels, vectors, query, &mut best)?;
+    let best = documents.into_iter().zip(best);
+    Some(
+        best.map(|(document, ScoredChunk { chunk_id, score })| BestChunk { document, chunk_id, score })
+            .collect(),
+    )
+}
+
+/// The int8 values of rows, one after the other; `None` if the file lacks a row.
+pub(crate) fn int8_rows(
+    vectors: &MappedVectors,
+    dimension: usize,
+    chunk_ids: impl ExactSizeIterator<Item = u32> + Clone,
+) -> Option<Vec<i8>> {
+    let all = view::as_i8(&vectors.i8);
+    let row = |chunk_id: u32| all.get(chunk_id as usize * dimension..)?.get(..dimension);
+    chunk_ids.clone().filter_map(row).for_each(prefetch);
+    let mut rows = Vec::with_capacity(chunk_ids.len() * dimension);
+    for chunk_id in chunk_ids {
+        rows.extend_from_slice(row(chunk_id)?);
+    }
+    Some(rows)
+}
+
 /// Scores the candidates in half precision; `None` if the file lacks a row.
 fn score_f16(
     kernels: &Kernels,
@@ -190,26 +260,11 @@ fn score_int8(
     candidates: &mut Vec<ScoredChunk>,
     count: usize,
 ) {
-    let (rows, scales) = (view::as_i8(&vectors.i8), view::as_f32(&vectors.scales));
-    let row = |chunk_id: u32| &rows[chunk_id as usize * query.len()..][..query.len()];
+    let rows = vectors.scales.len() / size_of::<f32>();
+    let score_part = |part: &mut [ScoredChunk]| score_rows(kernels, vectors, (query, scale), part);
     // in the order of the file, for the sake of memory access
-    if threads::use_threads(scales.len()) {
+    if threads::use_threads(rows) {
         candidates.sort_unstable_by_key(|candidate| candidate.chunk_id);
-    }
-    let score_part = |candidates: &mut [ScoredChunk]| {
-        for i in 0..candidates.len() {
-            // rows are scattered in memory: prefetch later ones
-            if let Some(later) = candidates.get(i + PREFETCH_DISTANCE) {
-                prefetch(row(later.chunk_id));
-                prefetch(&scales[later.chunk_id as usize..][..1]);
-            }
-            let candidate = &mut candidates[i];
-            let mut product = [0];
-            (kernels.dot_i8_rows)(query, row(candidate.chunk_id), &mut product);
-            candidate.score = product[0] as f32 * scale * scales[candidate.chunk_id as usize];
-        }
-    };
-    if threads::use_threads(scales.len()) {
         candidates.par_chunks_mut(INT8_CANDIDATES_PER_TASK).for_each(score_part);
     } else {
         score_part(candidates);

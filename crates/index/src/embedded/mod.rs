@@ -403,7 +403,16 @@ mod tests {
         let query = crate::query::Query::Words("apple".to_owned());
         let query = snapshot
             .lexical
-            .compile(&query, crate::RetrievalMode::Lexical, visible, |_| unreachable!())
+            .compile(
+                &query,
+                lexical::QueryContext {
+                    mode: crate::RetrievalMode::Lexical,
+                    existing: visible,
+                    is_unfinished: false,
+                    select: &|_| unreachable!(),
+                    text_of: &|_| unreachable!(),
+                },
+            )
             .unwrap();
         let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
         found.iter().map(|one| one.chunk_id).collect()

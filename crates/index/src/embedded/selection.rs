@@ -27,6 +27,13 @@ impl Selection {
         Selection { words, count: chunk_count }
     }
 
+    /// The set as bits, of the chunk ids below `chunk_count` at least.
+    pub(crate) fn into_words(mut self, chunk_count: u32) -> Vec<u64> {
+        let len = chunk_count.div_ceil(WORD_BITS) as usize;
+        self.words.resize(len.max(self.words.len()), 0);
+        self.words
+    }
+
     /// Number of chunks in the set.
     pub(crate) fn count(&self) -> u32 {
         self.count

@@ -100,7 +100,10 @@ impl Writer {
         self.files.documents.append(&bytes)?;
         for (ordinal, chunk) in (0..).zip(&document.chunks) {
             self.append_chunk(offset, ordinal, chunk)?;
-            self.lexical.add(first_chunk + ordinal, document.title.as_deref(), &chunk.text)?;
+            let title = document.title.as_deref();
+            let names = [document.id.as_str(), title.unwrap_or_default()];
+            let names = if ordinal == 0 { names.as_slice() } else { &[] };
+            self.lexical.add(first_chunk + ordinal, title, &chunk.text, names)?;
         }
         Ok(offset)
     }

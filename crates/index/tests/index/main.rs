@@ -4,6 +4,7 @@
 mod apply;
 #[cfg(test)]
 mod model;
+mod names;
 #[cfg(test)]
 mod parsers;
 #[cfg(test)]

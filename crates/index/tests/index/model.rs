@@ -19,7 +19,8 @@ const FIELDS: [&str; 6] = ["year", "lang", "tags", "author.name", "draft", "day"
 struct Known {
     id: String,
     metadata: Map<String, Json>,
-    chunks: usize,
+    /// The embedding of each chunk.
+    chunks: Vec<Vec<f32>>,
     /// Order of arrival.
     arrival: usize,
 }
@@ -161,10 +162,10 @@ fn facet_of(documents: &[&Known], facet: &FacetSpec) -> Vec<(String, u64)> {
 }
 
 /// Leaves the first of each group.
-fn grouped(documents: Vec<(&Known, usize)>, group_by: &Grouping) -> Vec<String> {
+fn grouped(chunks: Vec<Scored<'_>>, group_by: &Grouping) -> Vec<(String, f32)> {
     let mut seen: HashSet<String> = HashSet::new();
     let name = |known: &Known, chunk: usize| format!("{}.{chunk}", known.id);
-    let is_first = |(known, chunk): &(&Known, usize)| {
+    let is_first = |((known, chunk), _): &Scored<'_>| {
         let key = match group_by {
             Grouping::Chunk => name(known, *chunk),
             Grouping::Document => known.id.clone(),
@@ -175,7 +176,8 @@ fn grouped(documents: Vec<(&Known, usize)>, group_by: &Grouping) -> Vec<String> 
         };
         seen.insert(key)
     };
-    documents.into_iter().filter(is_first).map(|(known, chunk)| name(known, chunk)).collect()
+    let firsts = chunks.into_iter().filter(is_first);
+    firsts.map(|((known, chunk), score)| (name(known, chunk), score)).collect()
 }
 
 fn names(hits: &[Hit]) -> Vec<String> {
@@ -217,7 +219,7 @@ fn index(rng: &mut Rng) -> (Index, Vec<Known>) {
                 metadata: Json::Object(metadata.clone()).to_string(),
                 chunks,
             };
-            let chunks = document.chunks.len();
+            let chunks = document.chunks.iter().map(|chunk| chunk.embedding.clone().unwrap()).collect();
             changes.push(Change::Put(document));
             known.insert(id.clone(), Known { id, metadata, chunks, arrival });
         }
@@ -241,6 +243,9 @@ fn random_request(rng: &mut Rng) -> IndexQuery {
     let embedding = (!is_listing && mode != RetrievalMode::Lexical)
         .then(|| (0..DIMENSION).map(|_| rng.below(100) as f32 - 50.0).collect());
     let mut request = IndexQuery::new(mode, query, embedding, 1 + rng.below(20));
+    if mode == RetrievalMode::Hybrid {
+        request.depth = 1000; // so that all of both rankings is compared exactly
+    }
     request.offset = *rng.of(&[0, 0, 3, 10]);
     request.count = true;
     request.filter = (!rng.one_in(4)).then(|| Filter::from_value(&filter(rng, 3)).unwrap());
@@ -259,77 +264,192 @@ fn random_request(rng: &mut Rng) -> IndexQuery {
     request
 }
 
-/// Every chunk in the order of one retriever without filter, group or page.
-fn ranking<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) -> Vec<(&'a Known, usize)> {
-    let mut all = IndexQuery::new(request.mode, request.query.clone(), request.embedding.clone(), 1000);
+/// A chunk, and its score.
+type Scored<'a> = ((&'a Known, usize), f32);
+
+/// Every chunk in the order of one retriever, without filter, group, page or smoothing.
+fn ranking<'a>(
+    index: &Index,
+    known: &'a [Known],
+    request: &IndexQuery,
+    mode: RetrievalMode,
+) -> Vec<Scored<'a>> {
+    let mut all = IndexQuery::new(mode, request.query.clone(), request.embedding.clone(), 1000);
     all.group_by = Grouping::Chunk;
     all.depth = 1000; // so that all of it is ranked exactly
+    all.smoothing = false;
     let find = |hit: &Hit| known.iter().find(|known| known.id == hit.document_id).unwrap();
-    index.search(&all).hits.iter().map(|hit| (find(hit), hit.chunk as usize)).collect()
+    index.search(&all).hits.iter().map(|hit| ((find(hit), hit.chunk as usize), hit.score)).collect()
 }
 
-fn check(index: &Index, known: &[Known], request: &IndexQuery) {
+/// Keeps the best chunk of each document, or every chunk.
+fn units<'a>(mut chunks: Vec<Scored<'a>>, group_by: &Grouping) -> Vec<Scored<'a>> {
+    let mut seen = HashSet::new();
+    let unit = |chunk: usize| if *group_by == Grouping::Chunk { chunk } else { 0 };
+    chunks.retain(|((known, chunk), _)| seen.insert((known.id.as_str(), unit(*chunk))));
+    chunks
+}
+
+/// The convex fusion of both rankings, each of which has all its units.
+fn fused<'a>(lexical: &[Scored<'a>], mut dense: Vec<Scored<'a>>, group_by: &Grouping) -> Vec<Scored<'a>> {
+    let best = |ranking: &[Scored<'_>]| ranking.iter().map(|one| one.1).fold(f32::MIN, f32::max);
+    let last = |ranking: &[Scored<'_>]| ranking.iter().map(|one| one.1).fold(f32::MAX, f32::min);
+    let (highest, lowest) = (best(&dense), last(&dense));
+    if lowest > 0.6 * highest && highest > lowest {
+        let factor = 0.4 * highest / (highest - lowest);
+        dense.iter_mut().for_each(|one| one.1 = highest - (highest - one.1) * factor);
+    }
+    let share = |ranking: &[Scored<'_>], score: f32| {
+        let zero = last(ranking).min(0.0);
+        if best(ranking) > zero { 0.5 * (score - zero) / (best(ranking) - zero) } else { 0.5 }
+    };
+    let mut sums: Vec<Scored<'a>> = Vec::new();
+    for one in &dense {
+        let of_unit = |other: &&Scored<'_>| {
+            other.0.0.id == one.0.0.id && (*group_by != Grouping::Chunk || other.0.1 == one.0.1)
+        };
+        let found = lexical.iter().find(of_unit).map(|other| (other.0, share(lexical, other.1)));
+        let dense_share = share(&dense, one.1);
+        sums.push(match found {
+            Some((chunk, lexical_share)) if lexical_share > dense_share => {
+                (chunk, dense_share + lexical_share)
+            }
+            found => (one.0, dense_share + found.map_or(0.0, |(_, lexical_share)| lexical_share)),
+        });
+    }
+    sort(&mut sums);
+    sums
+}
+
+fn sort(ranking: &mut [Scored<'_>]) {
+    ranking.sort_by(|a, b| {
+        let first = |known: &Known| known.arrival;
+        b.1.total_cmp(&a.1).then(first(a.0.0).cmp(&first(b.0.0))).then(a.0.1.cmp(&b.0.1))
+    });
+}
+
+/// Two rounds over the five nearest of the first fifty.
+fn smooth(ranking: &mut [Scored<'_>]) {
+    let first = ranking.len().min(50);
+    let row = |(known, chunk): (&Known, usize)| {
+        let embedding = &known.chunks[chunk];
+        let largest = embedding.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+        embedding.iter().map(|x| (x / (largest / 127.0)).round()).collect::<Vec<f32>>()
+    };
+    let rows: Vec<Vec<f32>> = ranking[..first].iter().map(|one| row(one.0)).collect();
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let cosine = |a: &[f32], b: &[f32]| dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt());
+    let own: Vec<f32> = ranking[..first].iter().map(|one| one.1).collect();
+    let mut smoothed = own.clone();
+    for _ in 0..2 {
+        let before = smoothed.clone();
+        for i in 0..first {
+            let mut near: Vec<(f32, usize)> = (0..first)
+                .filter(|&j| j != i)
+                .map(|j| (cosine(&rows[i], &rows[j]), j))
+                .filter(|(cosine, _)| *cosine > 0.0 && *cosine <= 0.97)
+                .collect();
+            near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            near.truncate(5);
+            let weights: f32 = near.iter().map(|(cosine, _)| cosine).sum();
+            if weights > 0.0 {
+                let mean = near.iter().map(|(cosine, j)| cosine * before[*j]).sum::<f32>() / weights;
+                smoothed[i] = 0.65 * own[i] + 0.35 * mean;
+            }
+        }
+    }
+    ranking.iter_mut().zip(smoothed).for_each(|(one, score)| one.1 = score);
+    sort(&mut ranking[..first]);
+    let worst = first.checked_sub(1).map_or(f32::MAX, |last| ranking[last].1);
+    ranking[first..].iter_mut().for_each(|one| one.1 = one.1.min(worst));
+}
+
+/// What a search without an order of fields finds, before the page.
+fn ranked<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) -> Vec<Scored<'a>> {
+    let passes =
+        |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.evaluate(&known.metadata));
+    let of = |mode| {
+        let mut chunks = ranking(index, known, request, mode);
+        chunks.retain(|((known, _), _)| passes(known));
+        units(chunks, &request.group_by)
+    };
+    let mut ranked = match request.mode {
+        RetrievalMode::Hybrid => {
+            fused(&of(RetrievalMode::Lexical), of(RetrievalMode::Dense), &request.group_by)
+        }
+        mode => of(mode),
+    };
+    if request.mode != RetrievalMode::Dense {
+        smooth(&mut ranked);
+    }
+    ranked
+}
+
+/// Positions may differ among scores that differ only by rounding.
+fn assert_page(reply: &[Hit], groups: &[(String, f32)], request: &IndexQuery) {
+    let page: Vec<&(String, f32)> = groups.iter().skip(request.offset).take(request.limit).collect();
+    assert_eq!(reply.len(), page.len(), "{request:?}");
+    for (hit, (name, score)) in reply.iter().zip(page) {
+        let got = format!("{}.{}", hit.document_id, hit.chunk);
+        let is_near = |a: f32, b: f32| (a - b).abs() <= 2e-4 * a.abs().max(1.0);
+        assert!(is_near(hit.score, *score), "{got} has {} instead of {name} {score}: {request:?}", hit.score);
+        let its_own = groups.iter().find(|(other, _)| *other == got).map(|(_, score)| *score);
+        assert!(its_own.is_some_and(|own| is_near(own, *score)), "{got} instead of {name}: {request:?}");
+    }
+}
+
+fn check<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) {
     let passes =
         |known: &Known| request.filter.as_ref().is_none_or(|filter| filter.evaluate(&known.metadata));
     let is_listing = request.query.is_none() && request.embedding.is_none();
-    let ranked: Vec<(&Known, usize)> = if is_listing {
-        let every = |known| (0..Known::chunks(known)).map(move |chunk| (known, chunk));
+    let chunks: Vec<(&Known, usize)> = if is_listing {
+        let every = |known: &'a Known| (0..known.chunks.len()).map(move |chunk| (known, chunk));
         known.iter().filter(|known| passes(known)).flat_map(every).collect()
     } else {
-        ranking(index, known, request).into_iter().filter(|(known, _)| passes(known)).collect()
+        let all = ranking(index, known, request, request.mode).into_iter().map(|(chunk, _)| chunk);
+        all.filter(|(known, _)| passes(known)).collect()
     };
     let reply = index.search(request);
-    if request.mode == RetrievalMode::Hybrid && !is_listing {
-        // rankings are fused after the filter, which the model does not repeat; but no chunk may be missing
-        let groups = grouped(ranked, &request.group_by).len();
-        assert!(
-            reply.hits.iter().all(|hit| passes(known.iter().find(|one| one.id == hit.document_id).unwrap()))
-        );
-        if request.sort.is_empty() {
-            assert_eq!(
-                reply.hits.len(),
-                groups.saturating_sub(request.offset).min(request.limit),
-                "{request:?}"
-            );
-        }
-        return;
+    assert!(reply.hits.iter().all(|hit| passes(known.iter().find(|one| one.id == hit.document_id).unwrap())));
+    if request.mode == RetrievalMode::Hybrid && !is_listing && !request.sort.is_empty() {
+        return; // what is sorted are the candidates
     }
     let mut matching: Vec<&Known> = Vec::new();
-    for (known, _) in &ranked {
+    for (known, _) in &chunks {
         if !matching.iter().any(|other| other.id == known.id) {
             matching.push(known);
         }
     }
-    let ordered = if request.sort.is_empty() {
-        ranked
+    let groups: Vec<(String, f32)> = if is_listing || !request.sort.is_empty() {
+        let documents =
+            if request.sort.is_empty() { matching.clone() } else { sorted(matching.clone(), &request.sort) };
+        let of = |known: &Known| -> Vec<usize> {
+            let mut of: Vec<usize> =
+                chunks.iter().filter(|(other, _)| other.id == known.id).map(|(_, chunk)| *chunk).collect();
+            of.sort_unstable();
+            of
+        };
+        let ordered = documents
+            .into_iter()
+            .flat_map(|known| of(known).into_iter().map(move |chunk| ((known, chunk), 0.0)));
+        grouped(ordered.collect(), &request.group_by)
     } else {
-        let mut ordered = Vec::new();
-        for known in sorted(matching.clone(), &request.sort) {
-            let mut chunks: Vec<usize> =
-                ranked.iter().filter(|(other, _)| other.id == known.id).map(|(_, chunk)| *chunk).collect();
-            chunks.sort_unstable();
-            ordered.extend(chunks.into_iter().map(|chunk| (known, chunk)));
-        }
-        ordered
+        grouped(ranked(index, known, request), &request.group_by)
     };
-    let groups = grouped(ordered, &request.group_by);
-    let page: Vec<String> = groups.iter().skip(request.offset).take(request.limit).cloned().collect();
     if request.mode == RetrievalMode::Lexical || is_listing {
-        assert_eq!(names(&reply.hits), page, "{request:?}");
         assert_eq!(reply.total, MatchCount::Exact(groups.len() as u64), "{request:?}");
         for (facet, found) in request.facets.iter().zip(&reply.facets) {
             let found: Vec<(String, u64)> =
                 found.iter().map(|counted| (format!("{:?}", counted.value), counted.count)).collect();
             assert_eq!(found, facet_of(&matching, facet), "{request:?}");
         }
-    } else if request.sort.is_empty() {
-        assert_eq!(names(&reply.hits), page, "{request:?}");
     }
-}
-
-impl Known {
-    fn chunks(&self) -> usize {
-        self.chunks
+    if is_listing || request.mode == RetrievalMode::Lexical && !request.sort.is_empty() {
+        let page: Vec<&String> =
+            groups.iter().skip(request.offset).take(request.limit).map(|(name, _)| name).collect();
+        assert_eq!(names(&reply.hits).iter().collect::<Vec<_>>(), page, "{request:?}");
+    } else if request.sort.is_empty() {
+        assert_page(&reply.hits, &groups, request);
     }
 }
 

@@ -103,8 +103,8 @@ fn a_misspelt_word_is_replaced_by_similar_ones() {
     let reply = index.search(&lexical("photovolatic"));
     assert_eq!(names(&reply.hits), "a.0");
     assert_eq!(reply.corrections.len(), 1);
-    assert_eq!(reply.corrections[0].term, "photovolat");
-    assert_eq!(reply.corrections[0].replacements, ["photovolta"]);
+    assert_eq!(reply.corrections[0].word, "photovolatic");
+    assert_eq!(reply.corrections[0].replacements, ["photovoltaic"]);
     assert_eq!(names(&index.search(&lexical("a1235")).hits), "", "a number is not another one misspelt");
     assert_eq!(names(&index.search(&lexical("rofs roof")).hits), "a.0");
 }
@@ -145,9 +145,8 @@ fn one_wrong_first_letter_is_corrected() {
         assert_eq!(reply.corrections[0].replacements, ["yellow"], "{word}");
     }
     assert_eq!(names(&index.search(&lexical("xelow")).hits), "");
-    // what begins as the word does is meant first
     index.apply(vec![put("c", 1, "xellos", 0)], 2);
-    assert_eq!(names(&index.search(&lexical("xellow")).hits), "c.0");
+    assert_eq!(names(&index.search(&lexical("xellow")).hits), "c.0 a.0", "both are one letter away");
 }
 
 #[test]
@@ -224,7 +223,7 @@ fn documents_outside_the_mandatory_filter_do_not_exist() {
     assert_eq!(search(own, &traced).unwrap().trace.unwrap().stage, TraceStage::Missing);
     assert_eq!(index.engine.features(&caller(own), &lexical("yellow"), "other").unwrap(), None);
     let misspelt = lexical("secretivo");
-    assert_eq!(index.search(&misspelt).corrections[0].term, "secretivo");
+    assert_eq!(index.search(&misspelt).corrections[0].word, "secretivo");
     assert_eq!(
         search(own, &misspelt).unwrap().corrections,
         [],

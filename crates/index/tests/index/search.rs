@@ -152,6 +152,7 @@ fn hybrid_scores_are_those_of_the_formula() {
     );
     // Lexical: a b. Dense: a b c.
     let mut hybrid = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
+    hybrid.smoothing = false;
     hybrid.fusion = FusionFunction::ReciprocalRank { k: 60.0, lexical: 1.0, dense: 1.0 };
     let reply = index.search(&hybrid);
     assert_eq!(names(&reply.hits), "a.0 b.0 c.0");

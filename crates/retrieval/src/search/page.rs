@@ -57,7 +57,7 @@ pub(super) fn render(
         corrections: found
             .corrections
             .into_iter()
-            .map(|correction| Correction { term: correction.term, instead: correction.replacements })
+            .map(|correction| Correction { word: correction.word, instead: correction.replacements })
             .collect(),
         degraded: !degraded.is_empty(),
         degraded_reason: degraded.first().copied(),
@@ -189,6 +189,8 @@ fn explanation(explanation: weir_index::ScoreBreakdown) -> Explanation {
         terms: explanation.terms.into_iter().map(term).collect(),
         lexical: explanation.lexical,
         dense: explanation.dense,
+        neighbours: explanation.neighbours,
+        name: explanation.name,
         fused: None,
     }
 }
@@ -208,6 +210,7 @@ fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
         query: search.query.as_ref().map(ToString::to_string),
         mode: ranked.mode,
         fusion: (ranked.mode == Some(Mode::Hybrid)).then_some(fusion),
+        smoothing: found.is_smoothed,
         rerank: plan
             .second_stage
             .rerank

@@ -1,7 +1,7 @@
 //! From a request to what the index is asked: everything is read and checked before anything is embedded.
 
 use weir_api::{
-    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, RawJson,
+    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix, RawJson,
     SearchRequest, require,
 };
 use weir_index::filter::{Filter, FilterError};
@@ -60,13 +60,14 @@ impl Plan {
         let second_stage = SecondStage::new(retrieval, &view, &request, !text.trim().is_empty())?;
         let fusion = fusion_for(&request, &retrieval.config.search)?;
         let depth = retrieval.config.search.depth;
+        let smoothing = request.smoothing.unwrap_or(retrieval.config.search.smoothing);
         let binding = Binding {
             collection: view.id,
             generation: view.preparer.generation,
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!("{fusion:?} {depth} {}", second_stage.signature()),
+                &format!("{fusion:?} {smoothing} {depth} {}", second_stage.signature()),
             )?,
         };
         let page =
@@ -79,7 +80,9 @@ impl Plan {
         let second_stage_depth = second_stage.depth();
         let template = IndexQuery {
             strict: request.strict == Some(true),
+            is_unfinished: request.prefix == Some(Prefix::Last),
             fusion,
+            smoothing,
             depth,
             // the second stage reorders all of the first hits, whatever page is asked for
             offset: if offset < second_stage_depth { 0 } else { offset },

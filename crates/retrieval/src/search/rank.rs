@@ -114,6 +114,7 @@ impl Ranked {
             lexical: ms(index.lexical),
             dense: ms(index.dense),
             fuse: ms(index.fuse),
+            smooth: ms(index.smooth),
             fetch: ms(index.fetch),
             late_interaction: ms(self.max_sim_time),
             rerank: ms(self.rerank_time),

@@ -6,6 +6,8 @@
 const RELEVANT = 0.2;
 /** How often an empty gateway is asked for documents, in milliseconds. */
 const POLL_MS = 3000;
+/** Pause in typing after which the page searches. */
+const TYPING_MS = 120;
 const DEFAULTS = { q: '', collection: 'default', mode: 'hybrid', top_k: '5', offset: '0' };
 
 const form = byId('form');
@@ -202,21 +204,21 @@ const render = (result, collection) => {
 /** The query with each misspelt word replaced; null if a word cannot be found in it. */
 const corrected = (query, corrections) => {
   let text = query;
-  for (const { term, instead } of corrections) {
-    const word = text.split(/[^\p{L}\p{N}]+/u).find((candidate) => candidate.toLowerCase().startsWith(term));
-    if (!word) return null;
-    text = text.replace(word, instead[0]);
+  for (const { word, instead } of corrections) {
+    const typed = text.split(/[^\p{L}\p{M}\p{N}]+/u).find((candidate) => candidate.toLowerCase() === word);
+    if (!typed) return null;
+    text = text.replace(typed, instead[0]);
   }
   return text;
 };
 
 const correctionNotice = (search, corrections) => {
   if (!corrections?.length) return null;
-  const sentences = corrections.map(({ term, instead }) => [
+  const sentences = corrections.map(({ word, instead }) => [
     'No document has ',
-    element('code', {}, term),
+    element('code', {}, word),
     '; searched for ',
-    instead.flatMap((word, index) => [index ? ', ' : '', element('code', {}, word)]),
+    instead.flatMap((other, index) => [index ? ', ' : '', element('code', {}, other)]),
     ' instead. ',
   ]);
   const query = corrected(search.q, corrections);
@@ -322,10 +324,12 @@ const show = (search, reply) => {
 
 // --- what happens ---
 
-/** Runs the search of the address; a newer one cancels it. */
-const run = async () => {
+let typing;
+
+/** Runs the search of the address; a newer one cancels it. While somebody types, the last word may be unfinished. */
+const run = async ({ isTyping = false } = {}) => {
   const search = readAddress();
-  fillForm(search);
+  if (!isTyping) fillForm(search);
   document.title = search.q ? `${search.q} – Weir` : 'Weir';
   running?.abort();
   const place = byId('reply');
@@ -345,6 +349,7 @@ const run = async () => {
       offset: Number(search.offset),
       highlight: true,
       explain: true,
+      ...(isTyping && { prefix: 'last' }),
     };
     show(search, await call('POST', '/v1/search', body, signal));
   } catch (error) {
@@ -396,10 +401,19 @@ const look = async () => {
 
 form.addEventListener('submit', (event) => {
   event.preventDefault();
+  clearTimeout(typing);
   const values = Object.fromEntries(new FormData(form));
   writeAddress({ ...values, q: values.q.trim(), offset: '0' });
 });
+form.q.addEventListener('input', () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => {
+    const values = Object.fromEntries(new FormData(form));
+    history.replaceState(null, '', addressOf({ ...values, offset: '0' }));
+    run({ isTyping: true });
+  }, TYPING_MS);
+});
 form.collection.addEventListener('change', allowModes);
-addEventListener('hashchange', run);
+addEventListener('hashchange', () => run());
 mountKey(look);
 look();

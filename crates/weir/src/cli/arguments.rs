@@ -396,6 +396,9 @@ pub struct EvalArguments {
     /// Also measure hybrid search with this fusion, such as rrf:k=30 or convex:0.4,0.6; may be repeated.
     #[arg(long, value_name = "METHOD[:LEXICAL,DENSE][,k=K]", value_parser = Configuration::parse_fusion)]
     pub fusion: Vec<Configuration>,
+    /// Also measure hybrid search without smoothing, as `hybrid unsmoothed`.
+    #[arg(long)]
+    pub unsmoothed: bool,
     /// Also measure hybrid search with this reranker; may be repeated.
     #[arg(long, value_name = "MODEL[:TOP_N]", value_parser = Configuration::parse_rerank)]
     pub rerank: Vec<Configuration>,
@@ -430,7 +433,7 @@ pub struct EvalArguments {
     #[arg(long)]
     pub keep: bool,
     /// Draft a set from the documents of a collection and the feedback to it.
-    #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion", "rerank", "late_interaction"])]
+    #[arg(long, conflicts_with_all = ["baseline", "against", "min_ndcg", "out", "keep", "fusion", "unsmoothed", "rerank", "late_interaction"])]
     pub draft: bool,
     /// Maximum queries to draft from documents; queries from feedback are not limited.
     #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]

@@ -68,6 +68,7 @@ fn configurations(arguments: &EvalArguments) -> Vec<Configuration> {
     let hybrid = [&arguments.fusion, &arguments.rerank, &arguments.late_interaction];
     let mut labels = HashSet::new();
     modes
+        .chain(arguments.unsmoothed.then(Configuration::unsmoothed))
         .chain(hybrid.into_iter().flatten().cloned())
         .filter(|configuration| labels.insert(configuration.label().to_owned()))
         .collect()

@@ -73,8 +73,8 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
         shown.push_str(&format!("{}: {}\n", one_line(field), render_facet(counts)));
     }
     for correction in &reply.corrections {
-        let (term, instead) = (one_line(&correction.term), one_line(&correction.instead.join(", ")));
-        shown.push_str(&format!("no document holds `{term}`; searched instead: {instead}\n"));
+        let (word, instead) = (one_line(&correction.word), one_line(&correction.instead.join(", ")));
+        shown.push_str(&format!("no document holds `{word}`; searched instead: {instead}\n"));
     }
     for reason in &reply.degraded_reasons {
         let without = if reason.is_lexical_only() {
@@ -156,7 +156,16 @@ fn render_explanation(explanation: &Explanation) -> String {
     let fused = explanation.fused.map_or_else(String::new, |fused| {
         format!("   number {} with a score of {:.4} before reranking\n", fused.rank, fused.score)
     });
-    format!("   = lexical {:.4} + dense {:.4}{terms}\n{fused}", explanation.lexical, explanation.dense)
+    let others = [("neighbours", explanation.neighbours), ("name", explanation.name)];
+    let others: String = others
+        .iter()
+        .filter(|(_, share)| *share != 0.0)
+        .map(|(what, share)| format!(" + {what} {share:.4}"))
+        .collect();
+    format!(
+        "   = lexical {:.4} + dense {:.4}{others}{terms}\n{fused}",
+        explanation.lexical, explanation.dense
+    )
 }
 
 fn render_result(
@@ -267,7 +276,8 @@ mod tests {
         let mut reply = reply();
         let share = TermScore { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
         let fused = Some(FusedPosition { rank: 3, score: 0.25 });
-        let explanation = Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, fused };
+        let explanation =
+            Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, neighbours: 0.0, name: 0.0, fused };
         reply.results[0].rerank_score = Some(0.75);
         reply.results[0].relevance = Some(0.875);
         reply.results[0].explanation = Some(explanation);
@@ -275,7 +285,7 @@ mod tests {
             "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
             "total": {"value": 7, "exact": true, "relation": "exact"}, "left_out": 2,
             "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
-            "corrections": [{"term": "gird", "instead": ["grid"]}],
+            "corrections": [{"word": "gird", "instead": ["grid"]}],
             "degraded": true, "degraded_reason": "embedding_deadline",
             "degraded_reasons": ["embedding_deadline", "rerank_failed"],
             "explain": {"query": "any of (grid); none of (wind)", "mode": "hybrid", "embedding": "made", "chunks": 1000,

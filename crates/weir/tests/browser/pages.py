@@ -96,7 +96,7 @@ def start(gateway: str) -> None:
         assert "Müsli" in browser.texts(".results li:first-child mark")
 
         search_for(browser, "who built the brigde")
-        assert "searched for bridg" in browser.text("#corrections"), browser.text("#corrections")
+        assert "searched for bridge" in browser.text("#corrections"), browser.text("#corrections")
 
         search_for(browser, "quarterly interest rates of savings accounts")
         assert "Nothing relevant" in browser.text("#nothing")

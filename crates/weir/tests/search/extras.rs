@@ -60,7 +60,7 @@ fn a_typo_is_corrected_told_and_highlighted() {
     let gateway = library();
     let reply = ask(&gateway, &json!({"query": "sluicee", "mode": "lexical", "highlight": true}));
     assert_eq!(ids(&reply), "d e", "{reply}");
-    assert_eq!(reply["corrections"][0]["instead"], json!(["sluic"]), "{reply}");
+    assert_eq!(reply["corrections"][0]["instead"], json!(["sluice"]), "{reply}");
     assert_eq!(reply["results"][0]["highlights"], json!([[2, 8]]), "{reply}");
     let metrics = gateway.send("GET", "/metrics", None).text;
     assert!(metrics.contains("weir_search_corrections_total 1\n"), "{metrics}");

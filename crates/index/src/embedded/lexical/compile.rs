@@ -25,6 +25,10 @@ const QUERY_TERMS_MAX: usize = 64;
 const CORRECTIONS_MAX: usize = 8;
 /// Maximum number of terms that replace a misspelt word.
 const REPLACEMENTS_MAX: usize = 3;
+/// Shorter last words are not completed: they begin too many.
+const BEGINNING_CHARS_MIN: usize = 2;
+/// Maximum number of terms that complete an unfinished word.
+const COMPLETIONS_MAX: usize = 16;
 
 /// A compiled query.
 pub(crate) struct LexicalQuery {
@@ -103,19 +107,14 @@ impl Condition {
 }
 
 impl LexicalView {
-    /// Compiles a query whose fields are all known. `select` returns the chunks of the documents that pass a filter. In dense
-    /// mode only words in conditions are corrected.
-    pub(crate) fn compile(
-        &self,
-        query: &Query,
-        mode: RetrievalMode,
-        existing: Visible<'_>,
-        select: impl Fn(&Filter) -> Arc<Selection>,
-    ) -> tantivy::Result<LexicalQuery> {
+    /// Compiles a query whose fields are all known.
+    pub(crate) fn compile(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
+        let QueryContext { mode, existing, is_unfinished, select, text_of } = context;
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
-            select: &select,
+            select,
+            text_of,
             existing,
             corrections_max,
             terms: Vec::new(),
@@ -124,7 +123,11 @@ impl LexicalView {
         };
         let ranking = match query {
             Query::Words(text) => {
-                let term_postings = compiler.words(text, self.fields.text)?;
+                let field = self.fields.text;
+                let term_postings = match is_unfinished {
+                    true => compiler.unfinished(text, field)?,
+                    false => compiler.words(text, field)?,
+                };
                 (!term_postings.is_empty()).then_some(ScoringQuery::AnyOf(term_postings))
             }
             Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
@@ -139,9 +142,25 @@ impl LexicalView {
     }
 }
 
+/// What a query is compiled for.
+#[derive(Clone, Copy)]
+pub(crate) struct QueryContext<'a> {
+    /// In dense mode only words in conditions are corrected.
+    pub(crate) mode: RetrievalMode,
+    /// The chunks that exist for the caller: words are corrected to theirs.
+    pub(crate) existing: Visible<'a>,
+    /// Whether the last word may be the beginning of one.
+    pub(crate) is_unfinished: bool,
+    /// The chunks of the documents that pass a filter.
+    pub(crate) select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    /// Title and text of a chunk.
+    pub(crate) text_of: &'a dyn Fn(u32) -> Option<String>,
+}
+
 struct Compiler<'a> {
     view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    text_of: &'a dyn Fn(u32) -> Option<String>,
     existing: Visible<'a>,
     corrections_max: usize,
     terms: Vec<QueryTerm>,
@@ -183,20 +202,23 @@ impl Compiler<'_> {
                 continue;
             }
             let term = found.term;
-            let may_correct = self.corrections.len() < self.corrections_max;
-            let replacements = match may_correct {
-                true => self.correct_spelling(&term.text, field)?,
+            let replacements = match self.corrections.len() < self.corrections_max {
+                true => self.correct_spelling(text, &term.text, field)?,
                 false => Vec::new(),
             };
             if replacements.is_empty() {
                 self.terms.push(term);
                 continue;
             }
-            for other in &replacements {
-                let other = QueryTerm { text: other.clone(), count: term.count };
+            let mut words = Vec::new();
+            for (other, word) in replacements {
+                let other = QueryTerm { text: other, count: term.count };
                 term_postings.push(self.postings_of(field, other)?);
+                words.push(word);
             }
-            self.corrections.push(SpellingCorrection { term: term.text, replacements });
+            let typed = weir_text::word_with_term(text, self.view.language, &term.text);
+            self.corrections
+                .push(SpellingCorrection { word: typed.unwrap_or(term.text), replacements: words });
         }
         self.terms.extend(term_postings.iter().map(|term_postings| term_postings.term.clone()));
         Ok(term_postings)
@@ -214,16 +236,58 @@ impl Compiler<'_> {
         Ok(term_postings)
     }
 
-    /// Terms that replace a misspelt word: similar terms of the field that occur in existing chunks.
-    fn correct_spelling(&self, word: &str, field: Field) -> tantivy::Result<Vec<String>> {
-        let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
-            weir_text::analyse(words, self.view.language, |token| visit(token.text));
+    /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
+    fn unfinished(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
+        let mut last = None;
+        weir_text::analyse(text, Language::None, |token| last = Some((token.start, token.text.to_owned())));
+        let Some((start, beginning)) = last.filter(|(_, last)| last.chars().count() >= BEGINNING_CHARS_MIN)
+        else {
+            return self.words(text, field);
         };
+        if text.ends_with(char::is_whitespace) {
+            return self.words(text, field);
+        }
+        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning)?;
+        terms.truncate(COMPLETIONS_MAX);
+        if terms.is_empty() {
+            // as a whole word it is perhaps known, or misspelt
+            return self.words(text, field);
+        }
+        let whole = weir_text::query_terms(&text[start..], self.view.language);
+        terms.extend(whole.into_iter().map(|term| term.text));
+        terms.sort_unstable();
+        terms.dedup();
+        let before = weir_text::query_terms(&text[..start], self.view.language);
+        terms.retain(|term| before.iter().all(|known| known.text != *term));
+        let mut term_postings = self.words(&text[..start], field)?;
+        for term in terms {
+            let found = self.postings_of(field, once(term))?;
+            self.terms.push(found.term.clone());
+            term_postings.push(found);
+        }
+        Ok(term_postings)
+    }
+
+    /// Terms that replace that of a misspelt word of `text`, each with a word of a chunk: terms of similar words that occur in existing
+    /// chunks.
+    fn correct_spelling(
+        &self,
+        text: &str,
+        term: &str,
+        field: Field,
+    ) -> tantivy::Result<Vec<(String, String)>> {
+        let language = self.view.language;
+        let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
+            weir_text::analyse(words, language, |token| visit(token.text));
+        };
+        let Some(word) = weir_text::word_with_term(text, language, term) else { return Ok(Vec::new()) };
         let mut replacements = Vec::new();
-        for term in near_terms::correct_spelling(&self.view.words, word, stems) {
+        for other in near_terms::correct_spelling(&self.view.words, &word, term, stems) {
             // the spelling index also has words of titles and of deleted documents
-            if self.exists(field, &term)? {
-                replacements.push(term);
+            if let Some(chunk_id) = self.existing_chunk(field, &other)? {
+                let shown = (self.text_of)(chunk_id);
+                let word = shown.and_then(|text| weir_text::word_with_term(&text, language, &other));
+                replacements.push((other.clone(), word.unwrap_or(other)));
             }
             if replacements.len() == REPLACEMENTS_MAX {
                 break;
@@ -232,8 +296,8 @@ impl Compiler<'_> {
         Ok(replacements)
     }
 
-    /// Whether a chunk that exists for the caller contains the term. Reads postings up to the first such chunk.
-    fn exists(&self, field: Field, term: &str) -> tantivy::Result<bool> {
+    /// A chunk that exists for the caller and contains the term. Reads postings up to the first such chunk.
+    fn existing_chunk(&self, field: Field, term: &str) -> tantivy::Result<Option<u32>> {
         let term = Term::from_field_text(field, term);
         for segment in self.view.searcher.segment_readers() {
             let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
@@ -241,13 +305,14 @@ impl Compiler<'_> {
             let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
             while postings.doc() != TERMINATED {
                 let entry = postings.doc();
-                if !segment.is_deleted(entry) && self.existing.contains(chunk_ids[entry as usize]) {
-                    return Ok(true);
+                let chunk_id = chunk_ids[entry as usize];
+                if !segment.is_deleted(entry) && self.existing.contains(chunk_id) {
+                    return Ok(Some(chunk_id));
                 }
                 postings.advance();
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {

@@ -8,6 +8,7 @@ mod compile;
 mod explain;
 mod max_score;
 mod merge_policy;
+mod names;
 mod near_terms;
 mod spelling_index;
 mod statistics;
@@ -31,7 +32,8 @@ use weir_text::Language;
 use super::tokens::{self, TOKENIZER};
 use crate::{IndexError, Result};
 
-pub(crate) use compile::LexicalQuery;
+pub(crate) use compile::{LexicalQuery, QueryContext};
+pub(crate) use names::NamedDocument;
 pub(crate) use view::LexicalView;
 
 use by_segment::BySegment;
@@ -77,6 +79,8 @@ struct Fields {
     text: Field,
     /// The title alone.
     title: Field,
+    /// The normalised title and id of a document, each as one term, of its first chunk.
+    name: Field,
     chunk_id: Field,
 }
 
@@ -155,8 +159,14 @@ impl Lexical {
         Ok(())
     }
 
-    /// Adds the entry of a chunk; visible after the commit.
-    pub(crate) fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str) -> Result<()> {
+    /// Adds the entry of a chunk; visible after the commit. `names` are those by which the document is found: of its first chunk.
+    pub(crate) fn add(
+        &mut self,
+        chunk_id: u32,
+        title: Option<&str>,
+        text: &str,
+        names: &[&str],
+    ) -> Result<()> {
         let fields = self.fields;
         let mut entry = TantivyDocument::new();
         entry.add_u64(fields.chunk_id, chunk_id.into());
@@ -165,6 +175,9 @@ impl Lexical {
             entry.add_text(fields.title, title);
         }
         entry.add_text(fields.text, text);
+        for name in names.iter().filter_map(|name| names::normalised(name)) {
+            entry.add_text(fields.name, name);
+        }
         self.writer()?.add_document(entry).map_err(IndexError::lexical("add a text"))?;
         Ok(())
     }
@@ -264,6 +277,9 @@ impl Drop for Lexical {
 
 const TEXT: &str = "text";
 const TITLE: &str = "title";
+const NAME: &str = "name";
+/// Tantivy's tokenizer that makes one term of a whole text.
+const WHOLE: &str = "raw";
 /// The name is that of format 4.
 const CHUNK_ID: &str = "slot";
 
@@ -278,6 +294,9 @@ fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
     let text = schema.add_text_field(TEXT, indexing(true));
     let title = schema.add_text_field(TITLE, indexing(false));
+    let whole = TextFieldIndexing::default().set_index_option(IndexRecordOption::Basic).set_fieldnorms(false);
+    let name =
+        schema.add_text_field(NAME, TextOptions::default().set_indexing_options(whole.set_tokenizer(WHOLE)));
     let chunk_id = schema.add_u64_field(CHUNK_ID, NumericOptions::default().set_indexed().set_fast());
-    (schema.build(), Fields { text, title, chunk_id })
+    (schema.build(), Fields { text, title, name, chunk_id })
 }

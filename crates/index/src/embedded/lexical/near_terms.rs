@@ -12,12 +12,12 @@ use super::spelling_index::{self, SpellingIndex};
 const PREFIX_TERMS_MAX: usize = 64;
 /// Maximum number of terms scanned per segment, to bound the cost of a prefix.
 const TERMS_SCANNED_MAX: usize = 20_000;
-/// Minimum word lengths for one edit and for two.
+/// Minimum lengths for one edit and for two.
 const EDIT_LENGTHS: [usize; 2] = [5, 9];
 /// Longer words are not corrected.
 const CHARS_MAX: usize = 64;
-/// Suffix edits are tried in this many last letters.
-const SUFFIX_CHARS: usize = 5;
+/// Shorter words are not corrected.
+const WORD_CHARS_MIN: usize = 4;
 
 /// The terms with this prefix, most frequent first.
 pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
@@ -38,38 +38,34 @@ pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> 
     Ok(terms)
 }
 
-/// The terms within the edit distance that the length of `word`, a stem, allows (a transposition is one edit): nearest first,
-/// then most frequent. None for short words and for words with digits: another number or product name is not a misspelling.
+/// The terms that a misspelt word may mean: those of words one edit away (a transposition is one edit), or of stems two edits away
+/// from its stem if there is none; nearest first, then most frequent. None for short words and for words with digits: another number or
+/// product name is not a misspelling.
 ///
-/// Only terms with the same first letter are compared, because comparing all takes ten times as long. If none is near, two cases
-/// that this misses are tried with one edit: the first letters, and the suffix, because an edit there may prevent stemming.
-/// `stems` calls back with the stem of each word of a text.
+/// `word` is in lower case, `stem` is its term. Words are compared, not stems, because an edit may prevent stemming or change it. `stems`
+/// calls back with the stem of each word of a text.
 pub(super) fn correct_spelling(
     segments: &BySegment<SpellingIndex>,
     word: &str,
+    stem: &str,
     stems: impl Fn(&str, &mut dyn FnMut(&str)),
 ) -> Vec<String> {
-    let chars: Vec<char> = word.chars().collect();
-    let edits = EDIT_LENGTHS.iter().filter(|&&from| chars.len() >= from).count();
-    if edits == 0 || chars.len() > CHARS_MAX || word.contains(char::is_numeric) {
+    let letters: Vec<char> = word.chars().collect();
+    if letters.len() < WORD_CHARS_MIN || letters.len() > CHARS_MAX || word.contains(char::is_numeric) {
         return Vec::new();
     }
-    let found = near(segments, &chars, word, edits);
-    if !found.is_empty() {
-        return nearest(found);
-    }
     let mut found = HashMap::new();
-    let mut postings_of = |other: &str| {
+    stems(&words_one_edit_away(&letters), &mut |other: &str| {
         let hash = spelling_index::hash(other);
         let chunks = segments.iter().map(|words| u64::from(words.chunks_with(other, hash))).sum();
         if chunks > 0 {
             found.insert(other.to_owned(), (1, chunks));
         }
-    };
-    prefix_edits(word).split(' ').for_each(&mut postings_of);
-    let before: String = chars[..suffix_start(&chars)].iter().collect();
-    if segments.iter().any(|words| words.has_beginning(&before)) {
-        stems(&suffix_edits(&chars), &mut postings_of);
+    });
+    let chars: Vec<char> = stem.chars().collect();
+    let edits = EDIT_LENGTHS.iter().filter(|&&from| chars.len() >= from).count();
+    if found.is_empty() && edits > 0 {
+        found = near(segments, &chars, stem, edits);
     }
     nearest(found)
 }
@@ -124,55 +120,34 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
     Some(rows[1][width]).filter(|edits| *edits <= max)
 }
 
-/// The words one edit away from `word` at its beginning: first letter removed, replaced, preceded by another, or transposed with
-/// the second; each preceded by a space. Letters are a to z.
-fn prefix_edits(word: &str) -> String {
-    let mut letters = word.chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let rest = letters.as_str();
-    let mut words = format!(" {rest}");
-    if let Some(second) = letters.next() {
-        words.extend([' ', second, first]);
-        words.push_str(letters.as_str());
-    }
-    for letter in 'a'..='z' {
-        for behind in [rest, word] {
-            words.extend([' ', letter]);
-            words.push_str(behind);
-        }
-    }
-    words
-}
-
-/// The words one edit away from `word` in its last letters: one removed, replaced, inserted, or two transposed; each preceded by
-/// a space. Letters are a to z.
-fn suffix_edits(letters: &[char]) -> String {
+/// The words one edit away from a word: a letter removed, replaced or inserted, or two transposed; each preceded by a space. Letters are
+/// a to z. In short words two letters are transposed only: too many other words are one edit away.
+fn words_one_edit_away(letters: &[char]) -> String {
     let mut words = String::new();
-    for place in suffix_start(letters)..=letters.len() {
+    let is_short = letters.len() < EDIT_LENGTHS[0];
+    for place in 0..=letters.len() {
         let (before, after) = letters.split_at(place);
         let mut push = |middle: &[char], after: &[char]| {
             words.push(' ');
             words.extend(before.iter().chain(middle).chain(after));
         };
-        if let [first, rest @ ..] = after {
+        if let [first, second, rest @ ..] = after {
+            push(&[*second, *first], rest);
+        }
+        if is_short {
+            continue;
+        }
+        if let [_, rest @ ..] = after {
             push(&[], rest);
-            if let [second, rest @ ..] = rest {
-                push(&[*second, *first], rest);
-            }
         }
         for letter in 'a'..='z' {
             push(&[letter], after);
-            if !after.is_empty() {
-                push(&[letter], &after[1..]);
+            if let [_, rest @ ..] = after {
+                push(&[letter], rest);
             }
         }
     }
     words
-}
-
-/// Where suffix edits start.
-fn suffix_start(letters: &[char]) -> usize {
-    letters.len().saturating_sub(SUFFIX_CHARS).max(1)
 }
 
 /// The terms, nearest first, then most frequent.

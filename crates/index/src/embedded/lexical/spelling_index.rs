@@ -85,15 +85,6 @@ impl SpellingIndex {
         if bucket.word(index) == Some(word) { bucket.chunks[index] } else { 0 }
     }
 
-    /// Whether a word begins with `beginning`.
-    pub(super) fn has_beginning(&self, beginning: &str) -> bool {
-        let Some(first) = beginning.chars().next() else { return false };
-        CHARS.filter_map(|chars| self.buckets.get(&(first, chars))).any(|bucket| {
-            let word = bucket.word(bucket.count_less(beginning));
-            word.is_some_and(|word| word.starts_with(beginning))
-        })
-    }
-
     /// Calls `visit` with every word that starts with the same letter, differs in length by at most `edits`, and by its set of
     /// letters may be within `edits` edits; and with the number of chunks that contain it.
     pub(super) fn for_each_near<'a>(&'a self, word: &str, edits: usize, mut visit: impl FnMut(&'a str, u32)) {
@@ -182,16 +173,6 @@ mod tests {
             words(&[("a", 1), ("ant", 2), ("apt", 3), ("bee", 4), ("bees", 5), ("b52", 6), ("ähre", 7)]);
         let pins = ["a", "ant", "aps", "apt", "bee", "bees", "b52", "ähre", "", "zoo"];
         assert_eq!(pins.map(|word| words.chunks_with(word, hash(word))), [0, 2, 0, 3, 4, 5, 0, 7, 0, 0]);
-    }
-
-    #[test]
-    fn prefixes_are_found_in_words_of_any_length() {
-        let words = words(&[("beetle", 1), ("bees", 1), ("bus", 1)]);
-        let known = ["b", "bee", "beet", "beetle", "beetles", "bea", "bur", "a", ""];
-        assert_eq!(
-            known.map(|beginning| words.has_beginning(beginning)),
-            [true, true, true, true, false, false, false, false, false]
-        );
     }
 
     #[test]

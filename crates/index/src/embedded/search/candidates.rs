@@ -1,9 +1,11 @@
 //! From the rankings of both retrievers to one list of candidates.
 
+use std::time::Instant;
+
 use hashbrown::HashSet;
 
+use super::Search;
 use super::rankings::RetrieverRankings;
-use super::{Search, timed};
 use crate::embedded::ranking::BestChunk;
 use crate::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
 use crate::{FusionFunction, Result, RetrievalMode};
@@ -23,6 +25,17 @@ pub(super) struct Candidate {
     pub(super) lexical: f32,
     /// Contribution of the dense retriever to the score.
     pub(super) dense: f32,
+    /// Contribution of similar documents to the score.
+    pub(super) neighbours: f32,
+    /// Contribution of the title or the id, which the query is or begins, to the score.
+    pub(super) name: f32,
+}
+
+impl Candidate {
+    /// A candidate that nothing scores yet.
+    pub(super) fn unscored(unit: u32, chunk_id: u32) -> Candidate {
+        Candidate { unit, chunk_id, score: 0.0, lexical: 0.0, dense: 0.0, neighbours: 0.0, name: 0.0 }
+    }
 }
 
 /// The candidates of a search, best first, and the rankings they come from.
@@ -61,8 +74,19 @@ impl Search<'_> {
                 )?);
             }
             let is_last = rankings.lexical.len() < depth && rankings.dense.len() < depth;
-            let (request, fuse) = (self.request, &mut self.timings.fuse);
-            timed(fuse, || candidates.extend(rankings, request.mode, request.fusion));
+            let started = Instant::now();
+            let is_first = candidates.list.is_empty();
+            candidates.extend(self.fused(&rankings)?);
+            (candidates.lexical, candidates.dense) = (rankings.lexical, rankings.dense);
+            self.timings.fuse += started.elapsed();
+            if is_first && self.is_smoothed() {
+                let started = Instant::now();
+                self.smooth(&mut candidates.list)?;
+                self.timings.smooth += started.elapsed();
+            }
+            if is_first {
+                self.raise_named(&mut candidates.list);
+            }
             if candidates.list.len() >= wanted || is_last {
                 candidates.is_all = is_last;
                 return Ok(candidates);
@@ -72,21 +96,29 @@ impl Search<'_> {
     }
 }
 
-impl Candidates {
-    fn extend(&mut self, rankings: RetrieverRankings, mode: RetrievalMode, fusion: FusionFunction) {
-        let found = match mode {
+impl Search<'_> {
+    /// The documents of both rankings, best first.
+    fn fused(&self, rankings: &RetrieverRankings) -> Result<Vec<Candidate>> {
+        let RetrieverRankings { lexical, dense } = rankings;
+        Ok(match self.request.mode {
             RetrievalMode::Lexical => {
-                as_candidates(&rankings.lexical, |one| Candidate { lexical: one.score, ..one }).collect()
+                as_candidates(lexical, |one| Candidate { lexical: one.score, ..one }).collect()
             }
             RetrievalMode::Dense => {
-                as_candidates(&rankings.dense, |one| Candidate { dense: one.score, ..one }).collect()
+                as_candidates(dense, |one| Candidate { dense: one.score, ..one }).collect()
             }
-            RetrievalMode::Hybrid => {
-                let fused = fuse(&rankings, fusion, rankings.lexical.len() + rankings.dense.len());
-                fused.into_iter().map(|fused| rankings.candidate(fused)).collect()
+            RetrievalMode::Hybrid if self.is_smoothed() => {
+                let dense = [dense.as_slice(), &self.dense_of_others(rankings)?].concat();
+                fuse(lexical, &dense, self.request.fusion)
             }
-        };
-        (self.lexical, self.dense) = (rankings.lexical, rankings.dense);
+            RetrievalMode::Hybrid => fuse(lexical, dense, self.request.fusion),
+        })
+    }
+}
+
+impl Candidates {
+    /// Adds the candidates of a deeper window behind those of the earlier ones.
+    fn extend(&mut self, found: Vec<Candidate>) {
         if self.list.is_empty() {
             self.list = found;
             return;
@@ -99,34 +131,35 @@ impl Candidates {
     }
 }
 
-impl RetrieverRankings {
-    /// The chunk to show is that of the retriever with the larger contribution.
-    fn candidate(&self, fused: FusedDocument) -> Candidate {
-        let FusedDocument { document, score, strongest, largest, rank_index } = fused;
-        let rest = score - largest;
-        let (retriever, lexical, dense) =
-            if strongest == 0 { (&self.lexical, largest, rest) } else { (&self.dense, rest, largest) };
-        Candidate { unit: document, chunk_id: retriever[rank_index].chunk_id, score, lexical, dense }
-    }
-}
-
-/// The dense ranking is last, so that it wins if both contribute equally.
-fn fuse(rankings: &RetrieverRankings, fusion: FusionFunction, limit: usize) -> Vec<FusedDocument> {
-    let (lexical, mut dense) = (scored(&rankings.lexical), scored(&rankings.dense));
+/// Fuses both rankings. The dense one is last, so that it wins if both contribute equally.
+fn fuse(lexical: &[BestChunk], dense: &[BestChunk], fusion: FusionFunction) -> Vec<Candidate> {
+    let limit = lexical.len() + dense.len();
+    let (lexical_scored, mut dense_scored) = (scored(lexical), scored(dense));
     // only the zero of BM25 is meaningful; that of cosines depends on the model
-    fusion::spread(&mut dense);
+    fusion::spread(&mut dense_scored);
     let weighted = |lexical_weight, dense_weight| {
         [
-            WeightedRanking { ranking: &lexical, weight: lexical_weight },
-            WeightedRanking { ranking: &dense, weight: dense_weight },
+            WeightedRanking { ranking: &lexical_scored, weight: lexical_weight },
+            WeightedRanking { ranking: &dense_scored, weight: dense_weight },
         ]
     };
-    match fusion {
+    let fused = match fusion {
         FusionFunction::ReciprocalRank { k, lexical, dense } => {
             fusion::reciprocal_rank(&weighted(lexical, dense), k, limit)
         }
         FusionFunction::Convex { lexical, dense } => fusion::convex(&weighted(lexical, dense), limit),
-    }
+    };
+    fused.into_iter().map(|fused| fused_candidate(lexical, dense, fused)).collect()
+}
+
+/// The chunk to show is that of the retriever with the larger contribution.
+fn fused_candidate(lexical: &[BestChunk], dense: &[BestChunk], fused: FusedDocument) -> Candidate {
+    let FusedDocument { document, score, strongest, largest, rank_index } = fused;
+    let rest = score - largest;
+    let (ranking, lexical, dense) =
+        if strongest == 0 { (lexical, largest, rest) } else { (dense, rest, largest) };
+    let chunk_id = ranking[rank_index].chunk_id;
+    Candidate { score, lexical, dense, ..Candidate::unscored(document, chunk_id) }
 }
 
 /// `assign` sets the retriever's contribution, which is the whole score.
@@ -135,7 +168,7 @@ fn as_candidates(
     assign: impl Fn(Candidate) -> Candidate,
 ) -> impl Iterator<Item = Candidate> {
     retriever.iter().map(move |&BestChunk { document, chunk_id, score }| {
-        assign(Candidate { unit: document, chunk_id, score, lexical: 0.0, dense: 0.0 })
+        assign(Candidate { score, ..Candidate::unscored(document, chunk_id) })
     })
 }
 

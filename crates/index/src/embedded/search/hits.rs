@@ -84,8 +84,8 @@ impl Search<'_> {
             Some(query) => self.snapshot.lexical.explain(query, kept.candidate.chunk_id)?,
             None => Vec::new(),
         };
-        let Candidate { lexical, dense, .. } = kept.candidate;
-        Ok(ScoreBreakdown { terms, lexical, dense })
+        let Candidate { lexical, dense, neighbours, name, .. } = kept.candidate;
+        Ok(ScoreBreakdown { terms, lexical, dense, neighbours, name })
     }
 }
 

@@ -72,6 +72,7 @@ impl Search<'_> {
         match (&self.query, request.mode) {
             (Some(query), RetrievalMode::Lexical) if is_asked => {
                 let found = self.snapshot.lexical.all_matches(query, self.snapshot.tombstones.len())?;
+                let found = self.with_named(found);
                 Ok(Some(match &self.selection {
                     Some(selection) => found.and(selection),
                     None => found,
@@ -105,7 +106,7 @@ impl Search<'_> {
                 // show the chunk that a ranking found; its score has no meaning in this order
                 let known = ranked.list.iter().find(|candidate| candidate.unit == unit);
                 let chunk_id = known.map_or(chunk_id, |known| known.chunk_id);
-                Candidate { unit, chunk_id, score: 0.0, lexical: 0.0, dense: 0.0 }
+                Candidate::unscored(unit, chunk_id)
             });
             match request.group_by {
                 Grouping::Chunk => list.extend(candidates),

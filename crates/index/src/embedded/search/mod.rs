@@ -7,9 +7,11 @@
 mod candidates;
 mod hits;
 mod listing;
+mod named;
 mod postprocess;
 mod rankings;
 mod restricted;
+mod smoothed;
 mod trace;
 
 use std::ops::Range;
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
 
-use super::lexical::LexicalQuery;
+use super::lexical::{LexicalQuery, NamedDocument, QueryContext};
 use super::ranking::BestChunk;
 use super::relevance::RelevanceModel;
 use super::selection::{Selection, Visible};
@@ -166,6 +168,8 @@ pub(super) struct Search<'a> {
     request: &'a IndexQuery,
     /// `None` without text to search.
     query: Option<LexicalQuery>,
+    /// Documents whose names fit the query.
+    named: Vec<NamedDocument>,
     /// The chunks that pass the filter and the query's conditions; `None` if there is neither.
     pub(super) selection: Option<Arc<Selection>>,
     /// The chunk ids of the document in [`IndexQuery::trace`], if it exists.
@@ -198,15 +202,20 @@ impl<'a> Search<'a> {
         let existing = Visible { tombstones: &snapshot.tombstones, selection: mandatory.as_deref() };
         let query = match &request.query {
             Some(query) if request.strict || query.fields().is_empty() => {
-                Some(snapshot.compile(query, request.mode, existing)?)
+                Some(snapshot.compile(query, request, existing)?)
             }
             Some(query) => {
                 let known = |name: &str| name == TITLE || snapshot.fields.has_field(name);
-                Some(snapshot.compile(&query.clone().with_fields(known), request.mode, existing)?)
+                Some(snapshot.compile(&query.clone().with_fields(known), request, existing)?)
             }
             None => None,
         };
         let selection = snapshot.selection(request, query.as_ref())?;
+        let visible = Visible { tombstones: &snapshot.tombstones, selection: selection.as_deref() };
+        let named = match named::name_of(request) {
+            Some(name) => snapshot.lexical.named(name, request.is_unfinished, visible)?,
+            None => Vec::new(),
+        };
         let timings = StageTimings { select: started.elapsed(), ..StageTimings::default() };
         let relevance_model = RelevanceModel::of(&engine.inner, request.embedding.as_deref());
         Ok(Search {
@@ -215,6 +224,7 @@ impl<'a> Search<'a> {
             current,
             request,
             query,
+            named,
             selection,
             traced,
             relevance_model,
@@ -265,6 +275,7 @@ impl<'a> Search<'a> {
         self.timings.fetch = started.elapsed();
         let selected =
             self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
+        let is_smoothed = self.is_smoothed() && self.ranks_by_relevance();
         let (terms, corrections) =
             self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
         Ok(Some(IndexResult {
@@ -273,6 +284,7 @@ impl<'a> Search<'a> {
             facets: outcome.facets,
             lexical,
             dense,
+            is_smoothed,
             corrections,
             terms: terms.into_iter().map(|term| term.text).collect(),
             applied_seq: self.snapshot.applied_seq,
@@ -313,9 +325,19 @@ impl Snapshot {
 
     /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value. Words are corrected to those of
     /// `existing` chunks.
-    fn compile(&self, query: &Query, mode: RetrievalMode, existing: Visible<'_>) -> Result<LexicalQuery> {
-        let compiled = self.lexical.compile(query, mode, existing, |filter| self.fields.select(filter));
-        compiled.map_err(IndexError::lexical("search"))
+    fn compile(&self, query: &Query, request: &IndexQuery, existing: Visible<'_>) -> Result<LexicalQuery> {
+        let text_of = |chunk_id: u32| {
+            let chunk = self.chunk(chunk_id)?;
+            Some(format!("{}\n{}", chunk.document.title.unwrap_or_default(), self.text(&chunk.record)?))
+        };
+        let context = QueryContext {
+            mode: request.mode,
+            existing,
+            is_unfinished: request.is_unfinished,
+            select: &|filter| self.fields.select(filter),
+            text_of: &text_of,
+        };
+        self.lexical.compile(query, context).map_err(IndexError::lexical("search"))
     }
 
     /// The chunks that pass the filter and the query's conditions.

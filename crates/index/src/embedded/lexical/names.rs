@@ -1,0 +1,131 @@
+//! Documents by their names: whole titles and whole ids, and the words that they begin with.
+//!
+//! The first chunk of each document is indexed under the normalised forms of its title and its id, each as one term. A query that
+//! is the name of a document is thus found by one look-up, however often its words occur elsewhere; names that begin with it follow
+//! it in the order of the terms.
+
+use std::collections::HashSet;
+
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocSet as _, TERMINATED, Term};
+use weir_text::Language;
+
+use super::LexicalView;
+use crate::embedded::selection::Visible;
+use crate::{IndexError, Result};
+
+/// Longer names are not indexed, in bytes: nobody types them.
+const NAME_BYTES_MAX: usize = 200;
+/// Documents with equal names, and those whose names begin with the query, at most.
+const NAMED_MAX: usize = 64;
+/// Names looked at per segment.
+const NAMES_SCANNED_MAX: usize = 256;
+
+/// A document whose name is the query, or begins with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct NamedDocument {
+    /// Its first chunk.
+    pub(crate) chunk_id: u32,
+    /// The query's length as a share of the name's; 1 for the whole name.
+    pub(crate) share: f32,
+}
+
+/// The words of a title, an id or a query in lower case, separated by single spaces; `None` without a word, and for long ones.
+pub(super) fn normalised(name: &str) -> Option<String> {
+    // analysis lengthens no text much
+    if name.len() > 2 * NAME_BYTES_MAX {
+        return None;
+    }
+    let mut words = String::new();
+    weir_text::analyse(name, Language::None, |token| {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(token.text);
+    });
+    (!words.is_empty() && words.len() <= NAME_BYTES_MAX).then_some(words)
+}
+
+impl LexicalView {
+    /// The visible documents whose title or id is the query or begins with its words, those with the whole name first. With
+    /// `is_prefix` the last word may be the beginning of a word.
+    pub(crate) fn named(
+        &self,
+        query: &str,
+        is_prefix: bool,
+        visible: Visible<'_>,
+    ) -> Result<Vec<NamedDocument>> {
+        let Some(name) = normalised(query) else { return Ok(Vec::new()) };
+        let beginning = if is_prefix { name.clone() } else { format!("{name} ") };
+        let found = self.with_names(&name, &beginning, visible);
+        let mut found = found.map_err(IndexError::lexical("search"))?;
+        found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
+        // a title and an id may both fit
+        let mut known = HashSet::new();
+        found.retain(|document| known.insert(document.chunk_id));
+        found.truncate(NAMED_MAX);
+        Ok(found)
+    }
+
+    fn with_names(
+        &self,
+        name: &str,
+        beginning: &str,
+        visible: Visible<'_>,
+    ) -> tantivy::Result<Vec<NamedDocument>> {
+        let field = self.fields.name;
+        let mut found = Vec::new();
+        for segment in self.searcher.segment_readers() {
+            let index = segment.inverted_index(field)?;
+            let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();
+            let mut add = |term: &Term, share| -> tantivy::Result<usize> {
+                let before = found.len();
+                let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else {
+                    return Ok(0);
+                };
+                while postings.doc() != TERMINATED && found.len() - before < NAMED_MAX {
+                    let chunk_id = chunk_ids[postings.doc() as usize];
+                    if !segment.is_deleted(postings.doc()) && visible.contains(chunk_id) {
+                        found.push(NamedDocument { chunk_id, share });
+                    }
+                    postings.advance();
+                }
+                Ok(found.len() - before)
+            };
+            add(&Term::from_field_text(field, name), 1.0)?;
+            let mut names = index.terms().range().ge(beginning).into_stream()?;
+            let (mut scanned, mut leading) = (0, 0);
+            while scanned < NAMES_SCANNED_MAX
+                && leading < NAMED_MAX
+                && names.advance()
+                && names.key().starts_with(beginning.as_bytes())
+            {
+                scanned += 1;
+                if names.key() != name.as_bytes()
+                    && let Ok(longer) = std::str::from_utf8(names.key())
+                {
+                    let share = name.len() as f32 / longer.len() as f32;
+                    leading += add(&Term::from_field_text(field, longer), share)?;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_by_their_words() {
+        let check = |name: &str, expected: Option<&str>| assert_eq!(normalised(name).as_deref(), expected);
+        check("LibSSL-dev", Some("libssl dev"));
+        check("docs/The_Weir.md", Some("docs the_weir md"));
+        check("  ", None);
+        check("?!", None);
+        check(&"a".repeat(NAME_BYTES_MAX), Some(&"a".repeat(NAME_BYTES_MAX)));
+        check(&"a".repeat(NAME_BYTES_MAX + 1), None);
+        check(&"a ".repeat(100_000), None);
+    }
+}
