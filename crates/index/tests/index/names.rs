@@ -89,7 +89,7 @@ fn the_last_word_may_be_unfinished() {
 #[test]
 fn words_are_compared_not_stems() {
     let index = Index::new(settings());
-    let words = ["libraries", "occurrence", "running", "authentication", "weirs"];
+    let words = ["libraries", "occurrence", "running", "authentication", "weirs", "agent"];
     let documents = words.iter().map(|word| put(word, 1, &format!("about {word}"), 0));
     index.apply(documents.collect(), 1);
     for (typo, word) in [
@@ -101,11 +101,15 @@ fn words_are_compared_not_stems() {
         ("authentification", "authentication"),
         ("autentication", "authentication"),
         ("wiers", "weirs"),
+        ("aent", "agent"),
         ("uathentication", "authentication"),
     ] {
         let reply = index.search(&lexical(typo));
         assert_eq!(reply.hits.first().map(|hit| hit.document_id.as_str()), Some(word), "{typo}");
         assert_eq!(reply.corrections[0].word, typo);
         assert_eq!(reply.corrections[0].replacements, [word], "{typo}");
+    }
+    for other in ["bent", "agents1", "age"] {
+        assert!(index.search(&lexical(other)).hits.is_empty(), "{other}");
     }
 }

@@ -121,7 +121,7 @@ fn distance(word: &[char], other: &str, max: usize) -> Option<usize> {
 }
 
 /// The words one edit away from a word: a letter removed, replaced or inserted, or two transposed; each preceded by a space. Letters are
-/// a to z. In short words two letters are transposed only: too many other words are one edit away.
+/// a to z. In short words no letter is removed or replaced: too many other words are one such edit away.
 fn words_one_edit_away(letters: &[char]) -> String {
     let mut words = String::new();
     let is_short = letters.len() < EDIT_LENGTHS[0];
@@ -134,15 +134,16 @@ fn words_one_edit_away(letters: &[char]) -> String {
         if let [first, second, rest @ ..] = after {
             push(&[*second, *first], rest);
         }
-        if is_short {
-            continue;
-        }
-        if let [_, rest @ ..] = after {
+        if let [_, rest @ ..] = after
+            && !is_short
+        {
             push(&[], rest);
         }
         for letter in 'a'..='z' {
             push(&[letter], after);
-            if let [_, rest @ ..] = after {
+            if let [_, rest @ ..] = after
+                && !is_short
+            {
                 push(&[letter], rest);
             }
         }
