@@ -53,10 +53,7 @@ pub(crate) struct RowEncoder<'a> {
 impl Codebook {
     /// Trains a codebook on rows of `dimension` values. Equal rows in equal order give an equal codebook.
     pub(crate) fn train(rows: &[Vec<f32>], dimension: usize) -> Codebook {
-        let count = match dimension {
-            ..REDUCED_DIMENSION_MIN => dimension,
-            _ => (dimension * 2 / 3).next_multiple_of(DIRECTIONS_MULTIPLE).min(DIRECTIONS_MAX),
-        };
+        let count = direction_count(dimension);
         let rows: Vec<Vec<f32>> = rows.iter().map(|row| normalised(row)).collect();
         let directions = balance_groups(directions(&rows, dimension, count));
         let largest = directions.iter().flatten().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
@@ -69,6 +66,37 @@ impl Codebook {
             directions: directions.iter().flatten().map(quantise).collect(),
             centroids: groups.map(|group| centroids(&values, group * GROUP)).collect(),
         }
+    }
+
+    /// Bytes of a stored codebook.
+    pub(crate) fn len(dimension: usize) -> usize {
+        let directions = direction_count(dimension);
+        directions * dimension + directions.div_ceil(GROUP) * GROUP * PQ4_CENTROIDS * size_of::<f32>()
+    }
+
+    /// Appends the codebook to `out`: directions, then centroids.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.directions.iter().map(|value| value.cast_unsigned()));
+        out.extend(self.centroids.iter().flatten().flatten().flat_map(|value| value.to_le_bytes()));
+    }
+
+    /// The inverse of [`Codebook::write`]; `None` unless the bytes are as many as those of a codebook.
+    pub(crate) fn read(dimension: usize, bytes: &[u8]) -> Option<Codebook> {
+        if bytes.len() != Codebook::len(dimension) {
+            return None;
+        }
+        let (directions, centroids) = bytes.split_at(direction_count(dimension) * dimension);
+        let mut values = centroids.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        let groups = direction_count(dimension).div_ceil(GROUP);
+        let mut centroids = vec![[[0.0; PQ4_CENTROIDS]; GROUP]; groups];
+        centroids
+            .iter_mut()
+            .flatten()
+            .flatten()
+            .zip(&mut values)
+            .for_each(|(centroid, value)| *centroid = value);
+        let directions = directions.iter().map(|value| value.cast_signed()).collect();
+        Some(Codebook { dimension, directions, centroids })
     }
 
     /// Codes per row.
@@ -121,6 +149,14 @@ impl RowEncoder<'_> {
         }
         let length = squares.sqrt() * scale;
         EncodedRow { codes: &self.codes, factor: if projection > 0.0 { length / projection } else { 0.0 } }
+    }
+}
+
+/// Number of directions for embeddings of this dimension.
+fn direction_count(dimension: usize) -> usize {
+    match dimension {
+        ..REDUCED_DIMENSION_MIN => dimension,
+        _ => (dimension * 2 / 3).next_multiple_of(DIRECTIONS_MULTIPLE).min(DIRECTIONS_MAX),
     }
 }
 

@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
-use weir_mapped::{AppendOnlyFile, MappedError};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSlice;
+use weir_mapped::{AppendOnlyFile, Mapped, MappedError};
 
 use super::head::FileState;
 use crate::{IndexError, Result};
@@ -20,6 +22,9 @@ const VECTORS_SCALE: &str = "vectors.scale";
 const VECTORS_F16: &str = "vectors.f16";
 /// Half-precision files up to this size (80,000 chunks of the default model) are mapped.
 const F16_MAPPED_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a task of the parallel verification.
+const VERIFIED_BYTES: usize = 8 << 20;
 
 /// All names, in the order of the head.
 pub(crate) const ALL: &[&str] = &[DOCUMENTS, TEXTS, CHUNKS, VECTORS_I8, VECTORS_SCALE, VECTORS_F16];
@@ -77,12 +82,53 @@ impl MappedFiles {
 }
 
 impl MappedFiles {
+    /// Checks the checksums of all files; `states` are those they were opened with. Parallel.
+    ///
+    /// Pages of files that are not mapped as a whole are mapped for the check only, so that they do not count as memory of the
+    /// process.
+    pub(crate) fn verify(&self, folder: &Path, states: &[FileState]) -> Result<()> {
+        let check = |(name, state): (&&str, &FileState)| {
+            let transient;
+            let file: &Mapped = match (*name, &self.vectors) {
+                (DOCUMENTS, _) => &self.documents,
+                (CHUNKS, _) => &self.chunks,
+                (VECTORS_I8, Some(vectors)) => &vectors.i8,
+                (VECTORS_SCALE, Some(vectors)) => &vectors.scales,
+                _ => {
+                    transient = AppendOnlyFile::open(folder.join(name), state.len)?;
+                    &transient
+                }
+            };
+            verify(file, *state)
+        };
+        ALL.iter().zip(states).collect::<Vec<_>>().into_par_iter().try_for_each(check)
+    }
+
     /// Faults in the pages that every search reads, so that the first searches do not wait for them.
     pub(crate) fn prefault(&self) {
         self.chunks.prefault();
         if let Some(vectors) = &self.vectors {
             vectors.i8.prefault();
             vectors.scales.prefault();
+        }
+    }
+}
+
+/// Checks the checksum of a file that was mapped with the length of `state`. Parallel.
+fn verify(file: &Mapped, state: FileState) -> Result<()> {
+    let checksum = |bytes: &[u8]| {
+        let mut hasher = Hasher::new();
+        hasher.update(bytes);
+        hasher
+    };
+    let parts: Vec<Hasher> = file.par_chunks(VERIFIED_BYTES).map(checksum).collect();
+    let mut all = Hasher::new();
+    parts.iter().for_each(|part| all.combine(part));
+    match all.finalize() {
+        actual if actual == state.crc => Ok(()),
+        actual => {
+            let path = file.path().to_owned();
+            Err(MappedError::Checksum { path, expected: state.crc, actual }.into())
         }
     }
 }

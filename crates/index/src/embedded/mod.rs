@@ -9,6 +9,7 @@
 
 mod batch;
 mod codebook;
+mod codes;
 mod dense;
 mod fields;
 mod files;
@@ -46,6 +47,8 @@ pub(crate) use ranking::fibonacci_hash;
 use crate::relevance::{Calibration, JudgedHit};
 use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
 use batch::Batch;
+use codes::SavedCodes;
+use fields::{Fields, LazyFields};
 use files::MappedFiles;
 use lexical::{LexicalView, Merge};
 use pins::SnapshotPins;
@@ -73,6 +76,8 @@ struct Inner {
     baseline: Mutex<BaselineFile>,
     /// Locked while the baseline is written to its file.
     baseline_writer: Mutex<()>,
+    /// The content of the file `codes`. Locked while that file is written; `writer` is taken first, and released by then.
+    saved_codes: Mutex<SavedCodes>,
     /// Locked briefly. If both locks are needed, `writer` is taken first.
     live: Mutex<LiveDocuments>,
     /// Snapshots that later pages of a search need.
@@ -105,6 +110,7 @@ impl Embedded {
             calibration: ArcSwap::from_pointee(Calibration::default()),
             baseline: Mutex::new(BaselineFile::read(folder)),
             baseline_writer: Mutex::default(),
+            saved_codes: Mutex::new(loaded.saved_codes),
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(LiveDocuments { table: loaded.table, hidden: HashMap::new() }),
             pins: Mutex::default(),
@@ -195,16 +201,18 @@ impl Embedded {
         };
         // not locked meanwhile, so that batches can be applied
         merge.map_or(Ok(()), Merge::wait)?;
-        match lock(&self.inner.writer).as_mut() {
-            Some(writer) => self.publish_merged(writer),
-            None => Ok(()),
+        if let Some(writer) = lock(&self.inner.writer).as_mut() {
+            self.publish_merged(writer)?;
         }
+        self.save_codes_if_due();
+        Ok(())
     }
 
     /// See [`crate::Engine::close`].
     pub fn close(&self) -> Result<()> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
+                self.save_all_codes(&writer);
                 writer.lexical.finish_merges()?;
                 self.publish_merged(&mut writer)?;
                 self.save_baseline()
@@ -311,12 +319,15 @@ impl Embedded {
         let mut tombstones = writer.head.tombstones.clone();
         let base = self.snapshot();
         tombstones.delete_all(&base.tombstones);
-        let mut fields = Arc::clone(&base.fields);
-        if fields.documents_bytes() < files.documents.len() as u64 {
-            let extended = Arc::make_mut(&mut fields).extend(&files.documents);
+        let fields = if base.fields.documents_bytes() < files.documents.len() as u64 {
+            let mut fields = Fields::clone(&base.fields);
+            let extended = fields.extend(&files.documents);
             extended
                 .ok_or_else(|| IndexError::damaged(self.folder(), "file `documents` ends in a document"))?;
-        }
+            Arc::new(LazyFields::of(fields))
+        } else {
+            Arc::clone(&base.fields)
+        };
         live.hidden.retain(|_, removal| *removal > applied_seq);
         for id in live.hidden.keys() {
             if let Some(record) = live.table.remove(id, &files.documents) {

@@ -1,12 +1,15 @@
 //! Opens a folder; if its content is unusable, empties it and says why.
+//!
+//! Every byte of the index is checked before the first search, on all cores at once, while the document table, the lexical index
+//! and the file `codes` are read. Whatever is made of bytes that turn out to be damaged is dropped. Metadata is read in the
+//! background afterwards; a search that needs it waits.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_mapped::AppendOnlyFile;
-
-use super::fields::Fields;
+use super::codes::{self, SavedCodes};
+use super::fields::LazyFields;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
@@ -15,6 +18,7 @@ use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
+use super::threads;
 use super::tombstones::Tombstones;
 use super::writer::Writer;
 use crate::{EngineSettings, IndexError, Result};
@@ -22,14 +26,16 @@ use crate::{EngineSettings, IndexError, Result};
 const LEXICAL_FOLDER: &str = "lexical";
 const LOCK: &str = "lock";
 /// Files that a folder may contain beside the append-only files. They may all be removed.
-const OTHER_FILES: [&str; 8] = [
+const OTHER_FILES: [&str; 10] = [
     "FORMAT",
     "FORMAT.new",
     "head",
     "head.new",
     "score-baseline",
     "score-baseline.new",
-    // earlier names of the two above
+    codes::NAME,
+    codes::TEMPORARY_NAME,
+    // earlier names of the baseline
     "usual",
     "usual.new",
 ];
@@ -39,6 +45,7 @@ pub(crate) struct Loaded {
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
     pub(crate) table: DocumentTable,
+    pub(crate) saved_codes: SavedCodes,
 }
 
 /// Opens the folder; if its content is unusable, empties it and returns the reason.
@@ -85,20 +92,19 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     if head.applied_seq > store_last_operation {
         return Err(IndexError::AheadOfStore { applied_seq: head.applied_seq, store: store_last_operation });
     }
-    check_files(folder, settings.dimension, &head)?;
-    let pq4 = encode_rows(folder, settings.dimension, &head)?;
+    check_lengths(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
+    let parts = threads::on_temporary_pool(|| Parts::read(folder, settings, &head, &mapped))?;
     mapped.prefault();
-    let table = read_table(folder, &mapped.documents, &head)?;
-    let (lexical, view, stale) = open_lexical(folder, settings, &head)?;
-    let fields = read_fields(folder, &head)?;
+    let (lexical, view, stale) = parts.lexical;
+    let fields = LazyFields::read_in_background(MappedFiles::open(folder, &head.files)?.documents);
     let snapshot = Snapshot {
         applied_seq: head.applied_seq,
         documents: head.documents,
         tombstones: Arc::new(head.tombstones.clone()),
         files: Arc::new(mapped),
-        pq4: Arc::new(pq4),
-        fields: Arc::new(fields),
+        pq4: Arc::new(parts.pq4),
+        fields,
         lexical: Arc::new(view),
     };
     let writer = Writer {
@@ -111,12 +117,43 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         unpublished: false,
         _lock: None,
     };
-    Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table })))
+    let (table, saved_codes) = (parts.table, parts.saved_codes);
+    Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table, saved_codes })))
 }
 
-/// Checks lengths and checksums of the append-only files. The mappings end here, so that pages read only by the check do not
-/// count as memory of the process.
-fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
+/// What is made of the files of a folder.
+struct Parts {
+    /// Writer, view, and deleted chunks that still have entries.
+    lexical: (Lexical, LexicalView, Vec<u32>),
+    table: DocumentTable,
+    pq4: Pq4Codes,
+    saved_codes: SavedCodes,
+}
+
+impl Parts {
+    /// Checks the files and reads them at the same time, within a pool of threads.
+    fn read(folder: &Path, settings: &EngineSettings, head: &Head, mapped: &MappedFiles) -> Result<Parts> {
+        let (verified, (lexical, (table, (pq4, saved_codes)))) = rayon::join(
+            || mapped.verify(folder, &head.files),
+            || {
+                rayon::join(
+                    || open_lexical(folder, settings, head),
+                    || {
+                        rayon::join(
+                            || read_table(folder, &mapped.documents, head),
+                            || read_codes(folder, settings.dimension, head, mapped),
+                        )
+                    },
+                )
+            },
+        );
+        verified?;
+        Ok(Parts { lexical: lexical?, table: table?, pq4, saved_codes })
+    }
+}
+
+/// Checks that the lengths of the append-only files fit the number of chunks.
+fn check_lengths(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
     let names = files::names(dimension);
     let rows = u64::from(head.tombstones.len());
     let row_bytes = [ChunkRecord::LEN, dimension, size_of::<f32>(), 2 * dimension];
@@ -125,33 +162,27 @@ fn check_files(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
     if head.files.len() != names.len() || !lengths.eq(expected) {
         return Err(IndexError::damaged(folder, "file lengths in `head` do not match its chunk count"));
     }
-    for (name, state) in names.iter().zip(&head.files) {
-        AppendOnlyFile::open(folder.join(name), state.len)?.verify(state.len, state.crc)?;
-    }
     Ok(())
 }
 
-/// Computes the 4-bit codes of all rows. The mappings end here, as in [`check_files`].
-fn encode_rows(folder: &Path, dimension: usize, head: &Head) -> Result<Pq4Codes> {
-    let mut pq4 = Pq4Codes::default();
-    if let Some(vectors) = &MappedFiles::open(folder, &head.files)?.vectors {
-        pq4.extend(vectors, dimension);
-    }
-    Ok(pq4)
-}
-
-/// Reads the metadata of all documents. The mappings end here, as in [`check_files`].
-fn read_fields(folder: &Path, head: &Head) -> Result<Fields> {
-    let mut fields = Fields::default();
-    let read = fields.extend(&MappedFiles::open(folder, &head.files)?.documents);
-    read.ok_or_else(|| IndexError::damaged(folder, "file `documents` holds half a document"))?;
-    Ok(fields)
+/// The 4-bit codes of all rows, from the file as far as they are there; and what the file holds.
+fn read_codes(
+    folder: &Path,
+    dimension: usize,
+    head: &Head,
+    mapped: &MappedFiles,
+) -> (Pq4Codes, SavedCodes) {
+    let Some(vectors) = &mapped.vectors else { return Default::default() };
+    let mut pq4 = codes::read(folder, dimension, vectors, &head.files).unwrap_or_default();
+    let saved = SavedCodes::of(&pq4);
+    pq4.extend(vectors, dimension);
+    (pq4, saved)
 }
 
 /// Finds the live documents among all that were ever written.
 pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable> {
     let damaged = || IndexError::damaged(folder, "file `documents` does not hold the documents of `head`");
-    let mut table = DocumentTable::default();
+    let mut table = DocumentTable::with_capacity(head.documents as usize);
     let mut offset = 0;
     while offset < documents.len() as u64 {
         let (record, next) = DocumentRecord::read(documents, offset).ok_or_else(damaged)?;

@@ -1,7 +1,7 @@
 //! The 4-bit codes of all rows, in memory: what the scan of the dense retriever reads of every row, 36 bytes with the default
 //! model.
 //!
-//! They are computed from the int8 rows when a folder is opened and are not stored in files.
+//! They are computed from the int8 rows. The file `codes` keeps them for the next start (see [`codes`](super::codes)).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::files::MappedVectors;
 use super::threads;
 
 /// Rows per segment. Every commit copies the last segment.
-const SEGMENT_ROWS: usize = 4096;
+pub(crate) const SEGMENT_ROWS: usize = 4096;
 /// Full segments are packed into slabs of about this size.
 const SLAB_BYTES: usize = 2 * LARGE_PAGE_BYTES;
 /// No codes are made for fewer rows: comparing all of them in int8 is as fast.
-const ROWS_MIN: usize = 2048;
+pub(crate) const ROWS_MIN: usize = 2048;
 /// Blocks to prefetch ahead of the scan, which is bound by memory latency.
 const PREFETCH_BLOCKS: usize = 4;
 /// The codebook is trained on this many rows, evenly spaced.
@@ -146,6 +146,46 @@ impl Pq4Codes {
         }
     }
 
+    /// Reads stored codes: `read` fills memory with the bytes of [`blocks`](Self::blocks) from an offset on, and may return a
+    /// result for each part; `None` if it does, or without memory. Parallel.
+    pub(crate) fn read<T: Send>(
+        codebook: Codebook,
+        trained_rows: usize,
+        rows: usize,
+        read: impl Fn(usize, &mut [u8]) -> Option<T> + Sync,
+    ) -> Option<(Pq4Codes, Vec<T>)> {
+        let block_bytes = block_bytes(&codebook);
+        let segment_bytes = SEGMENT_ROWS / PQ4_BLOCK_ROWS * block_bytes;
+        let segments_per_slab = (SLAB_BYTES / segment_bytes).max(1);
+        let (slab_rows, slab_bytes) = (segments_per_slab * SEGMENT_ROWS, segments_per_slab * segment_bytes);
+        let slabs = (0..rows / slab_rows).into_par_iter().map(|number| {
+            let mut slab = LargePages::zeroed(slab_bytes).ok()?;
+            let result = read(number * slab_bytes, &mut slab)?;
+            Some((Arc::new(slab), result))
+        });
+        let (slabs, mut results) = slabs.collect::<Option<(Vec<_>, Vec<_>)>>()?;
+        let mut segments = Vec::new();
+        for first in (slabs.len() * slab_rows..rows).step_by(SEGMENT_ROWS) {
+            let rows = SEGMENT_ROWS.min(rows - first);
+            let mut blocks = AlignedVec::zeroed(rows.div_ceil(PQ4_BLOCK_ROWS) * block_bytes);
+            results.push(read(first / PQ4_BLOCK_ROWS * block_bytes, &mut blocks)?);
+            segments.push(Arc::new(Segment { rows, blocks }));
+        }
+        let codebook = Some((Arc::new(codebook), trained_rows));
+        Some((Pq4Codes { rows, slabs, segments, codebook }, results))
+    }
+
+    /// The bytes of all blocks, in order.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &[u8]> {
+        let slabs = self.slabs.iter().map(|slab| &slab[..]);
+        slabs.chain(self.segments.iter().map(|segment| &segment.blocks[..]))
+    }
+
+    /// The codebook, and the number of rows when it was trained.
+    pub(crate) fn codebook(&self) -> Option<(&Codebook, usize)> {
+        self.codebook.as_ref().map(|(codebook, trained_rows)| (&**codebook, *trained_rows))
+    }
+
     /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -195,10 +235,8 @@ impl Pq4Codes {
 
     /// The wanted blocks as contiguous slices of memory, each with the number of its first block.
     fn runs(&self, blocks_wanted: Range<usize>, block_bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
-        let slabs = self.slabs.iter().map(|slab| &slab[..]);
-        let segments = self.segments.iter().map(|segment| &segment.blocks[..]);
         let mut next = 0;
-        slabs.chain(segments).filter_map(move |blocks| {
+        self.blocks().filter_map(move |blocks| {
             let first = next;
             next += blocks.len() / block_bytes;
             let (from, to) = (blocks_wanted.start.max(first), blocks_wanted.end.min(next));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::fields::Fields;
+use super::fields::LazyFields;
 use super::files::MappedFiles;
 use super::lexical::LexicalView;
 use super::pq4::Pq4Codes;
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
     /// 4-bit codes of `files.vectors`.
     pub(crate) pq4: Arc<Pq4Codes>,
     /// Metadata of `files.documents`.
-    pub(crate) fields: Arc<Fields>,
+    pub(crate) fields: Arc<LazyFields>,
     pub(crate) lexical: Arc<LexicalView>,
 }
 

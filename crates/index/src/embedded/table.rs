@@ -17,6 +17,11 @@ pub(crate) struct DocumentTable {
 }
 
 impl DocumentTable {
+    /// An empty table with room for `documents`: growing reads the ids of all documents again.
+    pub(crate) fn with_capacity(documents: usize) -> DocumentTable {
+        DocumentTable { offsets: HashTable::with_capacity(documents), hasher: RandomState::default() }
+    }
+
     /// Number of live documents.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len()

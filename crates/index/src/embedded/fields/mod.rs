@@ -6,10 +6,12 @@
 
 mod column;
 mod facets;
+mod lazy;
 mod order;
 mod sorted;
 
 pub(crate) use column::smallest;
+pub(crate) use lazy::LazyFields;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
