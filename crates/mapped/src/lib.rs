@@ -156,16 +156,6 @@ impl Mapped {
         &self.path
     }
 
-    /// Enters every page into the process's page tables now, where the system supports it, so that readers do not wait for page
-    /// faults. The pages then count as memory of the process.
-    pub fn prefault(&self) {
-        #[cfg(target_os = "linux")]
-        if let Some(map) = &self.map {
-            // fails on an older system, which then maps pages when they are read
-            map.advise(memmap2::Advice::PopulateRead).ok();
-        }
-    }
-
     /// CRC-32 (the polynomial of gzip and PNG) of the mapped bytes. Reads all of them.
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self)

@@ -384,6 +384,19 @@ mod tests {
     }
 
     #[test]
+    fn a_codebook_round_trips_for_any_dimension() {
+        for dimension in [1, 6, 8, 256] {
+            let rows: Vec<Vec<f32>> = (0..50).map(|seed| Rng(seed + 1).vector(dimension)).collect();
+            let codebook = Codebook::train(&rows, dimension);
+            let mut bytes = Vec::new();
+            codebook.write(&mut bytes);
+            assert_eq!(bytes.len(), Codebook::len(dimension));
+            assert_eq!(Codebook::read(dimension, &bytes), Some(codebook), "dimension {dimension}");
+            assert_eq!(Codebook::read(dimension, &bytes[1..]), None);
+        }
+    }
+
+    #[test]
     fn estimates_are_close_to_products_and_scale_exactly() {
         let kernels = Kernels::current();
         let rows = rows(&mut Rng(5), 1100);

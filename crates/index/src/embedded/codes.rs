@@ -199,3 +199,239 @@ impl Origin {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, EngineSettings, IndexedChunk, IndexedDocument};
+
+    const DIMENSION: usize = 8;
+    const FIRST_ROWS: usize = 2100;
+
+    fn settings() -> EngineSettings {
+        EngineSettings {
+            dimension: DIMENSION,
+            language: weir_text::Language::English,
+            fingerprint: "model".to_owned(),
+            writer_memory_bytes: 0,
+        }
+    }
+
+    fn open(folder: &Path) -> Embedded {
+        Embedded::open(folder, settings(), u64::MAX).unwrap().0
+    }
+
+    /// Adds documents of one chunk until there are `rows`; embeddings depend on their number and on `seed`.
+    fn fill(engine: &Embedded, rows: usize, seed: usize) {
+        let first = engine.snapshot().tombstones.len() as usize;
+        let puts = (first..rows).map(|row| {
+            let value = |i: usize| ((row * 7919 + i * 104_729 + seed * 31) % 251) as f32 - 125.0;
+            let embedding = Some((0..DIMENSION).map(value).collect());
+            let chunk = IndexedChunk { start: 0, end: 5, text: "apple".to_owned(), embedding };
+            let (id, metadata) = (row.to_string(), String::new());
+            Change::Put(IndexedDocument { id, version: 1, title: None, metadata, chunks: vec![chunk] })
+        });
+        engine.apply(puts.collect(), rows as u64).unwrap();
+    }
+
+    /// A closed index with a file.
+    fn closed() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(folder.path());
+        fill(&engine, FIRST_ROWS, 0);
+        engine.close().unwrap();
+        folder
+    }
+
+    /// Codebook, number of rows when it was trained, and all blocks.
+    fn content(engine: &Embedded) -> (Codebook, usize, Vec<u8>) {
+        let pq4 = engine.snapshot().pq4.clone();
+        let (codebook, trained_rows) = pq4.codebook().unwrap();
+        (codebook.clone(), trained_rows, pq4.blocks().flatten().copied().collect())
+    }
+
+    /// The rows and trained rows that were read from the file, or written to it.
+    fn saved(engine: &Embedded) -> (usize, usize) {
+        let saved = *lock(&engine.inner.saved_codes);
+        (saved.rows, saved.trained_rows)
+    }
+
+    /// The content after batches that end at these row counts, in an index that is never closed.
+    fn never_closed(batches: &[usize]) -> (Codebook, usize, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(folder.path());
+        batches.iter().for_each(|&rows| fill(&engine, rows, 0));
+        content(&engine)
+    }
+
+    #[test]
+    fn opening_reads_what_was_computed_before_closing() {
+        // slabs need more rows of 8 values than a test should have
+        for rows in [FIRST_ROWS, 2 * SEGMENT_ROWS, 2 * SEGMENT_ROWS + 33] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = open(folder.path());
+            fill(&engine, rows, 0);
+            let before = content(&engine);
+            engine.close().unwrap();
+            drop(engine);
+            let engine = open(folder.path());
+            assert_eq!(saved(&engine), (rows, rows));
+            assert!(content(&engine) == before, "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn rows_after_the_file_are_encoded_as_if_the_index_had_not_been_closed() {
+        let folder = closed();
+        let batches = [FIRST_ROWS, FIRST_ROWS + 5, FIRST_ROWS + 5000];
+        let engine = open(folder.path());
+        batches.iter().for_each(|&rows| fill(&engine, rows, 0));
+        drop(engine); // not closed, as in a crash
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine), (FIRST_ROWS, FIRST_ROWS), "the file is that of the first batch");
+        let expected = never_closed(&batches);
+        assert_eq!(expected.1, FIRST_ROWS, "the codebook is that of the first batch");
+        assert!(content(&engine) == expected);
+        engine.close().unwrap();
+        drop(engine);
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine), (FIRST_ROWS + 5000, FIRST_ROWS));
+        assert!(content(&engine) == expected);
+    }
+
+    #[test]
+    fn a_codebook_trained_again_after_growth_replaces_the_stored_one() {
+        let (folder, grown) = (closed(), FIRST_ROWS * 8);
+        let engine = open(folder.path());
+        fill(&engine, grown, 0);
+        drop(engine);
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine), (FIRST_ROWS, FIRST_ROWS));
+        let expected = never_closed(&[FIRST_ROWS, grown]);
+        assert_eq!(expected.1, grown);
+        assert!(content(&engine) == expected);
+        engine.flush().unwrap();
+        assert_eq!(saved(&engine), (grown, grown));
+        drop(engine);
+        assert!(content(&open(folder.path())) == expected);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_ignored_and_written_again() {
+        let folder = closed();
+        let path = folder.path().join(NAME);
+        let good = std::fs::read(&path).unwrap();
+        let expected = content(&open(folder.path()));
+        let flipped = |at: usize| {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        let with_version = |version: u32| {
+            let mut bytes = good.clone();
+            bytes[MAGIC.len()..][..4].copy_from_slice(&version.to_le_bytes());
+            let end = bytes.len() - CRC_LEN;
+            let crc = crc32fast::hash(&bytes[..end]);
+            bytes[end..].copy_from_slice(&crc.to_le_bytes());
+            bytes
+        };
+        let of_other_rows = {
+            let other = tempfile::tempdir().unwrap();
+            let engine = open(other.path());
+            fill(&engine, FIRST_ROWS, 1);
+            engine.close().unwrap();
+            std::fs::read(other.path().join(NAME)).unwrap()
+        };
+        assert_eq!(with_version(VERSION), good);
+        let every_field = [0, 8, 12, 16, 23, 24, 31, 32, 36, HEADER_LEN];
+        let in_content = [HEADER_LEN + Codebook::len(DIMENSION), good.len() / 2, good.len() - 1];
+        let mut bad: Vec<Option<Vec<u8>>> =
+            every_field.into_iter().chain(in_content).map(|at| Some(flipped(at))).collect();
+        bad.extend([None, Some(Vec::new()), Some(of_other_rows), Some(with_version(VERSION + 1))]);
+        bad.extend([1, HEADER_LEN, good.len() / 2, good.len() - 1].map(|len| Some(good[..len].to_vec())));
+        bad.push(Some([&good[..], b"0"].concat()));
+        for (case, bytes) in bad.into_iter().enumerate() {
+            match bytes {
+                Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+                None => std::fs::remove_file(&path).unwrap(),
+            }
+            let (engine, rebuilt) = Embedded::open(folder.path(), settings(), u64::MAX).unwrap();
+            assert_eq!(rebuilt, None, "case {case}");
+            assert_eq!(saved(&engine), (0, 0), "case {case} was read");
+            assert!(content(&engine) == expected, "case {case}");
+            engine.close().unwrap();
+            assert!(std::fs::read(&path).unwrap() == good, "case {case} was not written again");
+        }
+    }
+
+    #[test]
+    fn a_file_ahead_of_the_head_is_ignored() {
+        let folder = closed();
+        let older = std::fs::read(folder.path().join("head")).unwrap();
+        let engine = open(folder.path());
+        fill(&engine, FIRST_ROWS + 10, 0);
+        engine.close().unwrap();
+        drop(engine);
+        std::fs::write(folder.path().join("head"), older).unwrap();
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine), (0, 0));
+        assert!(content(&engine) == never_closed(&[FIRST_ROWS]));
+    }
+
+    #[test]
+    fn what_a_crash_left_is_overwritten_and_a_failure_to_write_is_no_error() {
+        let folder = closed();
+        let (path, temporary) = (folder.path().join(NAME), folder.path().join(TEMPORARY_NAME));
+        let good = std::fs::read(&path).unwrap();
+        std::fs::write(&temporary, &good[..100]).unwrap();
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine).0, FIRST_ROWS);
+        fill(&engine, FIRST_ROWS + 1, 0);
+        engine.close().unwrap();
+        drop(engine);
+        assert!(!temporary.exists());
+
+        std::fs::create_dir(&temporary).unwrap();
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine).0, FIRST_ROWS + 1);
+        fill(&engine, FIRST_ROWS + 2, 0);
+        engine.close().unwrap();
+        drop(engine);
+        let engine = open(folder.path());
+        assert_eq!(saved(&engine).0, FIRST_ROWS + 1);
+        assert_eq!(engine.snapshot().pq4.rows(), FIRST_ROWS + 2);
+    }
+
+    #[test]
+    fn a_flush_writes_the_file_when_enough_is_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(folder.path());
+        engine.flush().unwrap();
+        assert!(!folder.path().join(NAME).exists(), "without codes");
+        for (rows, expected) in [(FIRST_ROWS, FIRST_ROWS), (FIRST_ROWS + SEGMENT_ROWS - 1, FIRST_ROWS)] {
+            fill(&engine, rows, 0);
+            engine.flush().unwrap();
+            assert_eq!(saved(&engine).0, expected);
+        }
+        let of = |rows, trained_rows| SavedCodes { rows, trained_rows };
+        let million = 1 << 20;
+        for (saved, current, expected) in [
+            (of(3000, 3000), of(3000 + SEGMENT_ROWS, 3000), true),
+            (of(million, 3000), of(million + SEGMENT_ROWS, 3000), false),
+            (of(million, 3000), of(million + million / 32, 3000), true),
+            (of(million, 3000), of(million, million), true),
+        ] {
+            assert_eq!(is_due(saved, current), expected, "{saved:?} {current:?}");
+        }
+    }
+
+    #[test]
+    fn emptying_the_folder_removes_the_file() {
+        let folder = closed();
+        std::fs::write(folder.path().join(TEMPORARY_NAME), "half").unwrap();
+        let other = EngineSettings { fingerprint: "other".to_owned(), ..settings() };
+        let (_engine, rebuilt) = Embedded::open(folder.path(), other, u64::MAX).unwrap();
+        assert!(rebuilt.is_some());
+        assert!(!folder.path().join(NAME).exists() && !folder.path().join(TEMPORARY_NAME).exists());
+    }
+}

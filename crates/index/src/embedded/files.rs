@@ -84,8 +84,8 @@ impl MappedFiles {
 impl MappedFiles {
     /// Checks the checksums of all files; `states` are those they were opened with. Parallel.
     ///
-    /// Pages of files that are not mapped as a whole are mapped for the check only, so that they do not count as memory of the
-    /// process.
+    /// The check also faults in the pages that every search reads, so that the first searches do not wait for them. Files that are
+    /// read and not mapped are mapped for the check only, so that their pages do not count as memory of the process.
     pub(crate) fn verify(&self, folder: &Path, states: &[FileState]) -> Result<()> {
         let check = |(name, state): (&&str, &FileState)| {
             let transient;
@@ -102,15 +102,6 @@ impl MappedFiles {
             verify(file, *state)
         };
         ALL.iter().zip(states).collect::<Vec<_>>().into_par_iter().try_for_each(check)
-    }
-
-    /// Faults in the pages that every search reads, so that the first searches do not wait for them.
-    pub(crate) fn prefault(&self) {
-        self.chunks.prefault();
-        if let Some(vectors) = &self.vectors {
-            vectors.i8.prefault();
-            vectors.scales.prefault();
-        }
     }
 }
 
@@ -335,6 +326,23 @@ mod tests {
         assert_eq!(&read, b"123456789");
         assert_eq!(texts.read_into(1, &mut read), None);
         assert_eq!(std::fs::read(folder.path().join(TEXTS)).unwrap(), b"123456789");
+    }
+
+    #[test]
+    fn a_checksum_of_several_parts_is_that_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..2 * VERIFIED_BYTES + 5).map(|i| (i / 3) as u8).collect();
+        let path = folder.path().join("file");
+        std::fs::write(&path, &bytes).unwrap();
+        let state = FileState { len: bytes.len() as u64, crc: crc32fast::hash(&bytes) };
+        let file = AppendOnlyFile::open(&path, state.len).unwrap();
+        verify(&file, state).unwrap();
+        let error = verify(&file, FileState { crc: !state.crc, ..state }).unwrap_err();
+        assert!(matches!(
+            error,
+            IndexError::Mapped(MappedError::Checksum { expected, actual, .. })
+                if (expected, actual) == (!state.crc, state.crc)
+        ));
     }
 
     #[test]

@@ -95,7 +95,6 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     check_lengths(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     let parts = threads::on_temporary_pool(|| Parts::read(folder, settings, &head, &mapped))?;
-    mapped.prefault();
     let (lexical, view, stale) = parts.lexical;
     let fields = LazyFields::read_in_background(MappedFiles::open(folder, &head.files)?.documents);
     let snapshot = Snapshot {
@@ -181,17 +180,11 @@ fn read_codes(
 
 /// Finds the live documents among all that were ever written.
 pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable> {
-    let damaged = || IndexError::damaged(folder, "file `documents` does not hold the documents of `head`");
-    let mut table = DocumentTable::with_capacity(head.documents as usize);
-    let mut offset = 0;
-    while offset < documents.len() as u64 {
-        let (record, next) = DocumentRecord::read(documents, offset).ok_or_else(damaged)?;
-        if head.tombstones.is_live(record.first_chunk) && table.insert(offset, documents) != Some(true) {
-            return Err(damaged());
-        }
-        offset = next;
-    }
-    if table.len() == head.documents as usize { Ok(table) } else { Err(damaged()) }
+    let is_live = |record: &DocumentRecord<'_>| head.tombstones.is_live(record.first_chunk);
+    let table = DocumentTable::read(documents, head.documents as usize, is_live);
+    table.ok_or_else(|| {
+        IndexError::damaged(folder, "file `documents` does not hold the documents of `head`")
+    })
 }
 
 /// Opens the lexical index, removes entries that the head does not include, and checks that every live chunk has exactly one

@@ -7,6 +7,9 @@ use hashbrown::hash_table::Entry;
 
 use super::record::DocumentRecord;
 
+/// Runs in which a table is filled: at a million documents, the places of one fit the second-level cache.
+const PARTS: usize = 64;
+
 /// Offsets of the live documents' records in the file `documents`.
 ///
 /// Every call takes the bytes of the file, which must contain all inserted records.
@@ -17,9 +20,46 @@ pub(crate) struct DocumentTable {
 }
 
 impl DocumentTable {
-    /// An empty table with room for `documents`: growing reads the ids of all documents again.
-    pub(crate) fn with_capacity(documents: usize) -> DocumentTable {
-        DocumentTable { offsets: HashTable::with_capacity(documents), hasher: RandomState::default() }
+    /// The table of those records of the whole file that are live, `count` of them; `None` if there are more or fewer, if two have
+    /// the same id, or if the file is malformed.
+    ///
+    /// Entries are inserted in [`PARTS`] runs of neighbouring places, because a table of many documents exceeds the cache.
+    pub(crate) fn read(
+        documents: &[u8],
+        count: usize,
+        is_live: impl Fn(&DocumentRecord<'_>) -> bool,
+    ) -> Option<DocumentTable> {
+        let hasher = RandomState::default();
+        // the table takes a place by the lower bits of the hash, and is at most 7/8 full
+        let places = (count + count / 7 + 1).next_power_of_two();
+        let part = |hash: u64| (hash as usize & (places - 1)) * PARTS / places;
+        let mut parts: Vec<Vec<(u64, u64)>> = vec![Vec::with_capacity(count / PARTS + 1); PARTS];
+        let (mut offset, mut live) = (0, 0);
+        while offset < documents.len() as u64 {
+            let (record, next) = DocumentRecord::read(documents, offset)?;
+            if is_live(&record) {
+                let hash = hasher.hash_one(record.id);
+                parts[part(hash)].push((hash, offset));
+                live += 1;
+            }
+            offset = next;
+        }
+        if live != count {
+            return None;
+        }
+        let mut offsets: HashTable<u64> = HashTable::with_capacity(count);
+        for (hash, offset) in parts.into_iter().flatten() {
+            let same_id = |&other: &u64| {
+                record_at(documents, offset).is_some_and(|record| has_id(documents, other, record.id))
+            };
+            if offsets.find(hash, same_id).is_some() {
+                return None;
+            }
+            offsets.insert_unique(hash, offset, |&other| {
+                record_at(documents, other).map_or(0, |record| hasher.hash_one(record.id))
+            });
+        }
+        Some(DocumentTable { offsets, hasher })
     }
 
     /// Number of live documents.
@@ -102,6 +142,27 @@ mod tests {
         assert_eq!(table.remove("id 700", &bytes), None);
         assert_eq!(table.find("id 700", &bytes), None);
         assert_eq!(table.len(), 999);
+    }
+
+    #[test]
+    fn a_table_is_read_from_all_live_records() {
+        let ids: Vec<String> = (0..1000).map(|number| format!("id {number}")).collect();
+        let (bytes, _) = documents(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let is_live = |record: &DocumentRecord<'_>| record.first_chunk % 3 != 0;
+        let mut table = DocumentTable::read(&bytes, 666, is_live).unwrap();
+        for (number, id) in (0..).zip(&ids) {
+            let found = table.find(id, &bytes).map(|record| record.first_chunk);
+            assert_eq!(found, (number % 3 != 0).then_some(number));
+        }
+        assert_eq!(table.len(), 666);
+        assert_eq!(table.remove("id 700", &bytes).map(|record| record.first_chunk), Some(700));
+        assert_eq!(table.insert(0, &bytes), Some(true));
+        assert!(DocumentTable::read(&bytes, 665, is_live).is_none(), "one more");
+        assert!(DocumentTable::read(&bytes[..bytes.len() - 1], 666, is_live).is_none(), "malformed");
+        assert_eq!(DocumentTable::read(&[], 0, is_live).unwrap().len(), 0);
+        let (twice, _) = documents(&["a", "b", "a"]);
+        assert!(DocumentTable::read(&twice, 3, |_| true).is_none(), "the same id twice");
+        assert_eq!(DocumentTable::read(&twice, 2, |record| record.first_chunk > 0).unwrap().len(), 2);
     }
 
     #[test]
