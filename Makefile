@@ -42,7 +42,7 @@ test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED) $(ALL_TESTS)
 	cargo test $(CHECKED) --doc
-	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search
+	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'

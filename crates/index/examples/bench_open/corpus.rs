@@ -13,8 +13,7 @@ const TEXT_WORDS: usize = 10;
 pub(crate) fn put(number: usize) -> Change {
     let mut random = Random(number as u64 + 1);
     let text = text(&mut random);
-    let chunk =
-        IndexedChunk { start: 0, end: text.len(), text, embedding: Some(unit_vector(&mut random)) };
+    let chunk = IndexedChunk { start: 0, end: text.len(), text, embedding: Some(unit_vector(&mut random)) };
     Change::Put(IndexedDocument {
         id: format!("d{number}"),
         version: 1,
@@ -52,7 +51,8 @@ fn word(mut number: u64) -> String {
 }
 
 fn unit_vector(random: &mut Random) -> Vec<f32> {
-    let values: Vec<f32> = (0..DIMENSION).map(|_| (random.uniform() + random.uniform() - 1.0) as f32).collect();
+    let values: Vec<f32> =
+        (0..DIMENSION).map(|_| (random.uniform() + random.uniform() - 1.0) as f32).collect();
     let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
     values.into_iter().map(|value| value / length).collect()
 }

@@ -121,7 +121,9 @@ fn compare(arguments: &Arguments) -> Outcome<()> {
             }
         }
     }
-    println!("| chunks | open | first search | restart | slowest | without `codes` |\n|--:|--:|--:|--:|--:|--:|");
+    println!(
+        "| chunks | open | first search | restart | slowest | without `codes` |\n|--:|--:|--:|--:|--:|--:|"
+    );
     for ((size, _), [usual, without]) in indexes.iter().zip(&starts) {
         let total = |start: &Start| start.open + start.search;
         println!(

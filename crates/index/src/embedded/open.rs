@@ -165,12 +165,7 @@ fn check_lengths(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
 }
 
 /// The 4-bit codes of all rows, from the file as far as they are there; and what the file holds.
-fn read_codes(
-    folder: &Path,
-    dimension: usize,
-    head: &Head,
-    mapped: &MappedFiles,
-) -> (Pq4Codes, SavedCodes) {
+fn read_codes(folder: &Path, dimension: usize, head: &Head, mapped: &MappedFiles) -> (Pq4Codes, SavedCodes) {
     let Some(vectors) = &mapped.vectors else { return Default::default() };
     let mut pq4 = codes::read(folder, dimension, vectors, &head.files).unwrap_or_default();
     let saved = SavedCodes::of(&pq4);
@@ -182,9 +177,7 @@ fn read_codes(
 pub(crate) fn read_table(folder: &Path, documents: &[u8], head: &Head) -> Result<DocumentTable> {
     let is_live = |record: &DocumentRecord<'_>| head.tombstones.is_live(record.first_chunk);
     let table = DocumentTable::read(documents, head.documents as usize, is_live);
-    table.ok_or_else(|| {
-        IndexError::damaged(folder, "file `documents` does not hold the documents of `head`")
-    })
+    table.ok_or_else(|| IndexError::damaged(folder, "file `documents` does not hold the documents of `head`"))
 }
 
 /// Opens the lexical index, removes entries that the head does not include, and checks that every live chunk has exactly one

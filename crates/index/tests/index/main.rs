@@ -12,6 +12,8 @@ mod query;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]
+mod restart;
+#[cfg(test)]
 mod rng;
 #[cfg(test)]
 mod sample;
