@@ -323,6 +323,34 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn stored_blocks_are_read_into_slabs_and_segments_in_order() {
+        let (codebook, trained_rows) = {
+            let codes = codes_of(&made_up(ROWS_MIN), &[ROWS_MIN]);
+            let (codebook, trained_rows) = codes.codebook().unwrap();
+            (codebook.clone(), trained_rows)
+        };
+        let block_bytes = block_bytes(&codebook);
+        let segment_bytes = SEGMENT_ROWS / PQ4_BLOCK_ROWS * block_bytes;
+        let slab_rows = SLAB_BYTES / segment_bytes * SEGMENT_ROWS;
+        let rows = slab_rows + SEGMENT_ROWS + 33;
+        let stored: Vec<u8> =
+            (0..rows.div_ceil(PQ4_BLOCK_ROWS) * block_bytes).map(|i| (i / 7 + i / 4099) as u8).collect();
+        let read = |offset: usize, blocks: &mut [u8]| {
+            blocks.copy_from_slice(stored.get(offset..offset + blocks.len())?);
+            Some((offset, blocks.len()))
+        };
+        let (codes, parts) = Pq4Codes::read(codebook.clone(), trained_rows, rows, read).unwrap();
+        assert_eq!((codes.rows(), codes.slabs.len(), codes.segments.len()), (rows, 1, 2));
+        assert_eq!(codes.segments[1].rows, 33);
+        assert!(codes.blocks().flatten().eq(&stored));
+        let ends: Vec<usize> = parts.iter().map(|(offset, len)| offset + len).collect();
+        assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [&[0], &ends[..2]].concat());
+        assert_eq!(ends[2], stored.len());
+        let cut = |offset: usize, blocks: &mut [u8]| (offset + blocks.len() < stored.len()).then_some(());
+        assert!(Pq4Codes::read(codebook, trained_rows, rows, cut).is_none());
+    }
+
+    #[test]
     fn a_sample_takes_every_nth_block_of_slabs_and_segments() {
         let rows = 2 * SEGMENT_ROWS + 100;
         let mut codes = codes_of(&made_up(rows), &[rows]);
