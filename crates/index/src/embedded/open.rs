@@ -1,8 +1,8 @@
 //! Opens a folder; if its content is unusable, empties it and says why.
 //!
 //! Every byte of the index is checked before the first search, on all cores at once, while the document table, the lexical index
-//! and the file `codes` are read. Whatever is made of bytes that turn out to be damaged is dropped. Metadata is read in the
-//! background afterwards; a search that needs it waits.
+//! and the file `codes` are read. Whatever is made of bytes that turn out to be damaged is dropped. Rows without stored codes are
+//! encoded after that, and metadata is read in the background; a search that needs it waits.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -95,6 +95,12 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     check_lengths(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
     let parts = threads::on_temporary_pool(|| Parts::read(folder, settings, &head, &mapped))?;
+    let mut pq4 = parts.pq4;
+    let saved_codes = SavedCodes::of(&pq4);
+    if let Some(vectors) = &mapped.vectors {
+        // after the check: encoding relies on the range of the int8 values
+        pq4.extend(vectors, settings.dimension);
+    }
     let (lexical, view, stale) = parts.lexical;
     let fields = LazyFields::read_in_background(MappedFiles::open(folder, &head.files)?.documents);
     let snapshot = Snapshot {
@@ -102,7 +108,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         documents: head.documents,
         tombstones: Arc::new(head.tombstones.clone()),
         files: Arc::new(mapped),
-        pq4: Arc::new(parts.pq4),
+        pq4: Arc::new(pq4),
         fields,
         lexical: Arc::new(view),
     };
@@ -116,8 +122,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         unpublished: false,
         _lock: None,
     };
-    let (table, saved_codes) = (parts.table, parts.saved_codes);
-    Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table, saved_codes })))
+    Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table: parts.table, saved_codes })))
 }
 
 /// What is made of the files of a folder.
@@ -125,14 +130,14 @@ struct Parts {
     /// Writer, view, and deleted chunks that still have entries.
     lexical: (Lexical, LexicalView, Vec<u32>),
     table: DocumentTable,
+    /// As far as the file `codes` has them.
     pq4: Pq4Codes,
-    saved_codes: SavedCodes,
 }
 
 impl Parts {
     /// Checks the files and reads them at the same time, within a pool of threads.
     fn read(folder: &Path, settings: &EngineSettings, head: &Head, mapped: &MappedFiles) -> Result<Parts> {
-        let (verified, (lexical, (table, (pq4, saved_codes)))) = rayon::join(
+        let (verified, (lexical, (table, pq4))) = rayon::join(
             || mapped.verify(folder, &head.files),
             || {
                 rayon::join(
@@ -147,7 +152,7 @@ impl Parts {
             },
         );
         verified?;
-        Ok(Parts { lexical: lexical?, table: table?, pq4, saved_codes })
+        Ok(Parts { lexical: lexical?, table: table?, pq4 })
     }
 }
 
@@ -164,13 +169,10 @@ fn check_lengths(folder: &Path, dimension: usize, head: &Head) -> Result<()> {
     Ok(())
 }
 
-/// The 4-bit codes of all rows, from the file as far as they are there; and what the file holds.
-fn read_codes(folder: &Path, dimension: usize, head: &Head, mapped: &MappedFiles) -> (Pq4Codes, SavedCodes) {
-    let Some(vectors) = &mapped.vectors else { return Default::default() };
-    let mut pq4 = codes::read(folder, dimension, vectors, &head.files).unwrap_or_default();
-    let saved = SavedCodes::of(&pq4);
-    pq4.extend(vectors, dimension);
-    (pq4, saved)
+/// The stored 4-bit codes; none if the file cannot be used.
+fn read_codes(folder: &Path, dimension: usize, head: &Head, mapped: &MappedFiles) -> Pq4Codes {
+    let vectors = mapped.vectors.as_ref();
+    vectors.and_then(|vectors| codes::read(folder, dimension, vectors, &head.files)).unwrap_or_default()
 }
 
 /// Finds the live documents among all that were ever written.
