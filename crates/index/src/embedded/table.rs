@@ -33,7 +33,8 @@ impl DocumentTable {
         // the table takes a place by the lower bits of the hash, and is at most 7/8 full
         let places = (count + count / 7 + 1).next_power_of_two();
         let part = |hash: u64| (hash as usize & (places - 1)) * PARTS / places;
-        let mut parts: Vec<Vec<(u64, u64)>> = vec![Vec::with_capacity(count / PARTS + 1); PARTS];
+        let part_capacity = count / PARTS + 1;
+        let mut parts: Vec<Vec<(u64, u64)>> = (0..PARTS).map(|_| Vec::with_capacity(part_capacity)).collect();
         let (mut offset, mut live) = (0, 0);
         while offset < documents.len() as u64 {
             let (record, next) = DocumentRecord::read(documents, offset)?;

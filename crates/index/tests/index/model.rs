@@ -377,7 +377,7 @@ fn ranked<'a>(index: &Index, known: &'a [Known], request: &IndexQuery) -> Vec<Sc
         RetrievalMode::Hybrid => {
             fused(&of(RetrievalMode::Lexical), of(RetrievalMode::Dense), &request.group_by)
         }
-        mode => of(mode),
+        mode @ (RetrievalMode::Lexical | RetrievalMode::Dense) => of(mode),
     };
     if request.mode != RetrievalMode::Dense {
         smooth(&mut ranked);

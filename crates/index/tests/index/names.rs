@@ -9,7 +9,7 @@ use crate::sample::*;
 fn titled(id: &str, title: &str, text: &str) -> Change {
     let mut document = document(id, 1, &[(text, axis(0))]);
     document.title = Some(title.to_owned());
-    document.metadata = format!(r#"{{"kind":"{}"}}"#, id.chars().next().unwrap());
+    document.metadata = format!(r#"{{"kind":"{}"}}"#, &id[..1]);
     Change::Put(document)
 }
 
