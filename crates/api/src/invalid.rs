@@ -8,7 +8,7 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::ErrorCode;
 use crate::object::Object;
-use crate::similar::similar_field;
+use crate::similar::{similar_field, similar_value};
 
 /// The result of reading or checking a request.
 pub type Result<T, E = Invalid> = std::result::Result<T, E>;
@@ -245,6 +245,9 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part, tex
                 }
                 Invalid::at_steps(ErrorCode::UnknownField, &steps, message)
             }
+            None if let Some(plain) = plain_message(&whole, &steps) => {
+                Invalid::at_steps(ErrorCode::InvalidParameter, &steps, plain)
+            }
             None => {
                 let mut message = message.into_owned();
                 if let Some(field) = quoted_name(&whole, "missing field `") {
@@ -258,6 +261,28 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part, tex
         },
     }
 }
+
+/// What is wrong and what is accepted, where serde's message speaks of variants, or a list has one item without brackets.
+fn plain_message(message: &str, steps: &[Step]) -> Option<String> {
+    let name = render_param(steps);
+    if let Some(value) = quoted_name(message, "unknown variant `") {
+        let (_, expected) = message.rsplit_once("`, expected ")?;
+        let accepted: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let listed: Vec<String> = accepted.iter().map(|value| format!("`{value}`")).collect();
+        let meant = similar_value(&value, &accepted);
+        let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let (name, value) = (if name.is_empty() { "the value" } else { &name }, shortened(&value));
+        return Some(format!("{name} is `{value}`; it must be one of {}{meant}", listed.join(", ")));
+    }
+    let [Step::Key(key)] = steps else { return None };
+    let is_list_of_names = LISTS_OF_NAMES.contains(&key.as_str());
+    let item = message.strip_prefix("invalid type: string ").filter(|_| is_list_of_names)?;
+    let (item, _) = item.rsplit_once(", expected a list")?;
+    Some(format!("{key} is a string; it must be a list: `\"{key}\": [{}]`", shortened(item)))
+}
+
+/// The fields that are lists of names, also of a single one.
+const LISTS_OF_NAMES: [&str; 2] = ["sort", "facets"];
 
 /// The key in the JSON object `text` that was probably meant to be `field`.
 fn misnamed(field: &str, text: &str) -> Option<String> {
@@ -346,6 +371,29 @@ mod tests {
              `sort`, `facets`, `group_by`, `rerank`, `late_interaction`, `fusion`, `diversity`, `collapse`, `context`, `offset`, `cursor`, \
              `explain`, `why_not`, `strict`, `vector`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
+    }
+
+    #[test]
+    fn a_value_that_is_not_accepted_is_answered_with_those_that_are() {
+        let check = |body: &str, expected: &str| {
+            assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected, "{body}");
+        };
+        let mode = |value: &str, end: &str| {
+            let expected = format!("mode is `{value}`; it must be one of `hybrid`, `lexical`, `dense`{end}");
+            check(&format!(r#"{{"query":"a","mode":"{value}"}}"#), &expected);
+        };
+        mode("semantic", "; did you mean `dense`?");
+        mode("vector", "; did you mean `dense`?");
+        mode("BM25", "; did you mean `lexical`?");
+        mode("keyword", "; did you mean `lexical`?");
+        mode("hybird", "; did you mean `hybrid`?");
+        mode("fast", "");
+        check(
+            r#"{"query":"a","fusion":{"method":"sum"}}"#,
+            "fusion.method is `sum`; it must be one of `rrf`, `convex`",
+        );
+        check(r#"{"sort":"-year"}"#, r#"sort is a string; it must be a list: `"sort": ["-year"]`"#);
+        check(r#"{"facets":"a\"b"}"#, r#"facets is a string; it must be a list: `"facets": ["a\"b"]`"#);
     }
 
     #[test]

@@ -35,6 +35,8 @@ impl JobStatus {
 pub struct JobReply {
     /// The job's id.
     pub job_id: String,
+    /// The collection of the documents.
+    pub collection: String,
     /// The status.
     pub status: JobStatus,
     /// Number of documents in the request.

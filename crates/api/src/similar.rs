@@ -20,6 +20,16 @@ const FOREIGN_NAMES: [(&str, &[&str]); 16] = [
     ("dimensions", &["dim", "size"]),
 ];
 
+/// Values of other APIs, by the value of ours.
+const FOREIGN_VALUES: [(&str, &[&str]); 3] = [
+    (
+        "dense",
+        &["semantic", "vector", "vectors", "embedding", "embeddings", "knn", "ann", "neural", "similarity"],
+    ),
+    ("lexical", &["keyword", "keywords", "bm25", "text", "fulltext", "full_text", "sparse", "words", "fts"]),
+    ("hybrid", &["auto", "default", "both", "combined", "mixed"]),
+];
+
 /// Least similarity (Jaro-Winkler, 0 to 1) of a name that is suggested: `qeury`, `topk` and `filters` pass, unrelated words do not.
 const SIMILARITY_MIN: f64 = 0.86;
 
@@ -36,6 +46,18 @@ pub(crate) fn similar_field<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a 
     let is_foreign =
         |field: &&str| FOREIGN_NAMES.iter().any(|(ours, foreign)| ours == field && foreign.contains(&lower));
     accepted.iter().copied().find(is_foreign).or_else(|| similar_names(lower, accepted).first().copied())
+}
+
+/// The accepted value that was probably meant by `value`, as [`similar_field`] does for names.
+pub(crate) fn similar_value<'a>(value: &str, accepted: &[&'a str]) -> Option<&'a str> {
+    if value.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let lower = value.to_lowercase();
+    let is_foreign = |ours: &&str| {
+        FOREIGN_VALUES.iter().any(|(value, foreign)| value == ours && foreign.contains(&lower.as_str()))
+    };
+    accepted.iter().copied().find(is_foreign).or_else(|| similar_names(&lower, accepted).first().copied())
 }
 
 /// The names among `accepted` that are spelt like `name`, the most similar first.

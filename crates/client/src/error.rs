@@ -45,9 +45,44 @@ impl ClientError {
             ),
             // the messages of these codes contain the remedy
             ClientError::Refused { code: ErrorCode::InvalidParameter | ErrorCode::UnknownField, .. } => None,
-            ClientError::Refused { code, .. } => Some(code.row().remedy.to_owned()),
+            ClientError::Refused { code, .. } => Some(remedy(*code).to_owned()),
             ClientError::NotAGateway { .. } => {
                 Some("check the address: --url, WEIR_URL or client.url".to_owned())
+            }
+        }
+    }
+}
+
+/// The remedy of a code for somebody at the command line: that of the table names calls of the API.
+fn remedy(code: ErrorCode) -> &'static str {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the remedies of most codes name no call")]
+    match code {
+        ErrorCode::CollectionNotFound => {
+            "`weir collections` lists the collections; `weir collections create NAME` creates one"
+        }
+        ErrorCode::JobNotFound => "`weir jobs` lists the jobs",
+        ErrorCode::DocumentNotFound => "check the id and --collection",
+        ErrorCode::ModelNotFound => {
+            "use the id or an alias of a `[[models]]` entry of the gateway's configuration; `weir config show` prints it"
+        }
+        ErrorCode::CollectionNotReady => {
+            "try again in a moment; `weir collections show NAME` shows the status"
+        }
+        code => code.row().remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_hint_names_a_call_of_the_api() {
+        for row in weir_api::ERROR_TABLE {
+            let hint =
+                ClientError::Refused { code: row.code, message: String::new() }.hint().unwrap_or_default();
+            for call in ["GET ", "PUT ", "POST ", "DELETE "] {
+                assert!(!hint.contains(call), "{}: {hint}", row.name);
             }
         }
     }

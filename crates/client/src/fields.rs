@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 use weir_api::{Document, Metadata};
 
 /// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title` and `metadata`. Its other fields are
-/// added to the metadata, and so is `path` unless there is one. Without an id it gets `default_id`.
+/// added to the metadata, and so is `path` unless there is one. An id of its own is put behind `prefix`; without one the
+/// document gets `default_id`.
 ///
 /// # Errors
 /// The reason why the object is not a document, to follow its name.
@@ -12,11 +13,12 @@ pub fn document_of_fields(
     mut fields: Map<String, Value>,
     default_id: String,
     path: &str,
+    prefix: &str,
 ) -> Result<Document, String> {
     let id = match fields.remove("id").or_else(|| fields.remove("_id")) {
         None | Some(Value::Null) => default_id,
-        Some(Value::String(id)) => id,
-        Some(Value::Number(id)) => id.to_string(),
+        Some(Value::String(id)) => format!("{prefix}{id}"),
+        Some(Value::Number(id)) => format!("{prefix}{id}"),
         Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
             return Err("`id` must be a text or a number".to_owned());
         }

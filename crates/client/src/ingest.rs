@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
 
+use crate::seen_ids::SeenIds;
 use crate::{Client, ClientError, Result};
 
 /// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
@@ -21,12 +22,18 @@ const POLL_FIRST: Duration = Duration::from_millis(10);
 const POLL_MAX: Duration = Duration::from_millis(500);
 /// Rejections that are reported one by one; [`IngestReport`] has all.
 const REJECTIONS_SHOWN_MAX: usize = 100;
+/// How long the jobs are asked for their documents after a cancellation.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(2);
+/// Replaced documents that are reported one by one.
+const REPLACED_SHOWN_MAX: usize = 10;
 
 /// One step of reading documents from files.
 #[derive(Debug)]
 pub struct ReadStep {
     /// Bytes of the files that this step read.
     pub bytes: u64,
+    /// The file, or the file and line (`path#3`).
+    pub place: String,
     /// What they contain.
     pub result: StepResult,
 }
@@ -78,7 +85,7 @@ pub trait IngestProgress {
 /// The outcome of an ingest.
 #[derive(Debug, Default)]
 pub struct IngestReport {
-    /// Documents that are searchable.
+    /// Documents that are searchable, those that a later one of this ingest replaced aside.
     pub documents: u64,
     /// Documents whose id was new in the collection.
     pub new: u64,
@@ -92,6 +99,10 @@ pub struct IngestReport {
     pub empty: u64,
     /// The ids of the jobs.
     pub jobs: Vec<String>,
+    /// Documents that a later one with the same id replaced, as far as ids are remembered.
+    pub replaced: u64,
+    /// The first of the documents that replaced another: their ids and places.
+    pub replacing: Vec<(String, String)>,
     /// Everything that was not ingested.
     pub rejections: Vec<Rejection>,
     /// The duration.
@@ -117,22 +128,33 @@ pub enum IngestError {
         /// How many there are.
         total: u64,
     },
+    /// Some documents replaced others with the same id.
+    #[error("{replaced} of {total} documents were replaced by a later one with the same id")]
+    Replaced {
+        /// How many were replaced.
+        replaced: u64,
+        /// How many were sent.
+        total: u64,
+    },
     /// The ingest was cancelled.
     #[error("interrupted: {documents} documents are searchable, {accepted} more are accepted and will be")]
     Cancelled {
         /// Documents that are searchable.
         documents: u64,
-        /// Documents in jobs that are not finished.
+        /// Documents of jobs that are not processed yet.
         accepted: u64,
     },
 }
 
 impl IngestReport {
-    /// An error when something was rejected.
+    /// An error when something was rejected, or replaced by a later document.
     pub fn check_complete(&self) -> Result<(), IngestError> {
-        match self.rejections.len() as u64 {
-            0 => Ok(()),
-            rejected => Err(IngestError::Incomplete { rejected, total: rejected + self.documents }),
+        let (rejected, replaced) = (self.rejections.len() as u64, self.replaced);
+        let total = rejected + replaced + self.documents;
+        match (rejected, replaced) {
+            (0, 0) => Ok(()),
+            (0, replaced) => Err(IngestError::Replaced { replaced, total }),
+            (rejected, _) => Err(IngestError::Incomplete { rejected, total }),
         }
     }
 
@@ -142,14 +164,14 @@ impl IngestReport {
             message: format!("{} ({})", error.message, error.code),
         }));
         if job.status == JobStatus::Completed {
-            self.documents += batch.documents.saturating_sub(job.errors.len() as u64);
+            self.documents += batch.documents.saturating_sub(job.errors.len() as u64 + batch.replaced);
             self.new += job.new_documents;
             self.changed += job.changed_documents;
             self.unchanged += job.unchanged_documents;
             self.chunks += job.chunks;
         } else {
             let message = job.error.clone().unwrap_or_else(|| "the job did not finish".to_owned());
-            self.documents += job.processed_documents;
+            self.documents += job.processed_documents.saturating_sub(batch.replaced);
             self.rejections.push(Rejection { name: format!("job {}", job.job_id), message });
         }
     }
@@ -169,15 +191,27 @@ pub async fn ingest(
     let begun = Instant::now();
     progress.begin(options.bytes_total);
     let report = IngestReport::default();
-    let mut ingest = Ingest { client, options, progress, accepted: VecDeque::new(), bytes_shown: 0, report };
+    let mut ingest = Ingest {
+        client,
+        options,
+        progress,
+        accepted: VecDeque::new(),
+        bytes_shown: 0,
+        seen: SeenIds::default(),
+        report,
+    };
     let sent = cancelled.run_until_cancelled(ingest.send_all(steps)).await;
-    let accepted = ingest.accepted.iter().map(|batch| batch.documents).sum();
+    let unfinished = if sent.is_none() { ingest.count_unfinished().await } else { Unfinished::default() };
     let mut report = ingest.report;
     report.elapsed = begun.elapsed();
     progress.finish();
     show_rejections(&report.rejections, progress);
+    show_replaced(&report, progress);
     match sent {
-        None => Err(IngestError::Cancelled { documents: report.documents, accepted }),
+        None => {
+            let documents = report.documents + unfinished.searchable;
+            Err(IngestError::Cancelled { documents, accepted: unfinished.accepted })
+        }
         Some(Err(source)) => Err(IngestError::Call { source, documents: report.documents }),
         Some(Ok(())) => Ok(report),
     }
@@ -195,6 +229,19 @@ fn show_rejections(rejections: &[Rejection], progress: &mut dyn IngestProgress) 
     }
 }
 
+fn show_replaced(report: &IngestReport, progress: &mut dyn IngestProgress) {
+    for (id, place) in &report.replacing {
+        progress.note(&format!(
+            "replaced: `{}` of {place} has the id of an earlier document; give each its own id",
+            id.escape_debug()
+        ));
+    }
+    let more = report.replaced - report.replacing.len() as u64;
+    if more > 0 {
+        progress.note(&format!("replaced: and {more} more"));
+    }
+}
+
 /// A batch that is being filled.
 #[derive(Default)]
 struct Batch {
@@ -206,6 +253,8 @@ struct Batch {
 
 struct EncodedDocument {
     id: String,
+    /// Whether an earlier document of the ingest has this id.
+    is_replacing: bool,
     json: Box<RawValue>,
 }
 
@@ -213,6 +262,8 @@ struct EncodedDocument {
 struct AcceptedBatch {
     job_id: String,
     documents: u64,
+    /// The number of them that replace an earlier document of the ingest.
+    replaced: u64,
     file_bytes: u64,
     /// The documents and bytes that were reported as progress.
     shown: (u64, u64),
@@ -232,12 +283,20 @@ impl AcceptedBatch {
     }
 }
 
+/// The documents of unfinished jobs.
+#[derive(Default)]
+struct Unfinished {
+    searchable: u64,
+    accepted: u64,
+}
+
 struct Ingest<'a> {
     client: &'a Client,
     options: IngestOptions<'a>,
     progress: &'a mut dyn IngestProgress,
     accepted: VecDeque<AcceptedBatch>,
     bytes_shown: u64,
+    seen: SeenIds,
     report: IngestReport,
 }
 
@@ -247,7 +306,7 @@ impl Ingest<'_> {
         for step in steps {
             match step.result {
                 StepResult::Document(document) => {
-                    let document = encode(document);
+                    let document = self.encode(document, step.place);
                     let bytes = document.json.get().len();
                     if !batch.documents.is_empty() && batch.bytes + bytes > BATCH_BYTES_MAX {
                         self.send(std::mem::take(&mut batch)).await?;
@@ -272,6 +331,19 @@ impl Ingest<'_> {
         Ok(())
     }
 
+    fn encode(&mut self, document: Document, place: String) -> EncodedDocument {
+        let json = serde_json::value::to_raw_value(&document).unwrap_or_default();
+        let id = document.id.unwrap_or_default();
+        let is_replacing = self.seen.is_repeated(&id);
+        if is_replacing {
+            self.report.replaced += 1;
+            if self.report.replacing.len() < REPLACED_SHOWN_MAX {
+                self.report.replacing.push((id.clone(), place));
+            }
+        }
+        EncodedDocument { id, is_replacing, json }
+    }
+
     fn advance(&mut self, bytes: u64, documents: u64) {
         self.bytes_shown += bytes;
         self.progress.advance(bytes, documents);
@@ -288,10 +360,14 @@ impl Ingest<'_> {
             }
             match self.post(&documents).await {
                 Ok(job) => {
-                    let (documents, file_bytes) = (documents.len() as u64, std::mem::take(&mut file_bytes));
                     self.report.jobs.push(job.job_id.clone());
-                    let job_id = job.job_id;
-                    self.accepted.push_back(AcceptedBatch { job_id, documents, file_bytes, shown: (0, 0) });
+                    self.accepted.push_back(AcceptedBatch {
+                        job_id: job.job_id,
+                        documents: documents.len() as u64,
+                        replaced: documents.iter().filter(|document| document.is_replacing).count() as u64,
+                        file_bytes: std::mem::take(&mut file_bytes),
+                        shown: (0, 0),
+                    });
                     self.finish_jobs(JOBS_MAX - 1).await?;
                 }
                 Err(ClientError::Refused {
@@ -329,6 +405,21 @@ impl Ingest<'_> {
         Ok(())
     }
 
+    /// Looks at the unfinished jobs once more. A job that can't be asked in time counts as it was seen last.
+    async fn count_unfinished(&mut self) -> Unfinished {
+        let end = tokio::time::Instant::now() + LAST_LOOK_MAX;
+        let mut unfinished = Unfinished::default();
+        for batch in &self.accepted {
+            let reply = tokio::time::timeout_at(end, self.client.job(&batch.job_id)).await;
+            let job = reply.ok().and_then(|reply| reply.ok()?.parse().ok());
+            let (searchable, failed) =
+                job.map_or((batch.shown.0, 0), |job| (job.processed_documents, job.failed_documents));
+            unfinished.searchable += searchable;
+            unfinished.accepted += batch.documents.saturating_sub(searchable + failed);
+        }
+        unfinished
+    }
+
     async fn finish_oldest_job(&mut self) -> Result<(), ClientError> {
         let mut delay = POLL_FIRST;
         while let Some(oldest) = self.accepted.front_mut() {
@@ -348,11 +439,6 @@ impl Ingest<'_> {
     }
 }
 
-fn encode(document: Document) -> EncodedDocument {
-    let json = serde_json::value::to_raw_value(&document).unwrap_or_default();
-    EncodedDocument { id: document.id.unwrap_or_default(), json }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,6 +446,7 @@ mod tests {
     fn job(status: JobStatus, processed_documents: u64, failed_documents: u64) -> JobReply {
         JobReply {
             job_id: "j".to_owned(),
+            collection: "default".to_owned(),
             status,
             total_documents: 4,
             processed_documents,
@@ -377,7 +464,13 @@ mod tests {
 
     #[test]
     fn a_batch_advances_by_the_processed_documents_of_its_job() {
-        let mut batch = AcceptedBatch { job_id: "j".to_owned(), documents: 4, file_bytes: 10, shown: (0, 0) };
+        let mut batch = AcceptedBatch {
+            job_id: "j".to_owned(),
+            documents: 4,
+            replaced: 0,
+            file_bytes: 10,
+            shown: (0, 0),
+        };
         let steps = [
             (job(JobStatus::Pending, 0, 0), (0, 0)),
             (job(JobStatus::Running, 1, 0), (1, 2)),

@@ -19,6 +19,7 @@ pub struct JsonLines {
     file: Option<Box<dyn BufRead + Send>>,
     path: PathBuf,
     file_id: String,
+    prefix: String,
     line_number: u64,
 }
 
@@ -31,7 +32,17 @@ impl JsonLines {
 
     /// The same for a file that is open. `path` names it in rejections.
     pub fn new(reader: Box<dyn BufRead + Send>, path: PathBuf, file_id: String) -> JsonLines {
-        JsonLines { file: Some(reader), path, file_id, line_number: 0 }
+        JsonLines { file: Some(reader), path, file_id, prefix: String::new(), line_number: 0 }
+    }
+
+    /// Puts `prefix` before the ids that lines bring.
+    pub fn with_prefix(mut self, prefix: &str) -> JsonLines {
+        prefix.clone_into(&mut self.prefix);
+        self
+    }
+
+    fn place(&self) -> String {
+        format!("{}#{}", self.path.display(), self.line_number)
     }
 
     fn document(&self, line: &[u8]) -> Result<Document, String> {
@@ -39,7 +50,8 @@ impl JsonLines {
             format!("is not valid UTF-8: byte {} of the line is the first bad one", error.valid_up_to())
         })?;
         let fields = serde_json::from_str(text).map_err(|error| format!("is not a JSON object: {error}"))?;
-        document_of_fields(fields, format!("{}#{}", self.file_id, self.line_number), &self.file_id)
+        let default_id = format!("{}#{}", self.file_id, self.line_number);
+        document_of_fields(fields, default_id, &self.file_id, &self.prefix)
     }
 }
 
@@ -78,10 +90,8 @@ impl Iterator for JsonLines {
                 Err(error.to_string())
             }
         };
-        let result = document.unwrap_or_else(|message| {
-            let name = format!("{}#{}", self.path.display(), self.line_number);
-            StepResult::Rejected(Rejection { name, message })
-        });
-        Some(ReadStep { bytes, result })
+        let result = document
+            .unwrap_or_else(|message| StepResult::Rejected(Rejection { name: self.place(), message }));
+        Some(ReadStep { bytes, place: self.place(), result })
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod fields;
 mod ingest;
 mod json_lines;
+mod seen_ids;
 mod transport;
 
 pub use client::{Client, Reply, RetryPolicy};

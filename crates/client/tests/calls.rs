@@ -39,7 +39,7 @@ fn busy(header: &str) -> String {
 
 #[tokio::test]
 async fn a_call_is_repeated_after_the_retry_after_of_the_reply() {
-    let job = r#"{"job_id":"j","status":"pending","total_documents":0,"processed_documents":0,"failed_documents":0,
+    let job = r#"{"job_id":"j","collection":"default","status":"pending","total_documents":0,"processed_documents":0,"failed_documents":0,
         "new_documents":0,"changed_documents":0,"unchanged_documents":0,"chunks":0,
         "error":null,"started_at":1.0,"finished_at":null,"errors":[]}"#;
     let (url, server) = serve(vec![busy("retry-after: 1"), busy("x: y"), response(202, "x: y", job)]);

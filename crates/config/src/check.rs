@@ -94,7 +94,7 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     if config.models.is_empty() && unknowns.models_are_known() {
         let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
         problems.push(Problem::new(Location::General, message).hint(
-            "`make setup` downloads the default model; `--model DIR` uses another, `--model pseudo` needs none",
+            "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--model pseudo` needs none",
         ));
     }
     problems.extend(config.models.iter().filter_map(check_model));
@@ -165,6 +165,6 @@ fn check_model(model: &ModelConfig) -> Option<Problem> {
     let what = if folder.is_dir() { "holds no config.json" } else { "is not a folder" };
     let message = format!("the model `{id}` can't be loaded: {shown} {what}");
     Some(Problem::new(Location::General, message).hint(
-        "use a folder in the Hugging Face layout; `make setup` downloads the default model, `weir model pull NAME` others",
+        "`weir model pull all-MiniLM-L6-v2` downloads the default model into models/, `weir model pull NAME` others; any folder in the Hugging Face layout works",
     ))
 }

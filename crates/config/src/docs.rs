@@ -17,7 +17,8 @@ The gateway runs without any configuration. Values are merged in this order; lat
 3. environment variables: `limits.top_k_max` is `WEIR_LIMITS_TOP_K_MAX`; an empty variable counts as absent,
 4. command-line flags.
 
-An unknown name, in the file or in the environment, is an error, and so is a value of the wrong type. All errors are reported at once, with
+An unknown name, in the file or in the environment, is an error, and so is a value of the wrong type. The variables that Kubernetes sets for a service
+`weir` (`WEIR_SERVICE_HOST`, `WEIR_SERVICE_PORT`, `WEIR_PORT=tcp://HOST:PORT`, `WEIR_PORT_8000_TCP`, …) are ignored. All errors are reported at once, with
 their line. Values that contradict each other are reported when each is valid by itself and none is a default that an unknown name may
 have been meant to set.
 `weir config check` validates the configuration (but not whether the address is free or the folder writable). `weir config show` prints every

@@ -11,6 +11,7 @@ mod check;
 mod docs;
 mod environment;
 mod file;
+mod foreign_variables;
 mod load;
 mod models;
 mod problem;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::file;
 use crate::check::{Unknowns, check_consistency, check_for_serving};
 use crate::environment::Environment;
+use crate::foreign_variables::{is_from_kubernetes, means_the_address};
 use crate::models::{DEFAULT_FOLDER, ModelConfig, Reranks};
 use crate::problem::{Location, Problem, Problems};
 use crate::table::{Config, SETTINGS, Setting};
@@ -173,10 +174,12 @@ impl Layers {
             let location = Location::Variable(name.to_owned());
             match setting_of_variable(name) {
                 Some(setting) => self.set_from_variable(setting, value, location),
-                None if OTHER_VARIABLES.contains(&name) || is_from_kubernetes(name) || self.is_key(name) => {}
+                None if OTHER_VARIABLES.contains(&name)
+                    || is_from_kubernetes(name, value)
+                    || self.is_key(name) => {}
                 None => {
                     self.is_incomplete = true;
-                    self.problems.push(Problem::unknown(location, "variable", name, &variables()));
+                    self.problems.push(unknown_variable(location, name));
                 }
             }
         }
@@ -262,19 +265,21 @@ fn setting_of_variable(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.short_variable() == Some(name) || setting.variable() == name)
 }
 
+/// The problem of an unknown variable.
+fn unknown_variable(location: Location, name: &str) -> Problem {
+    let problem = Problem::unknown(location, "variable", name, &variables());
+    if !means_the_address(name) {
+        return problem;
+    }
+    problem.hint(
+        "did you mean `WEIR_SERVER_LISTEN`, an address with its port such as 127.0.0.1:8000? (`weir config show` lists all)",
+    )
+}
+
 fn variables() -> Vec<String> {
     let short = SETTINGS.iter().filter_map(Setting::short_variable).map(str::to_owned);
     let others = OTHER_VARIABLES.iter().map(|name| (*name).to_owned());
     short.chain(others).chain(SETTINGS.iter().map(Setting::variable)).collect()
-}
-
-/// Kubernetes sets variables of every service in every container, for a service `weir` `WEIR_SERVICE_HOST`, `WEIR_PORT_8000_TCP` and so on.
-/// They must not keep the gateway from starting.
-fn is_from_kubernetes(name: &str) -> bool {
-    name.ends_with("_SERVICE_HOST")
-        || name.contains("_SERVICE_PORT")
-        || name.ends_with("_PORT")
-        || name.contains("_PORT_")
 }
 
 #[cfg(test)]
@@ -527,12 +532,33 @@ mod tests {
             ("WEIR_SERVICE_HOST", "10.0.0.1"),
             ("WEIR_SERVICE_PORT_HTTP", "80"),
             ("WEIR_PORT", "tcp://10.0.0.1:80"),
+            ("WEIR_PORT_80_TCP", "tcp://10.0.0.1:80"),
             ("WEIR_PORT_80_TCP_ADDR", "10.0.0.1"),
+            ("WEIR_PORT_80_TCP_PROTO", "tcp"),
+            ("WEIR_A_PORT", "udp://10.0.0.1:80"),
+            ("WEIR_A_SERVICE_PORT", "80"),
             ("WEIR_ISA", "scalar"),
             ("WEIR_LISTEN", ""),
         ];
         let loaded = load(&Flags::default(), &Environment::of(&variables)).unwrap();
         assert_eq!(loaded.config.server.listen.port(), 8000);
+    }
+
+    #[test]
+    fn a_port_or_host_that_kubernetes_did_not_set_is_an_unknown_variable() {
+        for (name, value) in [
+            ("WEIR_PORT", "8000"),
+            ("WEIR_SERVER_PORT", "8000"),
+            ("WEIR_HOST", "0.0.0.0"),
+            ("WEIR_PORT_NUMBER", "1"),
+            ("WEIR_SERVICE_PORT", "tcp"),
+        ] {
+            let problems = load(&Flags::default(), &Environment::of(&[(name, value)])).unwrap_err();
+            assert_eq!(problems.to_string(), format!("{name}: unknown variable `{name}`"));
+            let hint = problems.0[0].hint.clone().unwrap();
+            let is_listen = hint.starts_with("did you mean `WEIR_SERVER_LISTEN`, an address with its port");
+            assert_eq!(is_listen, name != "WEIR_PORT_NUMBER", "{name}: {hint}");
+        }
     }
 
     #[test]

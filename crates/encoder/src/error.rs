@@ -8,7 +8,7 @@ pub enum LoadError {
     /// A required file is missing.
     #[error(
         "model file {} is missing; a model is a folder in the Hugging Face layout: \
-         run `make setup`, `weir model pull NAME`, or name another folder with --model", path.display()
+         `weir model pull all-MiniLM-L6-v2` downloads one; or name another folder with --model", path.display()
     )]
     Missing {
         /// The file.

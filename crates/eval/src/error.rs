@@ -141,7 +141,9 @@ impl From<IngestError> for EvalError {
     fn from(error: IngestError) -> EvalError {
         match error {
             IngestError::Cancelled { .. } => EvalError::Cancelled, // the documents are removed again
-            error @ (IngestError::Call { .. } | IngestError::Incomplete { .. }) => EvalError::Ingest(error),
+            error @ (IngestError::Call { .. }
+            | IngestError::Incomplete { .. }
+            | IngestError::Replaced { .. }) => EvalError::Ingest(error),
         }
     }
 }

@@ -62,7 +62,7 @@ pub enum ModelError {
     /// All models are rerankers.
     #[error(
         "there is no embedding model, only rerankers: {names}; add a `[[models]]` table with an embedding model, such as the one that \
-         `make setup` downloads"
+         `weir model pull all-MiniLM-L6-v2` downloads"
     )]
     NoEmbedder {
         /// Their ids.

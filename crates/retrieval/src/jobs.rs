@@ -40,6 +40,7 @@ pub(crate) fn render(job: Job) -> JobReply {
     };
     JobReply {
         job_id: job.id,
+        collection: job.collection,
         status: match job.status {
             Stored::Pending => JobStatus::Pending,
             Stored::Running => JobStatus::Running,

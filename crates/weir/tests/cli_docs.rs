@@ -17,20 +17,20 @@ weir serve                                    # 127.0.0.1:8000, data in ./weir-d
 weir ingest docs/ notes.jsonl                 # folders and files
 weir sync docs/ --dry-run                     # the same, and delete the documents whose files are gone
 weir collections                              # names, counts, models
-weir delete old.md --collection default       # or --filter
+weir delete old.md --collection default       # or --filter, or --all
 weir search \"how do I rotate the keys\" --top-k 3
 weir jobs
 weir eval sets/scifact --min-ndcg 0.7         # how well it searches: quality.md
 ```
 
-**Exit codes**: 0 done, 1 failed, 2 wrong usage, 3 `weir eval` measured and found it below what was asked for, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
+**Exit codes**: 0 done, 1 failed or incomplete (some documents were rejected, or replaced by others with their id), 2 wrong usage, 3 `weir eval` measured and found it below what was asked for, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
 that say what to do. `--json` prints JSON on the output and nothing else.
 
 ## What `weir ingest` sends
 
 | file | documents | title |
 |---|---|---|
-| `.txt`, `.log`, `.yaml`, `.yml`; files without an ending that begin with text, such as `README` | the file | file name without ending |
+| `.txt`, `.log`, `.yaml`, `.yml`; files without an ending that begin with text, such as `README`, and usual names of texts with any ending, such as `README.Debian` | the file | file name without ending |
 | `.md`, `.markdown`, `.rst`, `.adoc`, `.asciidoc`, `.org` | the file | first heading, or the file name |
 | `.html`, `.htm`, `.xhtml` | what a browser shows, without navigation: the text of `<main>`, or of the only `<article>`, or of the body | `<title>`, or the first `<h1>`, or the file name |
 | `.jsonl`, `.ndjson` | one per line: an object with `text` | the line's `title` |
@@ -43,7 +43,11 @@ Each of these can be compressed (`.txt.gz`). Files of other kinds, source code a
 **The id** of a document is the path of its file below the folder that was named, with forward slashes. Documents of lines, rows and lists
 have the `id` (or `_id`) that they bring, or the path with the number of their line (`notes.jsonl#3`); in a list of a `.json` file,
 the number is the position. `weir ingest notes/sub` after `weir ingest notes` stores the same files again under other ids; `--prefix sub/`
-gives them the ids of before.
+gives them the ids of before. `--prefix` precedes all ids, also those that lines, rows and objects bring: with a prefix each, two folders
+share a collection without replacing each other's documents.
+
+A document replaces the one that has its id. Where that happens within a run, the first ten are named (`replaced: …`), they are counted in the
+summary and as `replaced` in the output of `--json`, and the exit code is 1. The first 3.5 million ids of a run are compared.
 
 **The metadata** has the `path` of the file, and as `folder` the name of the folder in which it was found. Lines and
 objects add their `metadata` and their other fields, rows their other cells; a cell that JSON would write the same way (`2019`, `1.5`, but not `007`) is a number, and an empty cell is left out.
@@ -62,10 +66,11 @@ leaves it as it is, without embedding it again; so a repeated run costs little m
 
 `weir ingest` deletes nothing. `weir sync DIR` sends the folder in the same way, and then deletes the documents of the collection whose metadata
 has a `path` and the name of this folder as `folder`, and that the folder no longer has. Documents of other folders and those that were stored
-through the API stay, and so do all documents of a file with a bad line. If a part of the folder can't be read, nothing is deleted. If more than
-half of the folder's documents (and more than ten) are gone, the command asks, or needs `--yes`.
+through the API stay, and so do all documents of a file with a bad line (`kept: …` names the file). If a part of the folder can't be read, nothing is
+deleted. If more than half of the folder's documents (and more than ten) are gone, or the folder has no file that is read, the command asks, or
+needs `--yes`: the disk may not be mounted.
 
-Folders of one collection that have equal names, or files with equal paths, need a prefix each: `weir sync notes --prefix notes/` deletes only
+Folders of one collection that have equal names, or files with equal paths, or lines with equal ids, need a prefix each: `weir sync notes --prefix notes/` deletes only
 documents whose id begins with `notes/`.
 
 ";
@@ -85,6 +90,20 @@ fn render_command(command: &Command, page: &mut String) {
     page.push_str(&format!("## `{name}`\n\n```text\n{}\n```\n\n", lines.join("\n").trim_end()));
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         render_command(inner, page);
+    }
+}
+
+/// The kinds of files that are read, in the words of every page.
+const KINDS: &str =
+    "text, Markdown, reStructuredText, AsciiDoc, Org, HTML, JSON, JSON Lines, YAML, CSV, TSV and log files";
+
+#[test]
+fn every_page_names_the_same_kinds_of_files() {
+    for page in ["README.md", "docs/get-started.md", "docs/cli.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        let text = std::fs::read_to_string(path).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(KINDS), "{page}");
     }
 }
 

@@ -84,6 +84,69 @@ fn an_ingest_with_a_prefix_puts_it_before_all_ids_of_files() {
 }
 
 #[test]
+fn documents_with_the_id_of_another_are_named_and_do_not_count() {
+    let lines =
+        "{\"id\":\"a\",\"text\":\"x\"}\n{\"id\":\"a\",\"text\":\"y\"}\n{\"id\":\"c.txt\",\"text\":\"z\"}\n";
+    let line = CommandLine::with(&[
+        ("in/c.txt", "charlie"),
+        ("in/dupl.jsonl", lines),
+        ("in/t.csv", "id,text\n1,one\n"),
+        ("in/u.csv", "id,text\n1,two\n"),
+    ]);
+    let run = line.run("ingest in");
+    assert_eq!(run.code, 1, "{}", run.err);
+    // on a slow machine a line of the progress precedes them
+    let expected = "replaced: `a` of in/dupl.jsonl#2 has the id of an earlier document; give each its own id\n\
+         replaced: `c.txt` of in/dupl.jsonl#3 has the id of an earlier document; give each its own id\n\
+         replaced: `1` of in/u.csv#2 has the id of an earlier document; give each its own id\n\
+         error: 3 of 6 documents were replaced by a later one with the same id\n";
+    assert!(run.err.ends_with(expected), "{}", run.err);
+    assert!(run.out.starts_with("3 documents went into `default` in "), "{}", run.out);
+    assert!(run.out.ends_with("replaced by a later document with the same id: 3\n"), "{}", run.out);
+    assert_eq!(line.ids(), "1 a c.txt");
+    let run = line.run("ingest in --json");
+    let shown: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&shown["documents"], &shown["replaced"]), (&json!(3), &json!(3)));
+    let planned = line.run("sync in --dry-run");
+    assert_eq!(planned.out.matches("replaced: in/").count(), 3, "{}", planned.out);
+}
+
+#[test]
+fn a_prefix_precedes_the_ids_that_lines_rows_and_objects_bring() {
+    let line = CommandLine::with(&[
+        ("f/l.jsonl", "{\"id\":\"a\",\"text\":\"x\"}\n{\"_id\":7,\"text\":\"y\"}\n"),
+        ("f/o.json", "[{\"id\":\"o\",\"text\":\"x\"},{\"text\":\"y\"}]"),
+        ("f/s.json", "{\"id\":\"s\",\"text\":\"x\"}"),
+        ("f/t.csv", "id,text\nr,one\n,two\n"),
+        ("g/l.jsonl", "{\"id\":\"a\",\"text\":\"x\"}\n"),
+    ]);
+    line.out("sync g --prefix g/");
+    line.out("sync f --prefix f/");
+    assert_eq!(line.ids(), "f/7 f/a f/o f/o.json#2 f/r f/s f/t.csv#3 g/a");
+    line.write("f/l.jsonl", "{\"_id\":7,\"text\":\"y\"}\n");
+    line.write("f/t.csv", "id,text\n");
+    assert_eq!(line.json("sync f --prefix f/")["deleted"], json!(["f/a", "f/r", "f/t.csv#3"]));
+    assert_eq!(line.ids(), "f/7 f/o f/o.json#2 f/s g/a");
+}
+
+#[test]
+fn a_sync_names_the_documents_that_stay_because_of_a_bad_line() {
+    let lines = "{\"id\":\"one\",\"text\":\"x\"}\n{\"id\":\"two\",\"text\":\"y\"}\n";
+    let line = CommandLine::with(&[("in/a.txt", "alpha"), ("in/l.jsonl", lines)]);
+    line.out("sync in");
+    line.write("in/l.jsonl", "{\"id\":\"two\",\"text\":\"y\"}\nbad\n");
+    let kept = "kept: 1 document of l.jsonl, because a part of it can't be read\n";
+    for command in ["sync in --dry-run", "sync in"] {
+        let run = line.run(command);
+        assert!(run.err.contains(kept), "{command}: {}", run.err);
+    }
+    let run = line.run("sync in --json");
+    let shown: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&shown["kept"], &shown["deleted"]), (&json!({"l.jsonl": 1}), &json!([])));
+    assert_eq!(line.ids(), "a.txt one two");
+}
+
+#[test]
 fn a_synced_collection_shows_the_folder() {
     let lines = "{\"id\":\"one\",\"text\":\"x\"}\n{\"id\":\"two\",\"text\":\"y\"}\n";
     let line = CommandLine::with(&[("in/a.txt", "alpha"), ("in/b.txt", "bravo"), ("in/l.jsonl", lines)]);
@@ -168,9 +231,22 @@ fn a_sync_deletes_nothing_of_a_bad_file_and_not_most_of_a_collection_unasked() {
     assert_eq!(line.ids(), "00.txt");
 
     line.remove("in/00.txt");
+    let run = line.run("sync in");
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (
+            1,
+            "error: nothing was deleted: 1 of 1 documents of `default` would be deleted\n\
+             hint: repeat the command with --yes\n"
+        ),
+        "an empty folder deletes nothing unasked"
+    );
+    assert!(line.out("sync in --dry-run").starts_with("deleted: 00.txt\n"));
+    assert_eq!(line.ids(), "00.txt");
+    assert!(line.out("sync in --yes").ends_with("deleted: 00.txt\n1 document deleted\n"));
+    assert_eq!(line.ids(), "");
     let run = line.run("sync in --yes");
     assert!(run.err.starts_with("error: there is nothing to ingest in in\n"), "{}", run.err);
-    assert_eq!(line.ids(), "00.txt", "an empty folder deletes nothing");
     let run = line.run("sync none");
     assert!(run.err.starts_with("error: none is not a folder\n"), "{}", run.err);
 }
@@ -209,7 +285,75 @@ fn documents_are_deleted_by_a_filter_in_as_many_calls_as_it_takes() {
     assert_eq!(none, json!({"matched": 0, "deleted": 0, "skipped": 0, "remaining": 0, "dry_run": false}));
     let run = line.run("delete --filter {}");
     assert_eq!(run.code, 1);
-    assert!(run.err.contains("the filter has no condition"), "{}", run.err);
+    assert_eq!(
+        run.err,
+        "error: the filter has no condition and would delete every document of the collection\n\
+         hint: give the filter a condition, or say --all in its place to delete every document\n"
+    );
+}
+
+#[test]
+fn all_documents_are_deleted_when_that_is_confirmed() {
+    let line = CommandLine::with(&[("in/a.txt", "alpha"), ("in/b.txt", "bravo")]);
+    line.out("ingest in");
+    assert_eq!(line.out("delete --all --dry-run"), "2 documents would be deleted\n");
+    let run = line.run("delete --all");
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (
+            1,
+            "error: nothing was deleted: 2 documents of the collection `default` would be deleted\n\
+             hint: repeat the command with --yes\n"
+        )
+    );
+    assert_eq!(line.ids(), "a.txt b.txt");
+    assert_eq!(line.out("delete --all --yes"), "2 documents deleted\n");
+    assert_eq!(line.ids(), "");
+    let usage = line.run("delete");
+    assert_eq!(usage.code, 2);
+    assert!(usage.err.contains("--filter <JSON>") && usage.err.contains("--all"), "{}", usage.err);
+    assert_eq!(line.run("delete a.txt --all").code, 2);
+}
+
+#[test]
+fn a_collection_or_job_that_is_not_there_is_answered_with_commands() {
+    let line = CommandLine::with(&[("a.txt", "alpha")]);
+    line.out("ingest a.txt --collection notes");
+    for command in [
+        "search x --collection nots",
+        "collections show nots",
+        "collections delete nots",
+        "delete --all --collection nots",
+    ] {
+        let run = line.run(command);
+        assert_eq!(run.code, 1, "{command}");
+        assert!(
+            run.err.ends_with("hint: did you mean `notes`? `weir collections` lists all\n"),
+            "{command}: {}",
+            run.err
+        );
+    }
+    let run = line.run("collections show other");
+    assert!(run.err.contains("hint: `weir collections` lists the collections;"), "{}", run.err);
+    let run = line.run("jobs nope");
+    assert!(run.err.ends_with("hint: `weir jobs` lists the jobs\n"), "{}", run.err);
+    let jobs = line.out("jobs");
+    assert!(jobs.starts_with("JOB ") && jobs.contains("  notes       completed   1/1 "), "{jobs}");
+}
+
+#[test]
+fn a_search_in_an_empty_collection_names_those_with_documents() {
+    let line = CommandLine::with(&[("a.txt", "alpha")]);
+    assert_eq!(line.run("search alpha").err, "", "no collection has documents");
+    line.out("ingest a.txt --collection notes");
+    let run = line.run("search alpha");
+    assert_eq!(run.code, 0);
+    assert_eq!(
+        run.err,
+        "hint: the collection `default` has no documents; search another with --collection notes\n"
+    );
+    assert_eq!(line.run("search alpha --collection notes").err, "");
+    assert_eq!(line.run("search alpha --json").err, "");
 }
 
 #[test]

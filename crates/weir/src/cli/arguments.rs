@@ -59,7 +59,7 @@ pub enum Command {
     /// gone from the folder, or whose line or row is gone from its file. Documents that were not made from files (those
     /// without `path` in their metadata) and those whose id does not begin with --prefix stay.
     Sync(SyncArguments),
-    /// Delete documents, by their ids or by a filter.
+    /// Delete documents, by their ids or by a filter, or all of a collection.
     Delete(DeleteArguments),
     /// List, show, create and delete collections.
     Collections(CollectionsArguments),
@@ -157,7 +157,8 @@ pub struct IngestArguments {
     /// The collection to add the documents to.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Put this before the path of a file in the ids of its documents, such as `notes/`.
+    /// Put this before the id of every document, such as `notes/`: before the path of its file, or the id that a line, row
+    /// or object brings.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
     /// Maximum documents per request.
@@ -177,14 +178,15 @@ pub struct SyncArguments {
     /// The collection that shows the folder.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Put this before the path of a file in the ids of its documents, such as `notes/`, and delete only documents whose id
-    /// begins with it. Give each folder of a collection its own where names of folders or paths of files are equal.
+    /// Put this before the id of every document, such as `notes/`: before the path of its file, or the id that a line, row
+    /// or object brings. Delete only documents whose id begins with it. Give each folder of a collection its own where
+    /// names of folders, paths of files or ids are equal.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
     /// Only say what would be sent and deleted.
     #[arg(long)]
     pub dry_run: bool,
-    /// Also delete when more than half of the documents are gone, without asking.
+    /// Also delete when more than half of the documents are gone or the folder is empty, without asking.
     #[arg(long)]
     pub yes: bool,
     /// Maximum documents per request.
@@ -200,13 +202,20 @@ pub struct SyncArguments {
 
 /// The arguments of `weir delete`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["ids", "filter", "all"]))]
 pub struct DeleteArguments {
     /// The ids of the documents.
-    #[arg(value_name = "ID", required_unless_present = "filter", conflicts_with = "filter")]
+    #[arg(value_name = "ID")]
     pub ids: Vec<String>,
     /// Delete the documents that match these conditions on metadata, as JSON: '{"year": {"lt": 2019}}'.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
+    /// Delete every document of the collection, which stays with its settings.
+    #[arg(long)]
+    pub all: bool,
+    /// With --all: do not ask.
+    #[arg(long, requires = "all")]
+    pub yes: bool,
     /// The collection of the documents.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
@@ -370,7 +379,8 @@ impl SearchMode {
 pub struct JobsArguments {
     /// The id of a job [default: all jobs].
     pub id: Option<String>,
-    /// Refresh the output every second until all jobs are finished.
+    /// Until all jobs are finished, show every second what changed: the whole table on a terminal, elsewhere a line for
+    /// each job that advanced.
     #[arg(long)]
     pub watch: bool,
     /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].

@@ -8,6 +8,7 @@ use super::arguments::{CollectionsArguments, CollectionsCommand, SettingsArgumen
 use super::context::Context;
 use super::delete::documents;
 use super::failure::{Failure, Result};
+use super::missing::with_similar_name;
 use super::terminal::{Align, confirm, render_table};
 
 /// The value of `--embedding` for a collection without embeddings.
@@ -26,7 +27,10 @@ pub async fn run(arguments: &CollectionsArguments, context: Context<'_>) -> Resu
             let reply = client.collections().await?;
             (reply.text().to_owned(), render_list(&reply.parse()?.data))
         }
-        CollectionsCommand::Show { name } => shown(&client.collection_reply(name).await?)?,
+        CollectionsCommand::Show { name } => match client.collection_reply(name).await {
+            Ok(reply) => shown(&reply)?,
+            Err(error) => return Err(with_similar_name(&client, name, error).await),
+        },
         CollectionsCommand::Create { name, settings } => {
             shown(&client.put_collection(name, &settings_of(settings)).await?)?
         }
@@ -43,7 +47,10 @@ fn shown(reply: &Reply<CollectionReply>) -> Result<(String, String), ClientError
 }
 
 async fn delete(client: &Client, name: &str, yes: bool) -> Result<(String, String), Failure> {
-    let collection = client.collection(name).await?;
+    let collection = match client.collection(name).await {
+        Ok(collection) => collection,
+        Err(error) => return Err(with_similar_name(client, name, error).await),
+    };
     let what = format!("the collection `{name}` with {}", documents(collection.document_count));
     if !yes && !confirm(&format!("Delete {what}?"))? {
         return Err(Failure::NotConfirmed(what));

@@ -1,4 +1,4 @@
-//! `weir delete`: deletes documents by their ids or by a filter.
+//! `weir delete`: deletes documents by their ids or by a filter, or all of a collection.
 
 use std::io::Write;
 
@@ -9,24 +9,51 @@ use weir_client::{Client, ClientError, RetryPolicy};
 use super::arguments::DeleteArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
-use super::terminal::one_line;
+use super::missing::with_similar_name;
+use super::terminal::{confirm, one_line};
+
+/// What the gateway advises where a filter has no condition; the command line has `--all` instead.
+const SEND_ALL: &str = "\"all\": true";
 
 /// Deletes documents, or counts them.
 ///
 /// # Errors
-/// When a call fails, and when one of the ids does not exist.
+/// When a call fails, when one of the ids does not exist, and when the deletion of all is not confirmed.
 pub async fn run(arguments: &DeleteArguments, context: Context<'_>) -> Result<()> {
     let filter = arguments.filter.clone().map(RawJson::from_text).transpose().map_err(Failure::Filter)?;
     let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
     let out = context.out;
-    match filter {
-        Some(filter) => {
-            let reply = delete_matching(&client, arguments, filter).await?;
-            let shown = if arguments.json { json!(reply).to_string() } else { describe(&reply) };
-            writeln!(out, "{shown}")?;
-            Ok(())
+    if filter.is_none() && !arguments.all {
+        return delete_by_id(&client, arguments, out).await;
+    }
+    if arguments.all {
+        check_confirmed(&client, arguments).await?;
+    }
+    let reply = match delete_matching(&client, arguments, filter).await {
+        Ok(reply) => reply,
+        Err(ClientError::Refused { code: ErrorCode::InvalidFilter, message })
+            if message.contains(SEND_ALL) =>
+        {
+            return Err(Failure::EmptyFilter);
         }
-        None => delete_by_id(&client, arguments, out).await,
+        Err(error) => return Err(with_similar_name(&client, &arguments.collection, error).await),
+    };
+    let shown = if arguments.json { json!(reply).to_string() } else { describe(&reply) };
+    writeln!(out, "{shown}")?;
+    Ok(())
+}
+
+/// Asks before every document is deleted.
+async fn check_confirmed(client: &Client, arguments: &DeleteArguments) -> Result<(), Failure> {
+    let name = &arguments.collection;
+    let collection = match client.collection(name).await {
+        Ok(collection) => collection,
+        Err(error) => return Err(with_similar_name(client, name, error).await),
+    };
+    let what = format!("{} of the collection `{name}`", documents(collection.document_count));
+    match arguments.dry_run || arguments.yes || confirm(&format!("Delete {what}?"))? {
+        true => Ok(()),
+        false => Err(Failure::NotConfirmed(what)),
     }
 }
 
@@ -34,11 +61,10 @@ pub async fn run(arguments: &DeleteArguments, context: Context<'_>) -> Result<()
 async fn delete_matching(
     client: &Client,
     arguments: &DeleteArguments,
-    filter: RawJson,
+    filter: Option<RawJson>,
 ) -> Result<DocumentsDeleteReply, ClientError> {
     let dry_run = arguments.dry_run.then_some(true);
-    let request =
-        DocumentsDeleteRequest { filter: Some(filter), dry_run, ..DocumentsDeleteRequest::default() };
+    let request = DocumentsDeleteRequest { filter, all: arguments.all.then_some(true), dry_run };
     let mut sum = client.delete_documents(&arguments.collection, &request).await?;
     // a call that deletes nothing would be repeated without end
     let mut deleted = sum.deleted;
@@ -88,7 +114,7 @@ async fn delete_by_id(
                 eprintln!("{}", one_line(&message));
                 missing.push(id);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(with_similar_name(client, &arguments.collection, error).await),
         }
     }
     if arguments.json {

@@ -30,7 +30,7 @@ const BATCH_DOCUMENTS_MAX: usize = 200;
 /// Serves until SIGTERM or SIGINT. Without a data directory in `arguments`, the data is removed then.
 ///
 /// # Errors
-/// When the gateway can't start, or no document can be read.
+/// When the gateway can't start, when no document can be read, and when it is interrupted before all are searchable.
 pub fn run(arguments: &DemoArguments, context: Context<'_>) -> Result<()> {
     let temporary = tempfile::Builder::new().prefix("weir-demo-").tempdir().map_err(Failure::Start)?;
     let config = load_config(arguments, &context, temporary.path())?;
@@ -42,7 +42,7 @@ pub fn run(arguments: &DemoArguments, context: Context<'_>) -> Result<()> {
         let _ = stopped.send(serve::run(config));
     });
     let outcome = super::block_on(demo.fill_and_wait(server_stopped, context.out));
-    if outcome.is_ok() {
+    if matches!(outcome, Ok(()) | Err(Failure::Interrupted)) {
         // the store is closed before its folder is removed
         let _ = server.join();
     }
@@ -87,7 +87,10 @@ impl Demo<'_> {
         out: &mut dyn Write,
     ) -> Result<()> {
         tokio::select! {
-            ended = &mut stopped => return Ok(result_of_server(ended)?),
+            ended = &mut stopped => {
+                result_of_server(ended)?;
+                return Err(Failure::Interrupted);
+            }
             filled = self.fill(out) => filled?,
         }
         Ok(result_of_server(stopped.await)?)
@@ -133,7 +136,7 @@ impl Demo<'_> {
         writeln!(out, "  1. weir search \"{first}\"{url_option}")?;
         writeln!(out, "  2. curl -s {url}/v1/search -H 'content-type: application/json' \\")?;
         writeln!(out, "       -d '{{\"query\": \"{second}\", \"top_k\": 3}}'")?;
-        writeln!(out, "  3. open {url}/docs in a browser\n")?;
+        writeln!(out, "  3. open {url}/ in a browser to search, and {url}/docs for every call of the API\n")?;
         if is_sample {
             writeln!(out, "The documents are paragraphs of Wikipedia, from XQuAD (CC BY-SA 4.0).")?;
         }

@@ -47,6 +47,17 @@ pub enum Failure {
     /// Something is to be deleted, and nobody said yes.
     #[error("nothing was deleted: {0} would be deleted")]
     NotConfirmed(String),
+    /// There is no collection of the name, and one with a similar name.
+    #[error("{message}")]
+    NoCollection {
+        /// What the gateway said.
+        message: String,
+        /// The similar name.
+        similar: String,
+    },
+    /// A filter without a condition would delete every document.
+    #[error("the filter has no condition and would delete every document of the collection")]
+    EmptyFilter,
     /// So many of the documents to delete do not exist; they were named before.
     #[error("{0} of the documents did not exist")]
     Missing(usize),
@@ -56,6 +67,9 @@ pub enum Failure {
     /// `--filter` is not JSON.
     #[error("the filter is not JSON: {0}")]
     Filter(serde_json::Error),
+    /// Ctrl-C before the command had done its work.
+    #[error("interrupted")]
+    Interrupted,
     /// A set could not be measured or drafted.
     #[error(transparent)]
     Eval(#[from] EvalError),
@@ -114,7 +128,8 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         let cancelled = matches!(self, Failure::Ingest(IngestError::Cancelled { .. }))
-            || matches!(self, Failure::Eval(EvalError::Cancelled));
+            || matches!(self, Failure::Eval(EvalError::Cancelled))
+            || matches!(self, Failure::Interrupted | Failure::Pull(PullError::Interrupted));
         if cancelled {
             EXIT_INTERRUPTED
         } else if matches!(self, Failure::Quality(_)) {
@@ -142,6 +157,12 @@ impl Failure {
             Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
             Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
             Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
+            Failure::NoCollection { similar, .. } => {
+                Some(format!("did you mean `{similar}`? `weir collections` lists all"))
+            }
+            Failure::EmptyFilter => Some(
+                "give the filter a condition, or say --all in its place to delete every document".to_owned(),
+            ),
             Failure::Client(error) => error.hint(),
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),
@@ -149,7 +170,8 @@ impl Failure {
             Failure::Filter(_) => {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
-            Failure::Ingest(IngestError::Incomplete { .. })
+            Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
+            | Failure::Interrupted
             | Failure::Missing(_)
             | Failure::Job(_)
             | Failure::Quality(_)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weir_client::{IngestOptions, IngestReport, ReadStep, RetryPolicy, StepResult, ingest};
+use weir_client::{IngestOptions, IngestReport, ReadStep, Rejection, RetryPolicy, StepResult, ingest};
 
 use super::arguments::IngestArguments;
 use super::context::Context;
@@ -40,7 +40,7 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
 
 /// Refuses to go on with nothing.
 pub(super) fn check_found(sources: &SourceFiles, paths: &[PathBuf]) -> Result<(), Failure> {
-    if !sources.files.is_empty() || !sources.rejections.is_empty() {
+    if !sources.is_empty() {
         return Ok(());
     }
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -49,7 +49,11 @@ pub(super) fn check_found(sources: &SourceFiles, paths: &[PathBuf]) -> Result<()
 
 /// What is read from files, and what is left out of it.
 pub(super) fn steps(sources: SourceFiles) -> (impl Iterator<Item = ReadStep>, LeftOut) {
-    let rejected = |rejection| ReadStep { bytes: 0, result: StepResult::Rejected(rejection) };
+    let rejected = |rejection: Rejection| ReadStep {
+        bytes: 0,
+        place: rejection.name.clone(),
+        result: StepResult::Rejected(rejection),
+    };
     let steps = sources.rejections.into_iter().map(rejected).chain(Documents::of(sources.files));
     (steps, sources.left_out)
 }
@@ -58,7 +62,7 @@ pub(super) fn steps(sources: SourceFiles) -> (impl Iterator<Item = ReadStep>, Le
 pub(super) fn summary_json(report: &IngestReport, collection: &str, left_out: &LeftOut) -> Value {
     json!({
         "collection": collection, "documents": report.documents, "new": report.new, "changed": report.changed,
-        "unchanged": report.unchanged, "chunks": report.chunks, "failed": report.rejections,
+        "unchanged": report.unchanged, "chunks": report.chunks, "failed": report.rejections, "replaced": report.replaced,
         "left_out": left_out.files, "empty": left_out.empty, "jobs": report.jobs,
         "seconds": report.elapsed.as_secs_f64(),
     })
@@ -78,6 +82,9 @@ pub(super) fn summary(report: &IngestReport, collection: &str, left_out: &LeftOu
         report.rejections.len(),
         report.chunks
     );
+    if report.replaced > 0 {
+        lines.push_str(&format!("replaced by a later document with the same id: {}\n", report.replaced));
+    }
     if !left_out.is_nothing() {
         lines.push_str(&format!("left out: {left_out}\n"));
     }

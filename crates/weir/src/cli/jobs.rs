@@ -1,5 +1,6 @@
 //! `weir jobs`.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,7 @@ use super::arguments::JobsArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
-use super::terminal::one_line;
+use super::terminal::{Align, one_line, render_table};
 use weir_client::{Client, RetryPolicy};
 
 /// The interval of `--watch`.
@@ -27,21 +28,22 @@ pub async fn run(arguments: &JobsArguments, context: Context<'_>) -> Result<()> 
     let out = context.out;
     let cancelled = arguments.watch.then(cancelled_by_ctrl_c);
     let is_redrawn = arguments.watch && !arguments.json && std::io::stdout().is_terminal();
-    let mut shown_before = String::new();
+    let (mut text_before, mut seen) = (String::new(), Seen::default());
     loop {
         let (jobs, text) = fetch(&client, arguments.id.as_deref()).await?;
-        let shown = if arguments.json { format!("{}\n", text.trim_end()) } else { render(&jobs, now()) };
         if is_redrawn {
-            write!(out, "\x1b[H\x1b[2J{shown}")?;
-        } else if shown != shown_before {
-            out.write_all(shown.as_bytes())?;
+            write!(out, "\x1b[H\x1b[2J{}", render(&jobs, now()))?;
+        } else if !arguments.json {
+            out.write_all(seen.render_news(&jobs, now()).as_bytes())?;
+        } else if text != text_before {
+            writeln!(out, "{}", text.trim_end())?;
         }
         out.flush()?;
         let are_finished = jobs.iter().all(|job| job.status.is_finished());
         let Some(cancelled) = cancelled.as_ref().filter(|_| !are_finished) else {
             return check_success(arguments, &jobs);
         };
-        shown_before = shown;
+        text_before = text;
         if cancelled.run_until_cancelled(tokio::time::sleep(WATCH_INTERVAL)).await.is_none() {
             return Ok(());
         }
@@ -75,32 +77,64 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
+/// The jobs that were shown, with their states then.
+#[derive(Default)]
+struct Seen(HashMap<String, (JobStatus, u64, u64)>);
+
+impl Seen {
+    /// The table the first time; later a line for each job that advanced since, and nothing when none did.
+    fn render_news(&mut self, jobs: &[JobReply], now: f64) -> String {
+        if jobs.is_empty() {
+            return "no jobs\n".to_owned();
+        }
+        let is_first = self.0.is_empty();
+        let news: Vec<JobReply> = jobs.iter().filter(|job| self.is_news(job)).cloned().collect();
+        match (is_first, news.is_empty()) {
+            (true, _) => render(&news, now),
+            (false, true) => String::new(),
+            (false, false) => {
+                let table = render(&news, now);
+                table.split_once('\n').map(|(_, rows)| rows.to_owned()).unwrap_or_default()
+            }
+        }
+    }
+
+    fn is_news(&mut self, job: &JobReply) -> bool {
+        let state = (job.status, job.processed_documents, job.failed_documents);
+        self.0.insert(job.job_id.clone(), state) != Some(state)
+    }
+}
+
 /// A table of jobs, and below it their errors.
 fn render(jobs: &[JobReply], now: f64) -> String {
     if jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
-    let width = jobs.iter().map(|job| job.job_id.len()).max().unwrap_or_default().max(3);
-    let mut shown = format!(
-        "{:<width$}  {:<9}  {:>15}  {:>6}  {:>8}  {:>8}\n",
-        "JOB", "STATUS", "DONE", "FAILED", "AGE", "TIME"
-    );
-    for job in jobs {
-        let done = format!("{}/{}", job.processed_documents, job.total_documents);
-        let end = job.finished_at.unwrap_or(now);
-        shown.push_str(&format!(
-            "{:<width$}  {:<9}  {done:>15}  {:>6}  {:>8}  {:>8}\n",
-            job.job_id,
-            <&str>::from(job.status),
-            job.failed_documents,
-            render_seconds(now - job.started_at),
-            render_seconds(end - job.started_at),
-        ));
-    }
-    for job in jobs {
-        shown.push_str(&render_errors(job));
-    }
-    shown
+    let header = [
+        ("JOB", Align::Left),
+        ("COLLECTION", Align::Left),
+        ("STATUS", Align::Left),
+        ("DONE", Align::Right),
+        ("FAILED", Align::Right),
+        ("AGE", Align::Right),
+        ("TIME", Align::Right),
+    ];
+    let rows: Vec<_> = jobs.iter().map(|job| row_of(job, now)).collect();
+    let errors = jobs.iter().map(render_errors);
+    std::iter::once(render_table(header, &rows)).chain(errors).collect()
+}
+
+fn row_of(job: &JobReply, now: f64) -> [String; 7] {
+    let end = job.finished_at.unwrap_or(now);
+    [
+        job.job_id.clone(),
+        job.collection.clone(),
+        <&str>::from(job.status).to_owned(),
+        format!("{}/{}", job.processed_documents, job.total_documents),
+        job.failed_documents.to_string(),
+        render_seconds(now - job.started_at),
+        render_seconds(end - job.started_at),
+    ]
 }
 
 fn render_errors(job: &JobReply) -> String {
@@ -136,33 +170,53 @@ mod tests {
     use super::*;
     use weir_api::{ErrorCode, JobDocumentError};
 
-    #[test]
-    fn jobs_are_shown_in_a_table_with_their_errors_below() {
-        let finished = JobReply {
-            job_id: "job_1".into(),
-            status: JobStatus::Completed,
+    fn job(id: &str, processed: u64, finished_at: Option<f64>) -> JobReply {
+        JobReply {
+            job_id: id.into(),
+            collection: "notes".into(),
+            status: if finished_at.is_some() { JobStatus::Completed } else { JobStatus::Running },
             total_documents: 200,
-            processed_documents: 199,
-            failed_documents: 1,
-            new_documents: 199,
+            processed_documents: processed,
+            failed_documents: 0,
+            new_documents: processed,
             changed_documents: 0,
             unchanged_documents: 0,
             chunks: 400,
             error: None,
             started_at: 1_000.0,
-            finished_at: Some(1_001.5),
+            finished_at,
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn jobs_are_shown_in_a_table_with_their_errors_below() {
+        let finished = JobReply {
+            failed_documents: 1,
             errors: vec![JobDocumentError {
                 document_id: "a".into(),
                 code: ErrorCode::InvalidParameter,
                 message: "the text is empty".into(),
             }],
+            ..job("job_1", 199, Some(1_001.5))
         };
         assert_eq!(
             render(&[finished], 1_120.0),
-            "JOB    STATUS                DONE  FAILED       AGE      TIME\n\
-             job_1  completed          199/200       1     2 min     1.5 s\n\
+            "JOB    COLLECTION  STATUS        DONE  FAILED    AGE   TIME\n\
+             job_1  notes       completed  199/200       1  2 min  1.5 s\n\
              job_1: a: invalid_parameter (the text is empty)\n"
         );
         assert_eq!(render(&[], 0.0), "no jobs\n");
+    }
+
+    #[test]
+    fn only_jobs_that_advanced_are_shown_again() {
+        let mut jobs = [job("a", 0, None), job("b", 0, Some(9.0))];
+        let mut seen = Seen::default();
+        assert_eq!(seen.render_news(&jobs, 10.0).lines().count(), 3, "the header and both");
+        assert_eq!(seen.render_news(&jobs, 70.0), "", "only their age changed");
+        jobs[0].processed_documents = 1;
+        let news = seen.render_news(&jobs, 80.0);
+        assert!(news.starts_with("a  ") && news.lines().count() == 1, "{news}");
     }
 }

@@ -7,6 +7,7 @@ mod arguments;
 mod context;
 mod failure;
 mod interrupt;
+mod missing;
 mod progress;
 mod sources;
 mod terminal;

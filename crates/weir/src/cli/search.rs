@@ -11,16 +11,23 @@ use weir_text::Language;
 use super::arguments::SearchArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
+use super::missing::with_similar_name;
 use super::terminal::{Style, one_line};
-use weir_client::RetryPolicy;
+use weir_client::{Client, RetryPolicy};
 
 /// Characters of a result's text that are shown, approximately.
 const SNIPPET_CHARS: usize = 300;
 
+/// Other collections that are named when the one that was searched is empty.
+const HINTED_MAX: usize = 3;
+
 /// Searches and prints the results.
 pub async fn run(arguments: &SearchArguments, context: Context<'_>) -> Result<()> {
     let (client, config) = context.connect(&arguments.url, RetryPolicy::NONE)?;
-    let reply = client.search(&request(arguments)?).await?;
+    let reply = match client.search(&request(arguments)?).await {
+        Ok(reply) => reply,
+        Err(error) => return Err(with_similar_name(&client, &arguments.collection, error).await),
+    };
     if arguments.json {
         writeln!(context.out, "{}", reply.text().trim_end())?;
         return Ok(());
@@ -29,7 +36,26 @@ pub async fn run(arguments: &SearchArguments, context: Context<'_>) -> Result<()
     let style = Style::of_output(context.environment);
     let query = arguments.query.as_deref().unwrap_or_default();
     context.out.write_all(render(&reply, query, config.collections.language, style).as_bytes())?;
+    context.out.flush()?;
+    if reply.results.is_empty()
+        && let Some(hint) = hint_of_empty(&client, &arguments.collection).await
+    {
+        eprintln!("hint: {hint}");
+    }
     Ok(())
+}
+
+/// Where the documents are, when the collection that was searched has none.
+async fn hint_of_empty(client: &Client, searched: &str) -> Option<String> {
+    let list = client.collections().await.ok()?.parse().ok()?;
+    list.data.iter().find(|collection| collection.name == searched && collection.document_count == 0)?;
+    let mut filled: Vec<_> = list.data.iter().filter(|collection| collection.document_count > 0).collect();
+    filled.sort_by_key(|collection| std::cmp::Reverse(collection.document_count));
+    let names = filled.iter().take(HINTED_MAX).map(|collection| format!("--collection {}", collection.name));
+    let names: Vec<String> = names.collect();
+    (!names.is_empty()).then(|| {
+        format!("the collection `{searched}` has no documents; search another with {}", names.join(" or "))
+    })
 }
 
 fn request(arguments: &SearchArguments) -> Result<SearchRequest> {

@@ -33,7 +33,7 @@ pub(crate) fn job(id: &str, status: &str, documents: u64, errors: &str) -> Strin
 pub(crate) fn job_with(id: &str, status: &str, documents: u64, processed: u64, errors: &str) -> String {
     let chunks = documents * 2;
     format!(
-        "{{\"job_id\":\"{id}\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":{processed},\
+        "{{\"job_id\":\"{id}\",\"collection\":\"default\",\"status\":\"{status}\",\"total_documents\":{documents},\"processed_documents\":{processed},\
          \"failed_documents\":0,\"new_documents\":{documents},\"changed_documents\":0,\"unchanged_documents\":0,\
          \"chunks\":{chunks},\"error\":null,\"started_at\":1.0,\"finished_at\":null,\"errors\":{errors}}}"
     )

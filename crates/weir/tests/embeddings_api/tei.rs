@@ -93,8 +93,8 @@ fn refusals_have_the_body_and_the_status_of_tei() {
             r#"{"inputs":"a","prompt_name":"other"}"#,
             422,
             "Validation",
-            "prompt_name: unknown variant `other`, expected one of `query`, `retrieval.query`, `search_query`, `document`, \
-             `passage`, `retrieval.passage`, `search_document` at line 1 column 35"
+            "prompt_name: prompt_name is `other`; it must be one of `query`, `retrieval.query`, `search_query`, `document`, \
+             `passage`, `retrieval.passage`, `search_document`"
                 .to_owned(),
         ),
         (

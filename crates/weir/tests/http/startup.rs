@@ -108,13 +108,16 @@ fn a_model_that_is_not_there_is_named_with_how_to_get_it() {
     let (data_dir, no_model) = (folder.path().join("data"), folder.path().join("no-model"));
     let named = no_model.to_str().unwrap();
     let mut command = serve(&data_dir, &["--model", named]);
-    check(&mut command, &[named, "is not a folder", "make setup", "weir model pull"]);
+    check(&mut command, &[named, "is not a folder", "weir model pull all-MiniLM-L6-v2"]);
     fs::create_dir(&no_model).unwrap();
     let mut command = serve(&data_dir, &["--model", named]);
-    check(&mut command, &[named, "holds no config.json", "make setup", "weir model pull"]);
+    check(&mut command, &[named, "holds no config.json", "weir model pull all-MiniLM-L6-v2"]);
     let mut none_said = Command::new(env!("CARGO_BIN_EXE_weir"));
     none_said.env_clear().current_dir(folder.path()).args(["serve", "--listen", "127.0.0.1:0"]);
-    check(&mut none_said, &["no model is configured", "make setup", "--model DIR", "--model pseudo"]);
+    check(
+        &mut none_said,
+        &["no model is configured", "weir model pull all-MiniLM-L6-v2", "--model DIR", "--model pseudo"],
+    );
 }
 
 /// The default model's folder once more, its weights aside.
@@ -142,7 +145,7 @@ fn a_damaged_model_is_named_file_by_file() {
         check(&mut command, &[named.to_str().unwrap(), expected, "model"]);
     };
     let weights = "model.safetensors";
-    check(weights, "is missing; a model is a folder in the Hugging Face layout: run `make setup`");
+    check(weights, "is missing; a model is a folder in the Hugging Face layout: `weir model pull");
     let whole = fs::read(in_repository("models/all-MiniLM-L6-v2").join(weights)).unwrap();
     for kept in [0, 7, 1_000, whole.len() / 2, whole.len() - 1] {
         fs::write(model.join(weights), &whole[..kept]).unwrap();

@@ -85,7 +85,7 @@ fn what_is_wrong_in_a_query_has_a_pointer_and_no_column_of_its_own() {
         seen,
         [
             "#/queries/1/query invalid type: integer `7`, expected a string",
-            "#/queries/2/mode unknown variant `fast`, expected one of `hybrid`, `lexical`, `dense`",
+            "#/queries/2/mode mode is `fast`; it must be one of `hybrid`, `lexical`, `dense`",
             "#/queries/3 invalid type: integer `7`, expected a JSON object",
         ]
     );

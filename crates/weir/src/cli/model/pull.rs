@@ -19,7 +19,7 @@ use crate::cli::interrupt::cancelled_by_ctrl_c;
 use crate::cli::progress::Progress;
 
 /// The files of a model folder, and whether each is required.
-const FILES: [(&str, bool); 9] = [
+const FILES: [(&str, bool); 10] = [
     ("config.json", true),
     ("tokenizer.json", true),
     ("model.safetensors", true),
@@ -28,6 +28,7 @@ const FILES: [(&str, bool); 9] = [
     ("vocab.txt", false),
     ("modules.json", false),
     ("sentence_bert_config.json", false),
+    ("config_sentence_transformers.json", false),
     ("1_Pooling/config.json", false),
 ];
 

@@ -28,7 +28,8 @@ struct OpenFile {
     bytes_read: Counter,
 }
 
-type Results = Box<dyn Iterator<Item = StepResult>>;
+/// What a file contains, each with its place: the path, or the path and a line or position.
+type Results = Box<dyn Iterator<Item = (String, StepResult)>>;
 
 impl Documents {
     /// The documents of `files`.
@@ -43,10 +44,10 @@ impl Iterator for Documents {
     fn next(&mut self) -> Option<ReadStep> {
         loop {
             if let Some(open) = &mut self.open
-                && let Some(result) = open.results.next()
+                && let Some((place, result)) = open.results.next()
             {
                 let result = in_folder(open.folder.as_deref(), result);
-                return Some(ReadStep { bytes: open.bytes_read.take(), result });
+                return Some(ReadStep { bytes: open.bytes_read.take(), place, result });
             }
             self.open = None;
             let file = self.files.pop_front()?;
@@ -54,8 +55,8 @@ impl Iterator for Documents {
                 Ok(open) => self.open = Some(open),
                 Err(message) => {
                     let name = file.path.display().to_string();
-                    let result = StepResult::Rejected(Rejection { name, message });
-                    return Some(ReadStep { bytes: file.bytes, result });
+                    let result = StepResult::Rejected(Rejection { name: name.clone(), message });
+                    return Some(ReadStep { bytes: file.bytes, place: name, result });
                 }
             }
         }
@@ -66,16 +67,21 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
     let input = Input::open(&file.path, file.kind.is_compressed).map_err(|error| error.to_string())?;
     let bytes_read = input.bytes_read.clone();
     let results: Results = match file.kind.reader {
-        Reader::Text(heading) => Box::new(std::iter::once(text(file, heading, input.read_text()?))),
-        Reader::Html => Box::new(std::iter::once(page(file, &input.read_text()?))),
+        Reader::Text(heading) => one(file, text(file, heading, input.read_text()?)),
+        Reader::Html => one(file, page(file, &input.read_text()?)),
         Reader::Json => json(file, input.read_text()?)?,
         Reader::JsonLines => {
             let lines = JsonLines::new(input.reader, file.path.clone(), file.id.clone());
-            Box::new(lines.map(|step| step.result))
+            Box::new(lines.with_prefix(&file.prefix).map(|step| (step.place, step.result)))
         }
         Reader::Rows(separator) => Box::new(Rows::open(input.reader, separator, file)?),
     };
     Ok(OpenFile { results, folder: file.folder.clone(), bytes_read })
+}
+
+/// What a file contains that is one document at most.
+fn one(file: &SourceFile, result: StepResult) -> Results {
+    Box::new(std::iter::once((file.path.display().to_string(), result)))
 }
 
 /// Adds the folder to a document's metadata, unless it has a field of that name.
@@ -119,15 +125,15 @@ fn document(file: &SourceFile, title: Option<String>, text: String) -> StepResul
 /// An object with a text is a document, and so is each of a list where one has a text. Anything else is text itself.
 fn json(file: &SourceFile, source: String) -> Result<Results, String> {
     if source.trim().is_empty() {
-        return Ok(Box::new(std::iter::once(StepResult::Empty)));
+        return Ok(one(file, StepResult::Empty));
     }
     let value = serde_json::from_str(&source).map_err(|error| {
         format!("is not JSON: {error}; mend it, or name it .jsonl if it has an object per line, or .txt")
     })?;
     Ok(match value {
         Value::Object(fields) if has_text(&fields) => {
-            let document = document_of_fields(fields, file.id.clone(), &file.id)?;
-            Box::new(std::iter::once(StepResult::Document(document)))
+            let document = document_of_fields(fields, file.id.clone(), &file.id, &file.prefix)?;
+            one(file, StepResult::Document(document))
         }
         Value::Array(items) if items.iter().filter_map(Value::as_object).any(has_text) => {
             let file = file.clone();
@@ -138,7 +144,7 @@ fn json(file: &SourceFile, source: String) -> Result<Results, String> {
         | Value::Null
         | Value::Bool(_)
         | Value::Number(_)
-        | Value::String(_) => Box::new(std::iter::once(document(file, None, source))),
+        | Value::String(_) => one(file, document(file, None, source)),
     })
 }
 
@@ -147,18 +153,18 @@ fn has_text(fields: &Map<String, Value>) -> bool {
 }
 
 /// The document at a position of a list, from 1.
-fn item_of_list(file: &SourceFile, position: u64, item: Value) -> StepResult {
+fn item_of_list(file: &SourceFile, position: u64, item: Value) -> (String, StepResult) {
+    let place = format!("{}#{position}", file.path.display());
     let document = match item {
-        Value::Object(fields) => document_of_fields(fields, format!("{}#{position}", file.id), &file.id),
+        Value::Object(fields) => {
+            let default_id = format!("{}#{position}", file.id);
+            document_of_fields(fields, default_id, &file.id, &file.prefix)
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err("is not an object with `text`, as others of the list are".to_owned())
         }
     };
-    document.map_or_else(
-        |message| {
-            let name = format!("{}#{position}", file.path.display());
-            StepResult::Rejected(Rejection { name, message })
-        },
-        StepResult::Document,
-    )
+    let rejected = |message| StepResult::Rejected(Rejection { name: place.clone(), message });
+    let result = document.map_or_else(rejected, StepResult::Document);
+    (place, result)
 }

@@ -61,6 +61,35 @@ const KINDS: [(&str, Reader); 18] = [
     ("tsv", Reader::Rows(Separator::Tab)),
 ];
 
+/// Names of texts that may have any ending, such as `README.Debian`. In lower case only those that packages use: `todo.py` and
+/// `news.js` are source code.
+const TEXT_NAMES: [&str; 24] = [
+    "README",
+    "Readme",
+    "readme",
+    "NEWS",
+    "CHANGELOG",
+    "ChangeLog",
+    "Changelog",
+    "changelog",
+    "CHANGES",
+    "HISTORY",
+    "COPYING",
+    "COPYRIGHT",
+    "copyright",
+    "LICENSE",
+    "LICENCE",
+    "NOTICE",
+    "AUTHORS",
+    "CONTRIBUTORS",
+    "MAINTAINERS",
+    "THANKS",
+    "TODO",
+    "BUGS",
+    "FAQ",
+    "INSTALL",
+];
+
 /// The ending of compressed files.
 const GZIP: &str = "gz";
 
@@ -83,21 +112,26 @@ pub(super) struct Kind {
 /// All endings of [`KINDS`], for messages.
 pub(in crate::cli) fn accepted() -> String {
     let endings: Vec<String> = KINDS.iter().map(|(ending, _)| format!(".{ending}")).collect();
-    format!("{} files, each also as .{GZIP}, and text files without an ending", endings.join(", "))
+    format!(
+        "{} files, each also as .{GZIP}, and text files without an ending or with a name such as README.Debian",
+        endings.join(", ")
+    )
 }
 
 /// The kind of the file at `path`, or what files of its kind are called where they are left out: `.png`.
 ///
-/// A file without an ending is opened: it is read when it begins with text.
+/// A file without an ending, or with an unknown one behind one of [`TEXT_NAMES`], is opened: it is read when it begins with text.
 pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (inner, is_compressed) = without_gzip(&name);
-    let Some(ending) = ending_of(inner) else {
-        let kind = Kind { reader: Reader::Text(Heading::None), is_compressed };
-        return if is_text(path, is_compressed) { Ok(kind) } else { Err(NO_ENDING.to_owned()) };
+    let text = Kind { reader: Reader::Text(Heading::None), is_compressed };
+    let Some(ending) = ending_of(inner).map(str::to_lowercase) else {
+        return if is_text(path, is_compressed) { Ok(text) } else { Err(NO_ENDING.to_owned()) };
     };
+    let is_named_as_text = || TEXT_NAMES.iter().any(|name| inner.split('.').next() == Some(*name));
     match KINDS.iter().find(|(known, _)| *known == ending) {
         Some(&(_, reader)) => Ok(Kind { reader, is_compressed }),
+        None if is_named_as_text() && is_text(path, is_compressed) => Ok(text),
         None if is_compressed => Err(format!(".{ending}.{GZIP}")),
         None => Err(format!(".{ending}")),
     }
@@ -178,6 +212,20 @@ mod tests {
         assert_eq!(kind("late", &late), Ok(text));
         for content in [b"\x7fELF\0".as_slice(), b"caf\xe9 noir", b"caf\xc3"] {
             assert_eq!(kind("program", content), Err(NO_ENDING.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_text_with_a_usual_name_is_read_with_any_ending() {
+        let text = Kind { reader: Reader::Text(Heading::None), is_compressed: false };
+        for name in ["README.Debian", "README.source.Debian", "copyright.in", "TODO.v2", "LICENSE.MIT"] {
+            assert_eq!(kind(name, b"text"), Ok(text), "{name}");
+        }
+        for (name, left_out) in [("README.png", ".png"), ("LICENSE.db", ".db")] {
+            assert_eq!(kind(name, b"\x89\0"), Err(left_out.to_owned()));
+        }
+        for (name, left_out) in [("todo.py", ".py"), ("x.Debian", ".debian")] {
+            assert_eq!(kind(name, b"text"), Err(left_out.to_owned()));
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct SourceFile {
     id: String,
     /// The name of the given folder in which it was found; `None` for a file that was given itself.
     folder: Option<Arc<str>>,
+    /// What precedes the ids of its documents, also those that rows, lines and objects bring.
+    prefix: Arc<str>,
     /// Its size when it was found.
     bytes: u64,
     kind: Kind,
@@ -43,7 +45,7 @@ pub(super) struct SourceFiles {
     pub(super) rejections: Vec<Rejection>,
     /// Files in the folders that are of other kinds.
     pub(super) left_out: LeftOut,
-    prefix: String,
+    prefix: Arc<str>,
 }
 
 /// Files that are not ingested.
@@ -85,7 +87,7 @@ impl SourceFiles {
     /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
     /// with a dot) are left out, and links are not followed. All ids begin with `prefix`.
     pub(super) fn find(paths: &[PathBuf], prefix: &str) -> SourceFiles {
-        let mut sources = SourceFiles { prefix: prefix.to_owned(), ..SourceFiles::default() };
+        let mut sources = SourceFiles { prefix: prefix.into(), ..SourceFiles::default() };
         for path in paths {
             match std::fs::metadata(path) {
                 Ok(about) if about.is_dir() => sources.add_folder(path),
@@ -95,6 +97,11 @@ impl SourceFiles {
         }
         sources.reject_duplicate_ids();
         sources
+    }
+
+    /// Whether no file is to be read and nothing was rejected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.rejections.is_empty()
     }
 
     /// The size of all files.
@@ -115,7 +122,10 @@ impl SourceFiles {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let id = format!("{}{name}", self.prefix);
         match kind_of(path) {
-            Ok(kind) => self.files.push(SourceFile { path: path.to_owned(), id, folder: None, bytes, kind }),
+            Ok(kind) => {
+                let (path, prefix) = (path.to_owned(), self.prefix.clone());
+                self.files.push(SourceFile { path, id, folder: None, prefix, bytes, kind });
+            }
             Err(kind) => {
                 let message = format!("is of a kind that is not read ({kind}); accepted are {}", accepted());
                 self.reject(path.display().to_string(), message);
@@ -154,7 +164,8 @@ impl SourceFiles {
             let bytes = entry.metadata().map(|about| about.len()).unwrap_or_default();
             let id = format!("{}{}", self.prefix, parts.join("/"));
             let folder = Some(name.clone());
-            self.files.push(SourceFile { path: entry.path().to_owned(), id, folder, bytes, kind });
+            let (path, prefix) = (entry.path().to_owned(), self.prefix.clone());
+            self.files.push(SourceFile { path, id, folder, prefix, bytes, kind });
         }
     }
 

@@ -31,6 +31,7 @@ pub(super) struct Rows {
     has_text: bool,
     path: PathBuf,
     file_id: String,
+    prefix: Arc<str>,
 }
 
 impl Rows {
@@ -51,8 +52,8 @@ impl Rows {
         let header = reader.byte_headers().map_err(|error| error.to_string())?;
         let columns = columns_of(header)?;
         let has_text = columns.iter().any(|column| column == TEXT);
-        let (path, file_id) = (file.path.clone(), file.id.clone());
-        Ok(Rows { reader: Some(reader), record_limit, columns, has_text, path, file_id })
+        let (path, file_id, prefix) = (file.path.clone(), file.id.clone(), file.prefix.clone());
+        Ok(Rows { reader: Some(reader), record_limit, columns, has_text, path, file_id, prefix })
     }
 
     /// The document of a row that begins in this line.
@@ -78,7 +79,8 @@ impl Rows {
             return Ok(StepResult::Empty);
         }
         let default_id = format!("{}#{line}", self.file_id);
-        document_of_fields(with_text(fields), default_id, &self.file_id).map(StepResult::Document)
+        document_of_fields(with_text(fields), default_id, &self.file_id, &self.prefix)
+            .map(StepResult::Document)
     }
 
     /// The fields of a row of a table without texts.
@@ -94,9 +96,9 @@ impl Rows {
 }
 
 impl Iterator for Rows {
-    type Item = StepResult;
+    type Item = (String, StepResult);
 
-    fn next(&mut self) -> Option<StepResult> {
+    fn next(&mut self) -> Option<(String, StepResult)> {
         let reader = self.reader.as_mut()?;
         self.record_limit.reset();
         let mut record = ByteRecord::new();
@@ -110,10 +112,10 @@ impl Iterator for Rows {
                 Err(error.to_string())
             }
         };
-        Some(document.unwrap_or_else(|message| {
-            let name = format!("{}#{line}", self.path.display());
-            StepResult::Rejected(Rejection { name, message })
-        }))
+        let place = format!("{}#{line}", self.path.display());
+        let rejected = |message| StepResult::Rejected(Rejection { name: place.clone(), message });
+        let result = document.unwrap_or_else(rejected);
+        Some((place, result))
     }
 }
 

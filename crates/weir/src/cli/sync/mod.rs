@@ -40,29 +40,31 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
     let out = context.out;
     let folder = std::slice::from_ref(&arguments.folder);
     let sources = SourceFiles::find(folder, &arguments.prefix);
-    // an empty folder is more often a disk that is not mounted than a wish to delete everything
-    check_found(&sources, folder)?;
     let stored = plan::list(&client, &arguments.collection, &arguments.prefix).await?;
     let folder_name = folder_name(&arguments.folder);
     let mut plan = Plan::new(&stored, &folder_name, &sources);
+    // an empty folder is more often a disk that is not mounted than a wish to delete everything
+    let is_empty = sources.is_empty();
+    if plan.count_of_files() == 0 {
+        check_found(&sources, folder)?;
+    }
     if arguments.dry_run {
         steps(sources).0.for_each(|step| plan.observe(&step));
         return show_plan(&plan, arguments, out);
     }
     let (report, left_out) = send(&client, arguments, sources, &mut plan).await?;
-    if plan.is_incomplete {
-        eprintln!("nothing is deleted, because a part of the folder could not be read");
-    }
+    print_kept(&plan);
     if !arguments.json {
         out.write_all(summary(&report, &arguments.collection, &left_out).as_bytes())?;
         out.flush()?;
     }
     let gone = plan.gone();
-    check_confirmed(arguments, gone.len(), plan.count_of_files())?;
+    check_confirmed(arguments, gone.len(), plan.count_of_files(), is_empty)?;
     delete(&client, arguments, &gone, out).await?;
     if arguments.json {
         let mut shown = summary_json(&report, &arguments.collection, &left_out);
         shown["deleted"] = json!(gone);
+        shown["kept"] = json!(plan.kept());
         writeln!(out, "{shown}")?;
     } else {
         writeln!(out, "{} deleted", documents(gone.len() as u64))?;
@@ -90,9 +92,27 @@ async fn send(
     Ok((report, left_out))
 }
 
-/// Asks before most of a collection is deleted: the folder is perhaps another one.
-fn check_confirmed(arguments: &SyncArguments, gone: usize, total: usize) -> Result<(), Failure> {
-    if arguments.yes || gone <= UNASKED_MAX || gone * 2 <= total {
+/// Says which documents stay although the folder does not have them.
+fn print_kept(plan: &Plan<'_>) {
+    if plan.is_incomplete {
+        eprintln!("nothing is deleted, because a part of the folder could not be read");
+        return;
+    }
+    for (path, count) in plan.kept() {
+        let (kept, path) = (documents(count), one_line(path));
+        eprintln!("kept: {kept} of {path}, because a part of it can't be read");
+    }
+}
+
+/// Asks before most of a collection is deleted: the folder is perhaps another one, or empty because a disk is not mounted.
+fn check_confirmed(
+    arguments: &SyncArguments,
+    gone: usize,
+    total: usize,
+    is_empty: bool,
+) -> Result<(), Failure> {
+    let is_unasked = gone == 0 || !is_empty && (gone <= UNASKED_MAX || gone * 2 <= total);
+    if arguments.yes || is_unasked {
         return Ok(());
     }
     let what = format!("{gone} of {total} documents of `{}`", arguments.collection);
@@ -126,10 +146,12 @@ async fn delete(
 
 fn show_plan(plan: &Plan<'_>, arguments: &SyncArguments, out: &mut dyn Write) -> Result<(), Failure> {
     let gone = plan.gone();
+    print_kept(plan);
     if arguments.json {
         let shown = json!({
             "collection": arguments.collection, "dry_run": true, "new": plan.new, "changed": plan.changed,
             "unchanged": plan.unchanged, "deleted": gone, "failed": plan.rejections,
+            "replaced": plan.replacing.len(), "kept": plan.kept(),
         });
         writeln!(out, "{shown}")?;
         return Ok(());
@@ -142,6 +164,9 @@ fn show_plan(plan: &Plan<'_>, arguments: &SyncArguments, out: &mut dyn Write) ->
     }
     for rejection in &plan.rejections {
         writeln!(out, "failed: {}: {}", rejection.name, rejection.message)?;
+    }
+    for (id, place) in &plan.replacing {
+        writeln!(out, "replaced: {}: has the id `{}` of an earlier document", one_line(place), one_line(id))?;
     }
     writeln!(
         out,

@@ -78,6 +78,8 @@ pub(super) struct Plan<'a> {
     pub(super) unchanged: u64,
     /// What can't be read.
     pub(super) rejections: Vec<Rejection>,
+    /// Ids and places of the documents whose id an earlier one has.
+    pub(super) replacing: Vec<(String, String)>,
 }
 
 impl<'a> Plan<'a> {
@@ -98,21 +100,23 @@ impl<'a> Plan<'a> {
             changed: Vec::new(),
             unchanged: 0,
             rejections: Vec::new(),
+            replacing: Vec::new(),
         }
     }
 
     /// Takes note of a step.
     pub(super) fn observe(&mut self, step: &ReadStep) {
         match &step.result {
-            StepResult::Document(document) => self.observe_document(document),
+            StepResult::Document(document) => self.observe_document(document, &step.place),
             StepResult::Rejected(rejection) => self.observe_rejection(rejection),
             StepResult::Empty => {}
         }
     }
 
-    fn observe_document(&mut self, document: &Document) {
+    fn observe_document(&mut self, document: &Document, place: &str) {
         let Some(id) = &document.id else { return };
         if !self.seen.insert(id.clone()) {
+            self.replacing.push((id.clone(), place.to_owned()));
             return;
         }
         let metadata = document.metadata.clone().unwrap_or_else(Metadata::empty);
@@ -142,6 +146,17 @@ impl<'a> Plan<'a> {
         }
         let is_gone = |id: &str, path: &str| !self.seen.contains(id) && !self.broken.contains(path);
         self.of_files().filter(|(id, path)| is_gone(id, path)).map(|(id, _)| id).collect()
+    }
+
+    /// The number of documents by file that stay only because a part of their file can't be read.
+    pub(super) fn kept(&self) -> BTreeMap<&'a str, u64> {
+        let mut kept = BTreeMap::new();
+        for (_, path) in
+            self.of_files().filter(|(id, path)| !self.seen.contains(*id) && self.broken.contains(*path))
+        {
+            *kept.entry(path).or_default() += 1;
+        }
+        kept
     }
 
     /// The number of the collection's documents that were made from files of the folder.
@@ -232,7 +247,11 @@ mod tests {
         let mut plan = plan(&stored, folder.path(), &[("a.txt", "x")]);
         assert_eq!(plan.gone(), ["gone.txt"]);
         let unreadable = Rejection { name: "sub".to_owned(), message: "permission denied".to_owned() };
-        plan.observe(&ReadStep { bytes: 0, result: StepResult::Rejected(unreadable) });
+        plan.observe(&ReadStep {
+            bytes: 0,
+            place: "sub".to_owned(),
+            result: StepResult::Rejected(unreadable),
+        });
         assert_eq!(plan.gone(), [""; 0]);
     }
 
