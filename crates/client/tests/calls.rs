@@ -66,7 +66,7 @@ async fn an_error_that_will_not_go_away_is_not_repeated() {
     let (url, _server) = serve(vec![response(404, "x: y", &serde_json::to_string(&problem).unwrap())]);
     let error = Client::new(url.clone(), PATIENT).job("x").await.unwrap_err();
     assert_eq!(error.to_string(), "there is no job `x`");
-    assert_eq!(error.hint().unwrap(), ErrorCode::JobNotFound.row().remedy);
+    assert_eq!(error.hint().unwrap(), "`weir jobs` lists the jobs");
 }
 
 #[tokio::test]

@@ -46,8 +46,6 @@ pub struct SearchRequest {
     pub query: Option<String>,
     /// The collection; default: `default`.
     pub collection: Option<String>,
-    /// `last`: the last word of the query may be unfinished, as while typing; default: all words are whole.
-    pub prefix: Option<Prefix>,
     /// Most results to return; default: 5.
     pub top_k: Option<Count>,
     /// The retrievers; default: `hybrid`.
@@ -79,6 +77,8 @@ pub struct SearchRequest {
     /// Raise results that are similar to other good ones, in lexical search and in hybrid search with `convex` fusion; default: the
     /// gateway's configuration.
     pub smoothing: Option<bool>,
+    /// `last`: the last word of the query may be unfinished, as while typing; default: all words are whole.
+    pub prefix: Option<Prefix>,
     /// Weight, 0 to 1, of the dissimilarity to the preceding results (maximal marginal relevance); default: 0.
     pub diversity: Option<f32>,
     /// Merge results with nearly identical texts. Default: false.

@@ -320,12 +320,9 @@ mod tests {
             "invalid type: integer `7`, expected the name of a field, or an object with `field`",
         );
         check(r#"{"sort":[{"order":"desc"}]}"#, "missing field `field`");
-        check(
-            r#"{"sort":[{"field":"a","order":"up"}]}"#,
-            "sort[0].order is `up`; it must be one of `asc`, `desc`",
-        );
+        check(r#"{"sort":[{"field":"a","order":"up"}]}"#, "unknown variant `up`");
         check(r#"{"facets":[{"field":"a","max":1}]}"#, "unknown field `max`");
-        check(r#"{"facets":"lang"}"#, "facets is a string; it must be a list: `\"facets\": [\"lang\"]`");
+        check(r#"{"facets":"lang"}"#, "invalid type: string \"lang\", expected a list");
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
         "took_ms": "float",
         "timings_ms": {
             "parse": "float", "embed": "float", "select": "float", "lexical": "float", "dense": "float",
-            "fuse": "float", "fetch": "float", "late_interaction": "float", "rerank": "float",
+            "fuse": "float", "smooth": "float", "fetch": "float", "late_interaction": "float", "rerank": "float",
         },
     });
     let call = |body: Value| ("POST", "/v1/search", Some(body));

@@ -139,8 +139,12 @@ fn explain_tells_how_the_query_was_read_and_what_each_term_and_leg_gave() {
         .map(|term| (term["term"].as_str().unwrap(), term["chunks"].as_u64().unwrap()))
         .collect();
     assert_eq!(terms, [("weir", 5), ("river", 1)]);
-    let shares =
-        hit["explanation"]["lexical"].as_f64().unwrap() + hit["explanation"]["dense"].as_f64().unwrap();
+    let parts = ["lexical", "dense", "neighbours", "name"];
+    let shares: f64 = parts.iter().map(|part| hit["explanation"][part].as_f64().unwrap()).sum();
+    assert!(
+        hit["explanation"]["neighbours"].as_f64().unwrap() > 0.0 && explain["smoothing"] == true,
+        "{hit}"
+    );
     assert!((shares - hit["score"].as_f64().unwrap()).abs() < 1e-6, "{hit}");
     let plain = ask(&gateway, &json!({"query": "weir"}));
     assert_eq!((&plain["explain"], &plain["results"][0]["explanation"]), (&Value::Null, &Value::Null));
