@@ -26,7 +26,11 @@ fn a_request_that_takes_too_long_is_answered_at_its_deadline() {
 
 #[test]
 fn a_small_request_is_answered_before_a_large_one_that_came_first() {
-    let gateway = with_the_model(&[("WEIR_INFERENCE_THREADS", "1"), ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0")]);
+    let gateway = with_the_model(&[
+        ("WEIR_INFERENCE_THREADS", "1"),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+        ("WEIR_SERVER_REQUEST_DEADLINE_MS", "300000"),
+    ]);
     let texts = vec!["river ".repeat(200); 400];
     let large = json!({"model": "all-MiniLM-L6-v2", "input": texts}).to_string();
     std::thread::scope(|scope| {
