@@ -108,8 +108,11 @@ impl Search<'_> {
                 as_candidates(dense, |one| Candidate { dense: one.score, ..one }).collect()
             }
             RetrievalMode::Hybrid if self.is_smoothed() => {
-                let dense = [dense.as_slice(), &self.dense_of_others(rankings)?].concat();
-                fuse(lexical, &dense, self.request.fusion)
+                let fused = fuse(lexical, dense, self.request.fusion);
+                match self.dense_of_others(rankings, &fused)? {
+                    others if others.is_empty() => fused,
+                    others => fuse(lexical, &[dense.as_slice(), &others].concat(), self.request.fusion),
+                }
             }
             RetrievalMode::Hybrid => fuse(lexical, dense, self.request.fusion),
         })

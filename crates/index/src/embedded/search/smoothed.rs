@@ -16,13 +16,21 @@ use crate::{FusionFunction, Grouping, Result, RetrievalMode};
 const CHUNKS_AROUND: u32 = 128;
 
 impl Search<'_> {
-    /// The documents of the lexical ranking that the dense one lacks, with their best chunks for the dense retriever.
-    pub(super) fn dense_of_others(&self, rankings: &RetrieverRankings) -> Result<Vec<BestChunk>> {
+    /// The documents to smooth that the dense ranking lacks, with their best chunks for the dense retriever.
+    pub(super) fn dense_of_others(
+        &self,
+        rankings: &RetrieverRankings,
+        fused: &[Candidate],
+    ) -> Result<Vec<BestChunk>> {
         let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
             return Ok(Vec::new());
         };
+        let first: HashSet<u32> = fused[..self.smoothed_len(fused)].iter().map(|one| one.unit).collect();
         let ranked: HashSet<u32> = rankings.dense.iter().map(|best| best.document).collect();
-        let others = rankings.lexical.iter().filter(|best| !ranked.contains(&best.document));
+        let others = rankings
+            .lexical
+            .iter()
+            .filter(|best| first.contains(&best.document) && !ranked.contains(&best.document));
         let visible = self.visible();
         let chunks = others
             .flat_map(|best| self.chunks_around(best))
@@ -56,11 +64,15 @@ impl Search<'_> {
         can_be && self.request.smoothing && self.snapshot.files.vectors.is_some()
     }
 
+    /// The number of candidates to smooth.
+    fn smoothed_len(&self, candidates: &[Candidate]) -> usize {
+        candidates.len().min(self.request.depth).min(SMOOTHED_MAX)
+    }
+
     /// Smooths the scores of the first candidates and orders them anew. The others follow in their order.
     pub(super) fn smooth(&self, candidates: &mut [Candidate]) -> Result<()> {
         let Some(vectors) = &self.snapshot.files.vectors else { return Ok(()) };
-        let first = candidates.len().min(self.request.depth).min(SMOOTHED_MAX);
-        let (first, rest) = candidates.split_at_mut(first);
+        let (first, rest) = candidates.split_at_mut(self.smoothed_len(candidates));
         let chunk_ids = first.iter().map(|candidate| candidate.chunk_id);
         let rows = dense::int8_rows(vectors, self.engine.settings().dimension, chunk_ids);
         let rows = rows.ok_or_else(|| self.engine.missing_row())?;
