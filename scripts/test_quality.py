@@ -42,7 +42,7 @@ class Targets(unittest.TestCase):
     def test_the_targets_are_of_the_five_sets_and_their_mean(self) -> None:
         targets = json.loads(quality.TARGETS.read_text())
         self.assertEqual(len(targets), 6)
-        self.assertEqual(targets["mean"], {"hybrid": 0.63})
+        self.assertEqual(targets["mean"], {"hybrid": 0.643})
 
 
 class WholeRun(unittest.TestCase):
@@ -56,7 +56,7 @@ class WholeRun(unittest.TestCase):
             self.assertEqual(code, 3)
             seen = noted.read_text().split()
         self.assertEqual(seen[0], "--url")
-        self.assertEqual(seen[2:], ["--min-ndcg=cacm/hybrid=0.544", "--fusion", "rrf", f"{folder}/cacm"])
+        self.assertEqual(seen[2:], ["--min-ndcg=cacm/hybrid=0.554", "--fusion", "rrf", f"{folder}/cacm"])
 
     def test_a_missing_folder_is_skipped_visibly(self) -> None:
         out = io.StringIO()
