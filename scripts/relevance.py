@@ -12,6 +12,8 @@ estimate sees of the hits through the example `relevance_features`. Then, for ea
 - feedback: the calibration error when some judged hits of the set refine the curves;
 - answerable or not: area under the ROC of a set's own queries against those of another set asked of its collection, by
   the best relevance among the hits, with the same curves, beside raw top-1 cosine;
+- right or wrong: area under the ROC of a set's right first hits against its wrong ones, by relevance with the same curves,
+  beside raw top-1 cosine;
 - the limit: the calibration error if the share of relevant hits were known, that of judged hits alone, and that of
   curves that know all judgments of all sets.
 
@@ -169,6 +171,7 @@ def report(asked: Asked, kind: str, sets: list[str], plot: Path | None) -> Fit:
     everything = fit(asked, kind, sets)
     print_limits(asked, kind, fits, everything)
     print_areas(asked, kind, sets, fits)
+    print_first_hits(asked, kind, sets, fits)
     print_thresholds(asked, kind, sets, fits)
     if plot:
         plot.write_text(reliability_plot(own), encoding="utf-8")
@@ -230,6 +233,23 @@ def print_areas(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) 
             cells.append(f"{ours:.4f} ({raw:.4f})" + (" BELOW" if worse else ""))
         print(f"| {name} |" + "".join(f" {cell} |" for cell in cells))
     print(f"\nrelevance (raw top-1 cosine); pairs below raw cosine: {below} of {len(sets) * (len(sets) - 1)}")
+
+
+def print_first_hits(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) -> None:
+    """Prints how well right and wrong first hits are told apart, beside raw top-1 cosine."""
+    print("\n| first hits: right against wrong | relevance | raw top-1 cosine |")
+    print("|---|---|---|")
+    areas = []
+    for name in sets:
+        queries, fitted = asked[name, name], fits[name]
+        firsts = judged(queries, kind, fitted.curve, fitted.learned(queries))
+        seen = [(one[0], query.cosine) for one, query in zip(firsts, queries, strict=True) if one]
+        right, wrong = ([pair for pair in seen if pair[0][1] == label] for label in (1.0, 0.0))
+        ours = area_under_roc([relevance for (relevance, _), _ in right], [relevance for (relevance, _), _ in wrong])
+        raw = area_under_roc([cosine for _, cosine in right], [cosine for _, cosine in wrong])
+        areas.append((ours, raw))
+        print(f"| {name} | {ours:.3f} | {raw:.3f} |")
+    print("| mean of the sets |" + "".join(f" {mean(column):.3f} |" for column in zip(*areas, strict=True)))
 
 
 def print_thresholds(asked: Asked, kind: str, sets: list[str], fits: dict[str, Fit]) -> None:
@@ -353,7 +373,8 @@ def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
     """One line of the example's output."""
     hits = {
         kind: [
-            Hit(near, gap, float(scores.get(document, 0) > 0), document in scores) for document, near, gap in seen[kind]
+            Hit(near, gap, float(scores.get(document, 0) > 0), document in scores, share)
+            for document, near, gap, share in seen[kind]
         ]
         for kind in KINDS
     }

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from statistics import fmean as mean
 
 # Gaps count by this power.
-POWERS = {"hybrid": 0.8, "dense": 0.3, "lexical": 0.8}
+POWERS = {"hybrid": 0.65, "dense": 0.3, "lexical": 0.8}
 # Standard deviations of the coefficients' prior; that of the intercept is not held back. Those of what a collection's
-# score baseline are, since five sets say little about them.
-PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 7.0, 4.0)
+# score baseline are, since five sets say little about them; that of the words' share is held back most, because a larger
+# one tells foreign queries from a set's own worse than the raw cosine does.
+PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 12.0, 4.0, 0.04)
 # How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
 SHARPNESS = 2.0
 FOREIGN_WEIGHTS = {"hybrid": 0.15, "dense": 0.25, "lexical": 0.25}
@@ -36,6 +37,7 @@ class Hit:
     gap: float
     relevant: float
     judged: bool
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class Curve:
     gap: float
     power: float
     unanswerable: float
+    share: float
     cosine: float
     drop: float
 
@@ -161,7 +164,8 @@ class Curve:
         """That the hit answers its query, in a collection with these deviations of its baseline."""
         answerable = self.answerable[0] + self.answerable[1] * hit.nearness
         behind = max(self.gap + self.drop * deviations[1], GAP_LEAST * self.gap) * hit.gap**self.power
-        return self.best + self.cosine * deviations[0] - behind - self.unanswerable * softplus(-answerable)
+        share = self.share * hit.share * sigmoid(answerable)
+        return self.best + share + self.cosine * deviations[0] - behind - self.unanswerable * softplus(-answerable)
 
 
 def weights(queries: list[Query], answerable: Pair) -> list[float]:
@@ -234,7 +238,8 @@ def fit(asked: Asked, kind: str, sets: list[str]) -> Fit:
         hits = [hit for query in queries for hit in query.hits[kind]]
         for hit in hits:
             behind = -(hit.gap ** POWERS[kind])
-            unanswerable = -softplus(-(answerable[0] + answerable[1] * hit.nearness))
-            rows.append(((1.0, behind, unanswerable, cosine, behind * drop), hit.relevant, weight / len(hits)))
-    best, gap, unanswerable, cosine, drop = logistic(rows, (0.0,) * len(PRIOR_OF_CURVES), PRIOR_OF_CURVES)
-    return Fit(Curve(answerable, best, gap, POWERS[kind], unanswerable, cosine, drop), start, of_hybrid)
+            odds = answerable[0] + answerable[1] * hit.nearness
+            values = (1.0, behind, -softplus(-odds), cosine, behind * drop, hit.share * sigmoid(odds))
+            rows.append((values, hit.relevant, weight / len(hits)))
+    best, gap, unanswerable, cosine, drop, share = logistic(rows, (0.0,) * len(PRIOR_OF_CURVES), PRIOR_OF_CURVES)
+    return Fit(Curve(answerable, best, gap, POWERS[kind], unanswerable, share, cosine, drop), start, of_hybrid)

@@ -1,5 +1,7 @@
 //! `PUT`, `GET` and `DELETE /v1/collections/{name}`, and `GET /v1/collections`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +14,19 @@ const NAME_LENGTH_MAX: usize = 128;
 /// Most tokens of a chunk; exceeds the input limit of current embedding models.
 const CHUNK_TOKENS_MAX: u32 = 8_192;
 
+/// Most words with synonyms, synonyms of a word, and stop words of a collection.
+const SYNONYMS_MAX: usize = 10_000;
+const SYNONYMS_PER_WORD_MAX: usize = 32;
+const STOP_WORDS_MAX: usize = 10_000;
+/// Most bytes of a synonym or stop word.
+const WORD_BYTES_MAX: usize = 256;
+/// Highest weight of titles.
+const TITLE_WEIGHT_MAX: f32 = 10.0;
+
 /// The settings of a collection: the body of `PUT /v1/collections/{name}`, and a part of [`CollectionReply`].
 /// Absent fields take the values of the gateway's configuration.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollectionSettings {
     /// Id or alias of the model that embeds the chunks; default: the default model.
@@ -27,6 +38,68 @@ pub struct CollectionSettings {
     /// How texts are split into chunks.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
+    /// Synonyms, stop words and the weight of titles. The only settings that can be changed later; they apply to the next search.
+    #[serde(default, deserialize_with = "optional")]
+    pub lexical: Option<LexicalSettings>,
+}
+
+/// Settings of lexical retrieval that apply to queries. What is sent replaces all of them.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LexicalSettings {
+    /// Words, or sequences of words, with what is searched beside them: `{"tv": ["television", "television set"]}`. In one direction:
+    /// for both, each word needs its own entry. Default: none.
+    pub synonyms: Option<BTreeMap<String, Vec<String>>>,
+    /// Words that queries do not search for; default: those of the language.
+    pub stop_words: Option<Vec<String>>,
+    /// How much a word in the title counts, compared to one in the text, 1 to 10; default: 1.
+    pub title_weight: Option<f32>,
+}
+
+impl LexicalSettings {
+    fn check(&self) -> Result<()> {
+        let synonyms = self.synonyms.iter().flatten();
+        let count = self.synonyms.as_ref().map_or(0, BTreeMap::len);
+        require(count <= SYNONYMS_MAX, &["lexical", "synonyms"], || {
+            format!(
+                "{count} words have synonyms; at most {SYNONYMS_MAX} can, so split the list over collections or shorten it"
+            )
+        })?;
+        for (word, others) in synonyms {
+            let shown = || word.chars().take(40).collect::<String>().escape_debug().to_string();
+            require(others.len() <= SYNONYMS_PER_WORD_MAX, &["lexical", "synonyms"], || {
+                format!(
+                    "`{}` has {} synonyms; at most {SYNONYMS_PER_WORD_MAX} are searched, so keep the closest",
+                    shown(),
+                    others.len()
+                )
+            })?;
+            let is_short = others.iter().chain([word]).all(|word| word.len() <= WORD_BYTES_MAX);
+            require(is_short, &["lexical", "synonyms"], || {
+                format!(
+                    "`{}` or one of its synonyms has more than {WORD_BYTES_MAX} bytes; shorten it",
+                    shown()
+                )
+            })?;
+        }
+        let stop_words = self.stop_words.as_deref().unwrap_or_default();
+        require(stop_words.len() <= STOP_WORDS_MAX, &["lexical", "stop_words"], || {
+            format!(
+                "there are {} stop words; at most {STOP_WORDS_MAX} are kept, so shorten the list",
+                stop_words.len()
+            )
+        })?;
+        require(
+            stop_words.iter().all(|word| word.len() <= WORD_BYTES_MAX),
+            &["lexical", "stop_words"],
+            || format!("a stop word has more than {WORD_BYTES_MAX} bytes; shorten it"),
+        )?;
+        let weight = self.title_weight.unwrap_or(1.0);
+        require((1.0..=TITLE_WEIGHT_MAX).contains(&weight), &["lexical", "title_weight"], || {
+            format!("lexical.title_weight is {weight}; it must be from 1 to {TITLE_WEIGHT_MAX}")
+        })
+    }
 }
 
 /// The alternative to an embedding model.
@@ -113,7 +186,8 @@ impl CollectionSettings {
         max_tokens.check(&["chunking", "max_tokens"], 1..=CHUNK_TOKENS_MAX.into(), "")?;
         let overlap_tokens = chunking.overlap_tokens.unwrap_or(default_overlap_tokens.into());
         let most = max_tokens.get() - 1;
-        overlap_tokens.check(&["chunking", "overlap_tokens"], 0..=most, ", below chunking.max_tokens")
+        overlap_tokens.check(&["chunking", "overlap_tokens"], 0..=most, ", below chunking.max_tokens")?;
+        self.lexical.as_ref().map_or(Ok(()), LexicalSettings::check)
     }
 }
 
@@ -173,5 +247,26 @@ mod tests {
         check(r#"{"chunking":{"max_tokens":33}}"#, "ok");
         check(r#"{"chunking":{"overlap_tokens":200}}"#, "chunking.overlap_tokens");
         check(r#"{"chunking":{"overlap_tokens":0}}"#, "ok");
+    }
+
+    #[test]
+    fn synonyms_stop_words_and_weights_have_limits() {
+        let many = |count: usize| {
+            let words: BTreeMap<String, Vec<String>> =
+                (0..count).map(|number| (format!("w{number}"), vec!["x".to_owned()])).collect();
+            serde_json::to_string(&words).unwrap()
+        };
+        check(r#"{"lexical":{}}"#, "ok");
+        check(r#"{"lexical":{"synonyms":{"tv":["television"]},"stop_words":[],"title_weight":2.5}}"#, "ok");
+        check(&format!(r#"{{"lexical":{{"synonyms":{}}}}}"#, many(10_000)), "ok");
+        check(&format!(r#"{{"lexical":{{"synonyms":{}}}}}"#, many(100_000)), "lexical.synonyms");
+        let others = serde_json::to_string(&vec!["b"; 33]).unwrap();
+        check(&format!(r#"{{"lexical":{{"synonyms":{{"a":{others}}}}}}}"#), "lexical.synonyms");
+        let long = "a".repeat(257);
+        check(&format!(r#"{{"lexical":{{"synonyms":{{"{long}":[]}}}}}}"#), "lexical.synonyms");
+        check(&format!(r#"{{"lexical":{{"stop_words":["{long}"]}}}}"#), "lexical.stop_words");
+        for weight in ["0.5", "11", "-1"] {
+            check(&format!(r#"{{"lexical":{{"title_weight":{weight}}}}}"#), "lexical.title_weight");
+        }
     }
 }

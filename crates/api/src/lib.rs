@@ -29,7 +29,8 @@ mod texts;
 
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use collections::{
-    Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, check_collection_name,
+    Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
+    check_collection_name,
 };
 pub use count::Count;
 pub use documents::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest};
@@ -49,7 +50,7 @@ pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
-    Explanation, Facet, FacetCount, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
+    Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
     LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, Prefix, RERANK_TOP_N_MAX, Ranks, RawJson,
     Rerank, RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
     SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,

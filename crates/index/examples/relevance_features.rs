@@ -2,7 +2,7 @@
 //!
 //! `relevance_features FOLDER DIMENSION FINGERPRINT < searches > hits`: each line of the input is `{"query": text,
 //! "embedding": [numbers]}`, each line of the output `{"hybrid": [hits], "dense": [hits], "lexical": [hits],
-//! "best_cosine": number, "shape": [cosine, drop]}`, where a hit is `[document id, nearness, gap]`. The gateway has to
+//! "best_cosine": number, "shape": [cosine, drop]}`, where a hit is `[document id, nearness, gap, share]`. The gateway has to
 //! be stopped: an index has one owner.
 
 use std::error::Error;
@@ -67,9 +67,9 @@ fn run(engine: &Embedded, search: &Search, mode: RetrievalMode) -> Result<IndexR
     Ok(engine.search(&Caller::system(), &request)?)
 }
 
-fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32)> {
+fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32, f32)> {
     let judged = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), hit.features?)));
-    judged.map(|(id, features)| (id, features.nearness, features.gap)).collect()
+    judged.map(|(id, features)| (id, features.nearness, features.gap, features.share)).collect()
 }
 
 fn shape(reply: &IndexResult) -> ScoreProfile {

@@ -19,6 +19,7 @@ mod engine;
 mod error;
 pub mod fusion;
 mod generation;
+mod lexical_settings;
 mod limiter;
 pub mod query;
 pub mod relevance;
@@ -33,6 +34,7 @@ pub use embedded::{Embedded, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
 pub use error::{IndexError, Result};
 pub use generation::{EngineSettings, IndexCounts};
+pub use lexical_settings::LexicalSettings;
 pub use limiter::CpuLimiter;
 pub use retrieval_mode::RetrievalMode;
 pub use search::{

@@ -1,10 +1,11 @@
 //! Queries to an index, and their results.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::query::Query;
 use crate::relevance::HitFeatures;
-use crate::{IndexError, Result, RetrievalMode};
+use crate::{IndexError, LexicalSettings, Result, RetrievalMode};
 use weir_filter::{Filter, Value};
 
 /// A search in one collection.
@@ -14,6 +15,8 @@ pub struct IndexQuery {
     pub query: Option<Query>,
     /// Whether the last word of the query may be the beginning of a word; only of a query of words alone.
     pub is_unfinished: bool,
+    /// Synonyms, stop words and weights of the collection.
+    pub lexical: Arc<LexicalSettings>,
     /// Whether an unknown field in the query is an error; otherwise it is searched as text.
     pub strict: bool,
     /// Embedding of the query, with as many values as the collection's dimension.
@@ -44,6 +47,9 @@ pub struct IndexQuery {
     pub sort: Vec<SortKey>,
     /// Fields whose values are to be counted.
     pub facets: Vec<FacetSpec>,
+    /// Whether facets of hybrid and dense searches count all documents that contain a word of the query, or pass the filter where there
+    /// are no words; otherwise the candidates.
+    pub exact_facets: bool,
     /// Whether to count all matches of a lexical search, which visits every match.
     pub count: bool,
     /// Weight from 0 to 1 of a hit's similarity to earlier hits, which counts against it (maximal marginal relevance); 0 disables
@@ -70,6 +76,7 @@ impl IndexQuery {
         IndexQuery {
             query,
             is_unfinished: false,
+            lexical: Arc::default(),
             strict: false,
             embedding,
             mode,
@@ -84,6 +91,7 @@ impl IndexQuery {
             group_by: Grouping::Document,
             sort: Vec::new(),
             facets: Vec::new(),
+            exact_facets: false,
             count: false,
             diversity: 0.0,
             collapse: false,
@@ -191,6 +199,8 @@ pub struct IndexResult {
     pub corrections: Vec<SpellingCorrection>,
     /// The query's ranking terms, with prefixes expanded and words corrected.
     pub terms: Vec<String>,
+    /// The terms, and sequences of terms, that were searched beside the query as its synonyms.
+    pub synonyms: Vec<String>,
     /// The last operation visible to the search.
     pub applied_seq: u64,
     /// Live chunks that pass the filter; `None` without one.

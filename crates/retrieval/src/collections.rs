@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice};
+use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice, LexicalSettings};
 use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
@@ -16,7 +16,7 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::ingest::Preparer;
-use crate::open_collection::OpenCollection;
+use crate::open_collection::{LexicalInForce, OpenCollection};
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
@@ -237,7 +237,26 @@ impl Collections {
                     chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
                 ),
             }),
+            lexical: settings.lexical.clone(),
         }
+    }
+
+    /// Replaces the settings of lexical retrieval; the next search uses them.
+    ///
+    /// # Errors
+    /// [`CollectionError`] from the store, after which the previous settings hold.
+    pub async fn change_lexical(
+        &self,
+        collection: &OpenCollection,
+        lexical: &LexicalSettings,
+    ) -> Result<(), CollectionError> {
+        let _changing = self.0.changing.lock().await;
+        let settings = CollectionSettings { lexical: Some(lexical.clone()), ..collection.settings.clone() };
+        let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
+        self.0.store.change_settings(collection.id, &json).await?;
+        let in_force = LexicalInForce::new(lexical.clone(), collection.language());
+        *collection.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+        Ok(())
     }
 
     /// Whether `settings`, as a request has them, are those of the collection.
@@ -293,12 +312,14 @@ impl Collections {
         let engine = opened.engine;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
         hide_deleted(&documents, &engine, index_error).await?;
+        let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);
         settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
         let open = Arc::new(OpenCollection {
             id: stored.id,
             stored: stored.clone(),
             name: name.clone(),
             settings,
+            lexical: RwLock::new(Arc::new(lexical)),
             created_at: stored.created_at,
             preparer: Preparer {
                 store: self.0.store.clone(),

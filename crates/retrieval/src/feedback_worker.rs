@@ -118,7 +118,8 @@ async fn features(
             Err(error) => return Err(error.into()),
         }
     }
-    let request = IndexQuery { depth, ..IndexQuery::new(mode, Some(query), embedding, 1) };
+    let lexical = collection.lexical().index.clone();
+    let request = IndexQuery { depth, lexical, ..IndexQuery::new(mode, Some(query), embedding, 1) };
     let features = collection.engine.features(&Caller::system(), request, &judged.document_id).await;
     Ok(features?)
 }

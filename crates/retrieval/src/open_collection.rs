@@ -1,12 +1,13 @@
 //! An open collection: its index, its model and its workers.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use weir_api::CollectionSettings;
+use weir_api::{CollectionSettings, LexicalSettings};
 use weir_index::Engine;
 use weir_index::query::{self, Query};
 use weir_store::{Collection, CollectionId, Retention};
@@ -24,8 +25,10 @@ pub struct OpenCollection {
     pub(crate) stored: Collection,
     /// The name in the API.
     pub(crate) name: String,
-    /// The settings in force, none absent.
+    /// The settings in force, none absent but `lexical`.
     pub(crate) settings: CollectionSettings,
+    /// The settings that can change.
+    pub(crate) lexical: RwLock<Arc<LexicalInForce>>,
     /// When it was created, in unix seconds.
     pub(crate) created_at: f64,
     /// Its index.
@@ -52,7 +55,42 @@ pub struct OpenCollection {
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// The settings of lexical retrieval in force.
+#[derive(Debug, Default)]
+pub(crate) struct LexicalInForce {
+    /// As they were sent.
+    pub(crate) sent: LexicalSettings,
+    /// As the index takes them.
+    pub(crate) index: Arc<weir_index::LexicalSettings>,
+    /// `sent` in JSON, on which cursors depend.
+    pub(crate) json: String,
+}
+
+impl LexicalInForce {
+    pub(crate) fn new(sent: LexicalSettings, language: Language) -> LexicalInForce {
+        let no_synonyms = BTreeMap::new();
+        let index = weir_index::LexicalSettings::new(
+            language,
+            sent.synonyms.as_ref().unwrap_or(&no_synonyms),
+            sent.stop_words.as_deref(),
+            sent.title_weight.unwrap_or(1.0),
+        );
+        let json = serde_json::to_string(&sent).unwrap_or_default();
+        LexicalInForce { sent, index: Arc::new(index), json }
+    }
+}
+
 impl OpenCollection {
+    /// The settings of lexical retrieval in force.
+    pub(crate) fn lexical(&self) -> Arc<LexicalInForce> {
+        self.lexical.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All settings in force, as the API shows them.
+    pub(crate) fn shown_settings(&self) -> CollectionSettings {
+        CollectionSettings { lexical: Some(self.lexical().sent.clone()), ..self.settings.clone() }
+    }
+
     /// The model that embeds its chunks; `None` for a text-only collection.
     pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
         self.preparer.model.as_ref()

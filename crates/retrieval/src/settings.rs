@@ -32,7 +32,8 @@ impl Retrieval {
         self.describe(&self.view(caller, name)?).await
     }
 
-    /// Creates a collection, or checks that the existing one has these settings; `true` if it was created.
+    /// Creates a collection, or checks that the existing one has these settings and changes those of lexical retrieval; `true` if it was
+    /// created.
     ///
     /// # Errors
     /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; store errors.
@@ -54,6 +55,9 @@ impl Retrieval {
             let message = format!("collection `{name}` exists with other settings: {has}");
             return Err(RequestError::new(ErrorCode::CollectionConflict, message));
         }
+        if let Some(lexical) = settings.lexical.as_ref().filter(|_| !created) {
+            self.collections.change_lexical(&collection, lexical).await?;
+        }
         Ok((self.describe(&collection).await?, created))
     }
 
@@ -65,7 +69,7 @@ impl Retrieval {
             document_count,
             chunk_count,
             model: view.model().map(|model| model.id.clone()),
-            settings: view.settings.clone(),
+            settings: view.shown_settings(),
             status: if view.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
             created_at: view.created_at,
         })

@@ -84,6 +84,13 @@ impl Store {
         sqlite.write(move |c| collections::create(c, &name, &settings, &fingerprint, now)).await
     }
 
+    /// Replaces the settings of a collection; `false` if it is deleted.
+    pub async fn change_settings(&self, id: CollectionId, settings: &str) -> Result<bool> {
+        let settings = settings.to_owned();
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| collections::change_settings(c, id, settings)).await
+    }
+
     /// Starts a new current generation, with applied sequence 0. Chunks and embeddings of the previous generation are kept until the new one
     /// is complete, so that switching back to its model before then needs no embedding. `None` if the collection is deleted.
     pub async fn start_generation(

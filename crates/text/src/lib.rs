@@ -25,5 +25,5 @@ pub use hash::text_hash;
 pub use highlight::{highlight, highlight_terms, snippet};
 pub use html::HtmlPage;
 pub use language::Language;
-pub use query::{QueryTerm, is_stop_word, query_terms, word_with_term};
+pub use query::{QueryTerm, StopWords, is_stop_word, query_terms, query_terms_without, word_with_term};
 pub use signature::Signature;

@@ -52,12 +52,37 @@ pub struct QueryTerm {
 /// Stop words are dropped, unless the query consists of stop words only ("to be or not to be"). Empty if the query
 /// has no letter and no digit.
 pub fn query_terms(text: &str, language: Language) -> Vec<QueryTerm> {
+    terms_without(text, language, |word| is_stop_word(word, language))
+}
+
+/// The same with other stop words than those of the language.
+pub fn query_terms_without(text: &str, language: Language, stop_words: &StopWords) -> Vec<QueryTerm> {
+    terms_without(text, language, |word| stop_words.contains(word))
+}
+
+fn terms_without(text: &str, language: Language, is_stop_word: impl Fn(&str) -> bool) -> Vec<QueryTerm> {
     let mut terms = TermCounts::default();
     let mut stop_terms = TermCounts::default();
     Analyser::new(language).analyse_words(text, &mut |token, word| {
-        if is_stop_word(word, language) { stop_terms.add(token.text) } else { terms.add(token.text) }
+        if is_stop_word(word) { stop_terms.add(token.text) } else { terms.add(token.text) }
     });
     if terms.distinct.is_empty() { stop_terms.distinct } else { terms.distinct }
+}
+
+/// A list of stop words, compared without case and accents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StopWords(HashSet<String>);
+
+impl StopWords {
+    /// The list of these words.
+    pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> StopWords {
+        StopWords(words.into_iter().map(without_case_and_accents).collect())
+    }
+
+    /// Whether a word, before stemming, is in the list.
+    pub fn contains(&self, word: &str) -> bool {
+        self.0.contains(&without_case_and_accents(word))
+    }
 }
 
 /// The first word of `text` whose term is `term`, normalised as before stemming: lower case, composed.

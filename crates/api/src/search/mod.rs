@@ -64,6 +64,9 @@ pub struct SearchRequest {
     /// Metadata fields to count the values of, over all matches.
     #[serde(default, deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>")]
     pub facets: Option<Vec<Facet>>,
+    /// What `facets` of a hybrid or dense search count: `candidates` (default), or `exact`, all documents that contain a word of the
+    /// query.
+    pub facet_counts: Option<FacetCounts>,
     /// The unit of a result; default: `document`.
     pub group_by: Option<GroupBy>,
     /// Reranking of the first results by a cross-encoder; default: the gateway's configuration.
@@ -115,6 +118,17 @@ pub struct SearchRequest {
 pub enum Prefix {
     /// The last one, unless white space follows it. Queries with operators are not completed.
     Last,
+}
+
+/// The documents that facets count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FacetCounts {
+    /// All matches: of a lexical or hybrid search, the documents that contain a word of the query; of a dense one, those that match
+    /// the filter.
+    Exact,
+    /// The candidates of a hybrid or dense search.
+    Candidates,
 }
 
 impl SearchRequest {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FusionMethod, FusionWeights, Mode};
+use super::{FacetCounts, FusionMethod, FusionWeights, Mode};
 use crate::{Metadata, Problem};
 
 /// The reply of one search, or of `queries`.
@@ -53,6 +53,8 @@ pub struct SearchReply {
     pub next_cursor: Option<String>,
     /// The values of each facet field, the most frequent first.
     pub facets: Option<BTreeMap<String, Vec<FacetCount>>>,
+    /// What `facets` count; absent without `facets`.
+    pub facet_counts: Option<FacetCounts>,
     /// Spelling corrections of words that occur in no document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
@@ -165,6 +167,9 @@ pub struct Explain {
     /// Whether scores were smoothed over similar results.
     #[serde(default)]
     pub smoothing: bool,
+    /// The terms, and sequences of terms, that were searched beside the query as its synonyms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub synonyms: Vec<String>,
     /// The effective reranker; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<ExplainRerank>,

@@ -420,6 +420,7 @@ mod tests {
                     mode: crate::RetrievalMode::Lexical,
                     existing: visible,
                     is_unfinished: false,
+                    settings: &crate::LexicalSettings::default(),
                     select: &|_| unreachable!(),
                     text_of: &|_| unreachable!(),
                 },

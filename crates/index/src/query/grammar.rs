@@ -36,9 +36,11 @@ pub(super) fn with_fields(query: Query, has_field: &impl Fn(&str) -> bool) -> Pa
             should.into_iter().for_each(|query| parts.join(with_fields(query, has_field)));
             must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, has_field)));
         }
-        leaf @ (Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. }) => {
-            parts.add(leaf)
-        }
+        leaf @ (Query::Words(_)
+        | Query::Phrase(_)
+        | Query::Prefix(_)
+        | Query::Wildcard(_)
+        | Query::Field { .. }) => parts.add(leaf),
     }
     parts
 }

@@ -55,6 +55,7 @@ pub(super) fn is_plain(text: &str) -> bool {
         |offset: usize| offset == 0 || matches!(bytes[offset - 1], b'\t'..=b'\r' | b' ' | 0x80..);
     let is_operator = |offset: usize, byte: u8| match byte {
         b'"' | b'(' | b')' | b'*' | b':' => true,
+        b'?' => bytes.get(offset + 1).is_some_and(|next| next.is_ascii_alphanumeric() || !next.is_ascii()),
         b'+' | b'-' => starts_word(offset),
         b'A' => starts_word(offset) && bytes[offset..].starts_with(b"AND"),
         b'N' => starts_word(offset) && bytes[offset..].starts_with(b"NOT"),
@@ -191,6 +192,9 @@ impl<'t> Lexer<'t> {
             "NOT" if !is_signed => self.push(length, Kind::Not),
             _ => match prefix(word) {
                 Some(prefix) => self.push(length, Kind::Leaf(Query::Prefix(prefix.to_owned()))),
+                None if is_wildcard(word) => {
+                    self.push(length, Kind::Leaf(Query::Wildcard(word.to_owned())));
+                }
                 None if has_word(word) => self.push_word(length),
                 None => self.offset += length,
             },
@@ -329,6 +333,17 @@ fn has_word(text: &str) -> bool {
 fn prefix(word: &str) -> Option<&str> {
     let prefix = word.strip_suffix('*')?;
     (prefix.starts_with(char::is_alphanumeric) && !prefix.contains('*')).then_some(prefix)
+}
+
+/// Whether the word has a `*` or `?` before its end, and letters and digits alone beside them, at least one of which is a letter, and
+/// two of which precede a `*`: `wi*d` and `w?r`, unlike `a*b`, `2*3`, `what?` and `a?b=c`.
+fn is_wildcard(word: &str) -> bool {
+    let is_joker = |c: char| matches!(c, '*' | '?');
+    word.starts_with(char::is_alphanumeric)
+        && word.contains(char::is_alphabetic)
+        && word.chars().all(|c| c.is_alphanumeric() || is_joker(c))
+        && word.trim_end_matches(is_joker).contains(is_joker)
+        && word.find('*').is_none_or(|star| word[..star].chars().nth(1).is_some())
 }
 
 /// The name of `name:`: a letter or `_`, then letters, digits, `_`, `-` and `.`.

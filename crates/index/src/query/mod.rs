@@ -3,6 +3,7 @@
 //! ```text
 //! solar panels                  words: any of them, ranked
 //! "solar panel"                 a phrase            sol*             a prefix
+//! so*r, w?r                     wildcards
 //! title:solar                   a field             +solar -wind     required, excluded (also NOT wind)
 //! solar OR wind, a AND (b c)    upper case only; words side by side bind tighter than AND, AND tighter than OR
 //! ```
@@ -35,6 +36,8 @@ pub enum Query {
     Phrase(String),
     /// The text before the `*`: the last term of its analysis is a prefix.
     Prefix(String),
+    /// A word in which `*` stands for any letters and `?` for one.
+    Wildcard(String),
     /// A value in a field.
     Field {
         /// The name before the colon, perhaps of no field: see [`Query::with_fields`].
@@ -63,7 +66,7 @@ impl Query {
     /// Names of the fields in the query, in order, with repetitions.
     pub fn fields(&self) -> Vec<&str> {
         match self {
-            Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) => Vec::new(),
+            Query::Words(_) | Query::Phrase(_) | Query::Prefix(_) | Query::Wildcard(_) => Vec::new(),
             Query::Field { name, .. } => vec![name],
             Query::Boolean { must, should, must_not } => {
                 [must, should, must_not].into_iter().flatten().flat_map(Query::fields).collect()

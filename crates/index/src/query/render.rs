@@ -11,7 +11,11 @@ impl Query {
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Query::Words(words) => Cow::Borrowed(words),
-            Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
+            Query::Phrase(_)
+            | Query::Prefix(_)
+            | Query::Wildcard(_)
+            | Query::Field { .. }
+            | Query::Boolean { .. } => {
                 let mut parts = Vec::new();
                 self.collect_text(&mut parts);
                 Cow::Owned(parts.join(" "))
@@ -22,7 +26,8 @@ impl Query {
     fn collect_text<'q>(&'q self, parts: &mut Vec<&'q str>) {
         match self {
             Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => parts.push(text),
-            Query::Field { .. } => {}
+            // part of a word says nothing to a model
+            Query::Wildcard(_) | Query::Field { .. } => {}
             Query::Boolean { must, should, must_not: _ } => {
                 must.iter().chain(should).for_each(|query| query.collect_text(parts));
             }
@@ -37,6 +42,7 @@ impl fmt::Display for Query {
             Query::Words(words) => return f.write_str(words),
             Query::Phrase(phrase) => return write!(f, "\"{phrase}\""),
             Query::Prefix(prefix) => return write!(f, "{prefix}*"),
+            Query::Wildcard(pattern) => return f.write_str(pattern),
             Query::Field { source, .. } => return f.write_str(source),
             Query::Boolean { must, should, must_not } => (must, should, must_not),
         };

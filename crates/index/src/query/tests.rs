@@ -8,6 +8,7 @@ fn show(query: &Query) -> String {
         Query::Words(text) => text.clone(),
         Query::Phrase(text) => format!("\"{text}\""),
         Query::Prefix(text) => format!("{text}*"),
+        Query::Wildcard(pattern) => format!("~{pattern}"),
         Query::Field { name, value, .. } => format!("{name}={}", show(value)),
         Query::Boolean { must, should, must_not } => {
             let parts = [("&", must), ("|", should), ("!", must_not)];
@@ -40,6 +41,18 @@ fn lonely(operator: &'static str) -> SyntaxProblem {
 
 fn no_value(name: &str) -> SyntaxProblem {
     SyntaxProblem::NoValue { name: name.to_owned() }
+}
+
+#[test]
+fn wildcards_stand_inside_words_of_letters() {
+    check("wi*d w?r", "[|~wi*d |~w?r]");
+    check("river -we*r", "[|river !~we*r]");
+    check("+w?r dam", "[&~w?r |dam]");
+    check("we*r*", "~we*r*");
+    check("we**r so?", "[|~we**r |so?]");
+    for text in ["a*b", "2*3*4", "what? who?!", "x?y=z", "?ow", "1?2", "so??", "http://x/y?z=1"] {
+        check(text, text);
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! It combines two questions. *Can the collection answer the query?* The best cosine decides, adjusted by the position of the
 //! query relative to the collection's embeddings ([`CorpusStatistics`], fitted to a sample of chunks without labels) and by the
 //! share of the query's words that the best chunk contains. *How far is the hit behind the best one?* The gap between their
-//! scores, each scaled by the best score of its retriever. The meaning of a gap, and the probability to be expected at all,
-//! depend on what users ask a collection: [`ScoreBaseline`] estimates it from searches, also without labels.
+//! scores, as a share of the best. The meaning of a gap, and the probability to be expected at all, depend on what users ask a
+//! collection: [`ScoreBaseline`] estimates it from searches, also without labels.
 //!
 //! The coefficients were fitted by `scripts/relevance.py` on the development sets; `docs/relevance.md` has the measured quality.
 //! [`Calibration::refined`] adapts them to users' judgments.
@@ -26,20 +26,12 @@ pub const FEEDBACK_MAX: usize = 10_000;
 
 /// Upper bound of a term's BM25 score for an idf of 1: `k1 + 1`.
 pub(crate) const BM25_TERM_MAX: f32 = 2.2;
-/// The best hit is searched among this many candidates of each retriever.
-const BEST_CANDIDATES: usize = 10;
 /// Topicality is clamped to this range: far from the collection's embeddings, and just within their middle.
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
 /// Weights of topicality and of the share of words, added to the best cosine of hybrid and of dense searches. Small, because they
 /// only decide between queries of about the same cosine.
 const HYBRID_WEIGHTS: (f32, f32) = (0.015, 0.015);
 const DENSE_TOPICALITY_WEIGHT: f32 = 0.005;
-/// Lower bounds of the scales (BM25 relative to [`BM25_TYPICAL`], cosine): lower best scores do not widen the gap further.
-const SCALE_MIN: (f32, f32) = (0.5, 0.05);
-/// A typical best BM25 score. The lexical scale is the geometric mean of this and the query's best.
-const BM25_TYPICAL: f32 = 22.0;
-/// Weight of the lexical score relative to the dense one.
-const LEXICAL_WEIGHT: f32 = 0.75;
 
 /// The distribution of a collection's embeddings, estimated from a sample of its chunks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,12 +89,7 @@ pub struct RankedList<'a> {
 pub struct QueryFeatures {
     mode: RetrievalMode,
     nearness: f32,
-    /// Divisors of the lexical and the dense score.
-    scales: (f32, f32),
-    /// Scores of a document that the lexical, or the dense, retriever did not return.
-    floors: (f32, f32),
-    /// The largest sum of scaled scores.
-    best: f32,
+    share: f32,
     shape: ScoreProfile,
     baseline: (f32, f32),
 }
@@ -116,8 +103,11 @@ pub struct HitFeatures {
     pub mode: RetrievalMode,
     /// How well the collection matches the query; equal for all hits of a search.
     pub nearness: f32,
-    /// Distance of the hit's score from the best one; 0 for the best.
+    /// Distance of the hit's score from the best one, as a share of the best; 0 for the best.
     pub gap: f32,
+    /// The best chunk's BM25 score as a share of the highest possible one, in hybrid searches; equal for all hits of a search.
+    #[serde(default)]
+    pub share: f32,
     /// [`ScoreBaseline::deviation_from_prior`] of the collection at the time of the search.
     #[serde(default, rename = "usual")]
     pub baseline: (f32, f32),
@@ -136,7 +126,6 @@ impl QueryFeatures {
         baseline: &ScoreBaseline,
     ) -> QueryFeatures {
         let first = |retriever| ranking_of(retriever).first().map_or(0.0, |one| one.score);
-        let last = |retriever| ranking_of(retriever).last().map_or(0.0, |one| one.score);
         let (best_bm25, best_cosine) = (first(lexical), first(dense));
         let share = if bm25_max > 0.0 { (best_bm25 / bm25_max).clamp(0.0, 1.0) } else { 0.0 };
         let topicality = topicality.clamp(TOPICALITY.0, TOPICALITY.1);
@@ -148,53 +137,35 @@ impl QueryFeatures {
                 best_cosine + HYBRID_WEIGHTS.0 * topicality + HYBRID_WEIGHTS.1 * share,
             ),
         };
-        // a document beyond the last candidate may have any lower score; few such documents contain a word of the query
-        let lexical_floor =
-            if lexical.is_some_and(|retriever| retriever.is_truncated) { last(lexical) / 2.0 } else { 0.0 };
-        let mut query_features = QueryFeatures {
+        QueryFeatures {
             mode,
             nearness,
-            scales: ((best_bm25.max(SCALE_MIN.0) * BM25_TYPICAL).sqrt(), best_cosine.max(SCALE_MIN.1)),
-            floors: (lexical_floor, last(dense)),
-            best: f32::NEG_INFINITY,
+            share: if mode == RetrievalMode::Hybrid { share } else { 0.0 },
             shape: ScoreProfile::of(lexical, dense),
             baseline: baseline.deviation_from_prior(),
-        };
-        query_features.best = query_features.best_sum(lexical, dense);
-        query_features
+        }
     }
 
-    /// Features of a hit, from its scores in the retrievers that returned it.
-    pub fn features(&self, lexical: Option<f32>, dense: Option<f32>) -> HitFeatures {
-        let gap = (self.best - self.sum(lexical, dense)).max(0.0);
-        HitFeatures { mode: self.mode, nearness: self.nearness, gap, baseline: self.baseline }
+    /// Features of a hit with this score, where the best hit has the score `best`.
+    pub fn features(&self, score: f32, best: f32) -> HitFeatures {
+        let gap = if best > 0.0 { ((best - score) / best).max(0.0) } else { 0.0 };
+        HitFeatures {
+            mode: self.mode,
+            nearness: self.nearness,
+            gap,
+            share: self.share,
+            baseline: self.baseline,
+        }
+    }
+
+    /// Features of a hit whose name is the query: of the best hit in a collection that can certainly answer it.
+    pub fn features_of_named(&self) -> HitFeatures {
+        HitFeatures { nearness: 1.0, ..self.features(1.0, 1.0) }
     }
 
     /// Updates the baseline with this search.
     pub fn observe(&self, baseline: &mut ScoreBaseline) {
         baseline.update(self.shape, sigmoid(Curve::of(self.mode).answerable(self.nearness)));
-    }
-
-    fn sum(&self, lexical: Option<f32>, dense: Option<f32>) -> f32 {
-        let lexical = lexical.unwrap_or(self.floors.0) / self.scales.0;
-        let dense = dense.unwrap_or(self.floors.1) / self.scales.1;
-        match self.mode {
-            RetrievalMode::Hybrid => LEXICAL_WEIGHT * lexical + dense,
-            RetrievalMode::Lexical => lexical,
-            RetrievalMode::Dense => dense,
-        }
-    }
-
-    fn best_sum(&self, lexical: Option<RankedList<'_>>, dense: Option<RankedList<'_>>) -> f32 {
-        let (lexical, dense) = (ranking_of(lexical), ranking_of(dense));
-        let score_in = |retriever: &[ScoredDocument], document: u32| {
-            retriever.iter().find(|one| one.document == document).map(|one| one.score)
-        };
-        let from_lexical = lexical.iter().take(BEST_CANDIDATES);
-        let from_lexical = from_lexical.map(|one| self.sum(Some(one.score), score_in(dense, one.document)));
-        let from_dense = dense.iter().take(BEST_CANDIDATES);
-        let from_dense = from_dense.map(|one| self.sum(score_in(lexical, one.document), Some(one.score)));
-        from_lexical.chain(from_dense).fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
@@ -215,6 +186,9 @@ struct Curve {
     power: f32,
     /// Weight of the log-probability that the collection can answer.
     unanswerable: f32,
+    /// Weight of the share of the query's words in the best chunk, if the collection can answer. Small: a larger one tells right first
+    /// hits from wrong ones better, but queries that the collection can answer from others worse.
+    share: f32,
     /// Weight of the collection's mean cosine, relative to the prior.
     cosine: f32,
     /// Weight of the collection's mean score drop, relative to the prior: where scores drop more, a gap means more.
@@ -228,6 +202,7 @@ const HYBRID: Curve = Curve {
     gap: 4.131,
     power: 0.8,
     unanswerable: 0.555,
+    share: 0.06,
     cosine: -6.791,
     drop: 14.807,
 };
@@ -237,6 +212,7 @@ const DENSE: Curve = Curve {
     gap: 3.908,
     power: 0.3,
     unanswerable: 0.667,
+    share: 0.0,
     cosine: -5.290,
     drop: 13.735,
 };
@@ -246,6 +222,7 @@ const LEXICAL: Curve = Curve {
     gap: 4.589,
     power: 0.8,
     unanswerable: 0.394,
+    share: 0.0,
     cosine: -5.282,
     drop: 18.456,
 };
@@ -272,7 +249,8 @@ impl Curve {
         let steepness = (self.gap + self.drop * drop).max(GAP_SHARE_MIN * self.gap);
         let behind = steepness * features.gap.powf(self.power);
         let unanswerable = self.unanswerable * softplus(-self.answerable(features.nearness));
-        self.best + self.cosine * cosine - behind - unanswerable
+        let share = self.share * features.share * sigmoid(self.answerable(features.nearness));
+        self.best + share + self.cosine * cosine - behind - unanswerable
     }
 }
 
@@ -379,8 +357,13 @@ mod tests {
 
     const TOLERANCE: f32 = 1e-4;
     /// The best hit of a hybrid search close to its query, in a collection with the prior baseline.
-    const FEATURES: HitFeatures =
-        HitFeatures { mode: RetrievalMode::Hybrid, nearness: 0.7, gap: 0.0, baseline: (0.0, 0.0) };
+    const FEATURES: HitFeatures = HitFeatures {
+        mode: RetrievalMode::Hybrid,
+        nearness: 0.7,
+        gap: 0.0,
+        share: 0.5,
+        baseline: (0.0, 0.0),
+    };
 
     fn ranking(pairs: &[(u32, f32)]) -> Vec<ScoredDocument> {
         pairs.iter().map(|&(document, score)| ScoredDocument { document, score }).collect()
@@ -415,33 +398,24 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_is_the_distance_of_both_scores_from_the_best_hit() {
+    fn the_gap_is_the_distance_from_the_best_score() {
         let query_features = query_features(0.0);
-        close(query_features.features(Some(22.0), Some(0.6)).gap, 0.0);
-        // half of the best BM25 score, and the lowest cosine
-        close(query_features.features(Some(11.0), None).gap, 0.75 * 0.5 + 0.5);
-        // no word of the query: the lexical ranking was complete
-        close(query_features.features(None, Some(0.3)).gap, 0.75 + 0.5);
+        close(query_features.features(0.8, 0.8).gap, 0.0);
+        close(query_features.features(0.6, 0.8).gap, 0.25);
+        close(query_features.features(0.9, 0.8).gap, 0.0);
+        // nothing is similar to the query
+        close(query_features.features(-0.1, 0.0).gap, 0.0);
+        close(query_features.features(0.6, 0.8).share, 0.5);
     }
 
     #[test]
-    fn a_document_beyond_a_truncated_ranking_gets_half_of_the_last_lexical_score() {
-        let (lexical, dense) = (ranking(&[(1, 22.0), (2, 11.0)]), ranking(&[(1, 0.6)]));
-        let cut = RankedList { ranking: &lexical, is_truncated: true };
-        let query_features =
-            QueryFeatures::of(Some(cut), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default());
-        close(query_features.features(None, Some(0.6)).gap, 0.75 * 0.75);
-    }
-
-    #[test]
-    fn the_best_hit_is_found_in_either_ranking() {
-        // document 9 is second in both rankings, and has the best sum
-        let lexical = ranking(&[(1, 22.0), (9, 21.0), (2, 5.0)]);
-        let dense = ranking(&[(2, 0.6), (9, 0.59), (1, 0.2)]);
-        let query_features =
-            QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default());
-        close(query_features.features(Some(21.0), Some(0.59)).gap, 0.0);
-        close(query_features.features(Some(22.0), Some(0.2)).gap, 0.6159);
+    fn a_hit_whose_name_is_the_query_is_relevant_though_no_embedding_is_near() {
+        let (lexical, dense) = (ranking(&[(1, 22.0)]), ranking(&[(2, 0.1)]));
+        let far =
+            QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, -5.0, &ScoreBaseline::default());
+        let relevance = |features| Calibration::default().relevance(&features);
+        assert!(relevance(far.features(1.0, 1.0)) < 0.01);
+        assert!(relevance(far.features_of_named()) > 0.5);
     }
 
     #[test]
@@ -503,7 +477,7 @@ mod tests {
     fn each_mode_has_its_own_curve_and_empty_rankings_are_not_relevant() {
         let relevance = |lexical, dense| {
             let features =
-                QueryFeatures::of(lexical, dense, 0.0, 0.0, &ScoreBaseline::default()).features(None, None);
+                QueryFeatures::of(lexical, dense, 0.0, 0.0, &ScoreBaseline::default()).features(0.0, 0.0);
             (features.mode, Calibration::default().relevance(&features))
         };
         let nothing: Vec<ScoredDocument> = Vec::new();

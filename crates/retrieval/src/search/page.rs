@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
     Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
-    FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores, SearchReply,
-    SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores,
+    SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
@@ -53,6 +53,10 @@ pub(super) fn render(
         total: total(found.total),
         left_out: plan.request.min_relevance.map(|_| less_relevant.len() as u64),
         next_cursor,
+        facet_counts: plan.request.facets.as_ref().map(|_| match query.counts_facets_exactly() {
+            true => FacetCounts::Exact,
+            false => FacetCounts::Candidates,
+        }),
         facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
         corrections: found
             .corrections
@@ -211,6 +215,7 @@ fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
         mode: ranked.mode,
         fusion: (ranked.mode == Some(Mode::Hybrid)).then_some(fusion),
         smoothing: found.is_smoothed,
+        synonyms: found.synonyms.clone(),
         rerank: plan
             .second_stage
             .rerank

@@ -1,8 +1,8 @@
 //! From a request to what the index is asked: everything is read and checked before anything is embedded.
 
 use weir_api::{
-    Count, DEFAULT_FACET_VALUES, ErrorCode, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix, RawJson,
-    SearchRequest, require,
+    Count, DEFAULT_FACET_VALUES, ErrorCode, FacetCounts, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix,
+    RawJson, SearchRequest, require,
 };
 use weir_index::filter::{Filter, FilterError};
 use weir_index::query::{self, Query};
@@ -60,6 +60,7 @@ impl Plan {
         let second_stage = SecondStage::new(retrieval, &view, &request, !text.trim().is_empty())?;
         let fusion = fusion_for(&request, &retrieval.config.search)?;
         let depth = retrieval.config.search.depth;
+        let lexical = view.lexical();
         let smoothing = request.smoothing.unwrap_or(retrieval.config.search.smoothing);
         let binding = Binding {
             collection: view.id,
@@ -67,7 +68,7 @@ impl Plan {
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!("{fusion:?} {smoothing} {depth} {}", second_stage.signature()),
+                &format!("{fusion:?} {smoothing} {depth} {} {}", lexical.json, second_stage.signature()),
             )?,
         };
         let page =
@@ -80,6 +81,7 @@ impl Plan {
         let second_stage_depth = second_stage.depth();
         let template = IndexQuery {
             strict: request.strict == Some(true),
+            lexical: lexical.index.clone(),
             is_unfinished: request.prefix == Some(Prefix::Last),
             fusion,
             smoothing,
@@ -96,6 +98,7 @@ impl Plan {
             },
             sort: sort_keys(request.sort.as_deref().unwrap_or_default()),
             facets: facets(request.facets.as_deref().unwrap_or_default()),
+            exact_facets: request.facet_counts == Some(FacetCounts::Exact),
             count: request.count.unwrap_or(true),
             diversity: request.diversity.unwrap_or(0.0),
             collapse: request.collapse == Some(true),

@@ -68,7 +68,7 @@ impl CollectionRow {
             .finish()
     }
 
-    /// Writes the columns that change after creation: the counter of operations.
+    /// Writes the column that changes with every operation: their counter.
     pub(super) fn save(&self, connection: &Connection) -> Result<()> {
         connection.run(
             "UPDATE collections SET next_operation = ?2, checksum = ?3 WHERE id = ?1",
@@ -130,6 +130,16 @@ pub(crate) fn create(
     row.id = CollectionId(connection.last_insert_rowid());
     generations::insert_current(connection, row.id, fingerprint, now)?;
     Ok((row.with_generation(connection)?, true))
+}
+
+pub(crate) fn change_settings(connection: &Connection, id: CollectionId, settings: String) -> Result<bool> {
+    let Some(row) = CollectionRow::by_id(connection, id)? else { return Ok(false) };
+    let row = CollectionRow { settings, ..row };
+    connection.run(
+        "UPDATE collections SET settings = ?2, checksum = ?3 WHERE id = ?1",
+        params![row.id.0, row.settings, row.checksum()],
+    )?;
+    Ok(true)
 }
 
 pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -> Result<bool> {

@@ -6,6 +6,7 @@ mod batch;
 mod demands;
 mod documents;
 mod extras;
+mod lexical_settings;
 mod pages;
 mod refusals;
 mod rerank;

@@ -2,33 +2,25 @@
 
 use std::sync::Arc;
 
+use tantivy::Term;
 use tantivy::postings::TermInfo;
 use tantivy::query::{
     AllQuery, BooleanQuery, BoostQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery,
 };
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryTerm};
 
+use super::bag::{Bag, QUERY_TERMS_MAX};
 use super::statistics::DocumentFrequencies;
-use super::{LexicalView, TITLE, near_terms};
-use crate::RetrievalMode;
+use super::{LexicalView, TITLE, near_terms, wildcard};
 use crate::embedded::selection::{Selection, Visible};
 use crate::query::Query;
 use crate::search::SpellingCorrection;
+use crate::{LexicalSettings, RetrievalMode};
 use weir_filter::{Filter, Test, Value};
-
-/// Maximum number of distinct terms of a query, in the order of the text.
-const QUERY_TERMS_MAX: usize = 64;
 
 /// Maximum number of query words that are corrected.
 const CORRECTIONS_MAX: usize = 8;
-/// Maximum number of terms that replace a misspelt word.
-const REPLACEMENTS_MAX: usize = 3;
-/// Shorter last words are not completed: they begin too many.
-const BEGINNING_CHARS_MIN: usize = 2;
-/// Maximum number of terms that complete an unfinished word.
-const COMPLETIONS_MAX: usize = 16;
 
 /// A compiled query.
 pub(crate) struct LexicalQuery {
@@ -40,6 +32,10 @@ pub(crate) struct LexicalQuery {
     pub(crate) terms: Vec<QueryTerm>,
     /// The corrected words.
     pub(crate) corrections: Vec<SpellingCorrection>,
+    /// The terms, and sequences of terms, that are searched beside the query.
+    pub(crate) synonyms: Vec<String>,
+    /// How often a term in the title counts.
+    pub(super) title_weight: f32,
     /// Of the terms looked up so far.
     pub(super) frequencies: DocumentFrequencies,
 }
@@ -109,36 +105,53 @@ impl Condition {
 impl LexicalView {
     /// Compiles a query whose fields are all known.
     pub(crate) fn compile(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
-        let QueryContext { mode, existing, is_unfinished, select, text_of } = context;
+        let QueryContext { mode, existing, is_unfinished, settings, select, text_of } = context;
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
             select,
             text_of,
             existing,
+            settings,
             corrections_max,
             terms: Vec::new(),
             corrections: Vec::new(),
+            synonyms: Vec::new(),
             frequencies: DocumentFrequencies::new(),
         };
         let ranking = match query {
             Query::Words(text) => {
                 let field = self.fields.text;
-                let term_postings = match is_unfinished {
+                let bag = match is_unfinished {
                     true => compiler.unfinished(text, field)?,
                     false => compiler.words(text, field)?,
                 };
-                (!term_postings.is_empty()).then_some(ScoringQuery::AnyOf(term_postings))
+                match bag.phrases.is_empty() && settings.title_weight == 1.0 {
+                    true if bag.terms.is_empty() => None,
+                    true => Some(ScoringQuery::AnyOf(bag.terms)),
+                    false => compiler.any_of_bag(&bag, field).map(ScoringQuery::Matcher),
+                }
             }
-            Query::Phrase(_) | Query::Prefix(_) | Query::Field { .. } | Query::Boolean { .. } => {
-                compiler.ranking(query)?.map(ScoringQuery::Matcher)
-            }
+            Query::Phrase(_)
+            | Query::Prefix(_)
+            | Query::Wildcard(_)
+            | Query::Field { .. }
+            | Query::Boolean { .. } => compiler.ranking(query)?.map(ScoringQuery::Matcher),
         };
         compiler.corrections_max = CORRECTIONS_MAX;
         // terms and corrections of the condition would be counted twice
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
+        let synonyms = std::mem::take(&mut compiler.synonyms);
         let condition = compiler.condition(query)?;
-        Ok(LexicalQuery { ranking, condition, terms, corrections, frequencies: compiler.frequencies })
+        Ok(LexicalQuery {
+            ranking,
+            condition,
+            terms,
+            corrections,
+            synonyms,
+            title_weight: settings.title_weight,
+            frequencies: compiler.frequencies,
+        })
     }
 }
 
@@ -151,21 +164,25 @@ pub(crate) struct QueryContext<'a> {
     pub(crate) existing: Visible<'a>,
     /// Whether the last word may be the beginning of one.
     pub(crate) is_unfinished: bool,
+    /// Synonyms, stop words and weights.
+    pub(crate) settings: &'a LexicalSettings,
     /// The chunks of the documents that pass a filter.
     pub(crate) select: &'a dyn Fn(&Filter) -> Arc<Selection>,
     /// Title and text of a chunk.
     pub(crate) text_of: &'a dyn Fn(u32) -> Option<String>,
 }
 
-struct Compiler<'a> {
-    view: &'a LexicalView,
+pub(super) struct Compiler<'a> {
+    pub(super) view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
-    text_of: &'a dyn Fn(u32) -> Option<String>,
-    existing: Visible<'a>,
-    corrections_max: usize,
-    terms: Vec<QueryTerm>,
-    corrections: Vec<SpellingCorrection>,
-    frequencies: DocumentFrequencies,
+    pub(super) text_of: &'a dyn Fn(u32) -> Option<String>,
+    pub(super) existing: Visible<'a>,
+    pub(super) settings: &'a LexicalSettings,
+    pub(super) corrections_max: usize,
+    pub(super) terms: Vec<QueryTerm>,
+    pub(super) corrections: Vec<SpellingCorrection>,
+    pub(super) synonyms: Vec<String>,
+    pub(super) frequencies: DocumentFrequencies,
 }
 
 impl Compiler<'_> {
@@ -177,11 +194,12 @@ impl Compiler<'_> {
     fn in_field(&mut self, query: &Query, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         match query {
             Query::Words(text) => {
-                let term_postings = self.words(text, field)?;
-                Ok((!term_postings.is_empty()).then(|| ScoringQuery::AnyOf(term_postings).matcher(field)))
+                let bag = self.words(text, field)?;
+                Ok(self.any_of_bag(&bag, field))
             }
             Query::Phrase(text) => Ok(self.phrase(text, field)),
             Query::Prefix(text) => self.prefix(text, field),
+            Query::Wildcard(pattern) => self.wildcard(pattern, field),
             Query::Field { name, value, .. } if name == TITLE => self.in_field(value, self.view.fields.title),
             Query::Field { name, value, .. } => {
                 Ok(Some(Box::new(self.view.chunk_ids_query((self.select)(&field_filter(name, value))))))
@@ -190,139 +208,36 @@ impl Compiler<'_> {
         }
     }
 
-    /// The terms of a text; a term that occurs in no chunk is replaced by similar ones.
-    fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
-        let mut terms = weir_text::query_terms(text, self.view.language);
-        terms.truncate(QUERY_TERMS_MAX);
-        let mut term_postings = Vec::with_capacity(terms.len());
-        for term in terms {
-            let found = self.postings_of(field, term)?;
-            if found.chunks() > 0 {
-                term_postings.push(found);
-                continue;
-            }
-            let term = found.term;
-            let replacements = match self.corrections.len() < self.corrections_max {
-                true => self.correct_spelling(text, &term.text, field)?,
-                false => Vec::new(),
-            };
-            if replacements.is_empty() {
-                self.terms.push(term);
-                continue;
-            }
-            let mut words = Vec::new();
-            for (other, word) in replacements {
-                let other = QueryTerm { text: other, count: term.count };
-                term_postings.push(self.postings_of(field, other)?);
-                words.push(word);
-            }
-            let typed = weir_text::word_with_term(text, self.view.language, &term.text);
-            self.corrections
-                .push(SpellingCorrection { word: typed.unwrap_or(term.text), replacements: words });
-        }
-        self.terms.extend(term_postings.iter().map(|term_postings| term_postings.term.clone()));
-        Ok(term_postings)
-    }
-
-    /// Looks up the postings of a term, and remembers its document frequency.
-    fn postings_of(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<TermPostings> {
-        let key = Term::from_field_text(field, &term.text);
-        let segments = self.view.searcher.segment_readers().iter();
-        let postings = segments
-            .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
-            .collect::<tantivy::Result<Vec<_>>>()?;
-        let term_postings = TermPostings { term, postings };
-        self.frequencies.insert(key, term_postings.chunks());
-        Ok(term_postings)
-    }
-
-    /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
-    fn unfinished(&mut self, text: &str, field: Field) -> tantivy::Result<Vec<TermPostings>> {
-        let mut last = None;
-        weir_text::analyse(text, Language::None, |token| last = Some((token.start, token.text.to_owned())));
-        let Some((start, beginning)) = last.filter(|(_, last)| last.chars().count() >= BEGINNING_CHARS_MIN)
-        else {
-            return self.words(text, field);
-        };
-        if text.ends_with(char::is_whitespace) {
-            return self.words(text, field);
-        }
-        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning)?;
-        terms.truncate(COMPLETIONS_MAX);
-        if terms.is_empty() {
-            // as a whole word it is perhaps known, or misspelt
-            return self.words(text, field);
-        }
-        let whole = weir_text::query_terms(&text[start..], self.view.language);
-        terms.extend(whole.into_iter().map(|term| term.text));
-        terms.sort_unstable();
-        terms.dedup();
-        let before = weir_text::query_terms(&text[..start], self.view.language);
-        terms.retain(|term| before.iter().all(|known| known.text != *term));
-        let mut term_postings = self.words(&text[..start], field)?;
-        for term in terms {
-            let found = self.postings_of(field, once(term))?;
-            self.terms.push(found.term.clone());
-            term_postings.push(found);
-        }
-        Ok(term_postings)
-    }
-
-    /// Terms that replace that of a misspelt word of `text`, each with a word of a chunk: terms of similar words that occur in existing
-    /// chunks.
-    fn correct_spelling(
-        &self,
-        text: &str,
-        term: &str,
-        field: Field,
-    ) -> tantivy::Result<Vec<(String, String)>> {
-        let language = self.view.language;
-        let stems = |words: &str, visit: &mut dyn FnMut(&str)| {
-            weir_text::analyse(words, language, |token| visit(token.text));
-        };
-        let Some(word) = weir_text::word_with_term(text, language, term) else { return Ok(Vec::new()) };
-        let mut replacements = Vec::new();
-        for other in near_terms::correct_spelling(&self.view.words, &word, term, stems) {
-            // the spelling index also has words of titles and of deleted documents
-            if let Some(chunk_id) = self.existing_chunk(field, &other)? {
-                let shown = (self.text_of)(chunk_id);
-                let word = shown.and_then(|text| weir_text::word_with_term(&text, language, &other));
-                replacements.push((other.clone(), word.unwrap_or(other)));
-            }
-            if replacements.len() == REPLACEMENTS_MAX {
-                break;
-            }
-        }
-        Ok(replacements)
-    }
-
-    /// A chunk that exists for the caller and contains the term. Reads postings up to the first such chunk.
-    fn existing_chunk(&self, field: Field, term: &str) -> tantivy::Result<Option<u32>> {
-        let term = Term::from_field_text(field, term);
-        for segment in self.view.searcher.segment_readers() {
-            let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
-            let index = segment.inverted_index(field)?;
-            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
-            while postings.doc() != TERMINATED {
-                let entry = postings.doc();
-                let chunk_id = chunk_ids[entry as usize];
-                if !segment.is_deleted(entry) && self.existing.contains(chunk_id) {
-                    return Ok(Some(chunk_id));
-                }
-                postings.advance();
-            }
-        }
-        Ok(None)
-    }
-
     fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {
-        let mut queries: Vec<Box<dyn Matcher>> = terms.iter().map(|term| term_query(field, term)).collect();
+        let queries =
+            terms.iter().map(|term| self.weighted(field, |field| term_query(field, term))).collect();
         self.terms.extend(terms);
-        match queries.len() {
-            0 => None,
-            1 => queries.pop(),
-            _ => Some(Box::new(BooleanQuery::union(queries))),
+        union(queries)
+    }
+
+    /// The query for the terms and phrases of a bag, any of which may match.
+    fn any_of_bag(&self, bag: &Bag, field: Field) -> Option<Box<dyn Matcher>> {
+        let terms =
+            bag.terms.iter().map(|postings| self.weighted(field, |field| term_query(field, &postings.term)));
+        let phrases =
+            bag.phrases.iter().map(|terms| self.weighted(field, |field| phrase_query(field, terms)));
+        union(terms.chain(phrases).collect())
+    }
+
+    /// A query for the combined field, to which the weight of titles is applied, or for another field.
+    fn weighted(&self, field: Field, query: impl Fn(Field) -> Box<dyn Matcher>) -> Box<dyn Matcher> {
+        let more = self.settings.title_weight - 1.0;
+        if field != self.view.fields.text || more <= 0.0 {
+            return query(field);
         }
+        let title = Box::new(BoostQuery::new(query(self.view.fields.title), more));
+        Box::new(BooleanQuery::union(vec![query(field), title]))
+    }
+
+    /// The terms that match a pattern.
+    fn wildcard(&mut self, pattern: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
+        let terms = wildcard::expand(&self.view.searcher, field, pattern, self.view.language)?;
+        Ok(self.any_of(terms.into_iter().map(once).collect(), field))
     }
 
     /// Adjacent terms. Includes stop words, which documents keep.
@@ -332,9 +247,9 @@ impl Compiler<'_> {
         if terms.len() < 2 {
             return self.any_of(terms.into_iter().map(once).collect(), field);
         }
-        let query = PhraseQuery::new(terms.iter().map(|term| Term::from_field_text(field, term)).collect());
+        let query = self.weighted(field, |field| phrase_query(field, &terms));
         self.terms.extend(terms.into_iter().map(once));
-        Some(Box::new(query))
+        Some(query)
     }
 
     /// All words but the last as they are, and the last as a prefix.
@@ -403,7 +318,7 @@ impl Compiler<'_> {
     /// Words and prefixes side by side only score.
     fn condition(&mut self, query: &Query) -> tantivy::Result<Option<Condition>> {
         match query {
-            Query::Words(_) | Query::Prefix(_) => Ok(None),
+            Query::Words(_) | Query::Prefix(_) | Query::Wildcard(_) => Ok(None),
             Query::Phrase(_) | Query::Field { .. } => Ok(Some(Condition::needs(self.needed(query)?))),
             Query::Boolean { must, should, must_not } => {
                 let mut needed = Vec::new();
@@ -445,6 +360,7 @@ impl Compiler<'_> {
 fn is_without_terms(query: &Query, language: Language) -> bool {
     match query {
         Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => tokens(text, language).is_empty(),
+        Query::Wildcard(_) => false,
         Query::Field { name, value, .. } => name == TITLE && is_without_terms(value, language),
         Query::Boolean { must, should, .. } => {
             must.iter().chain(should).all(|query| is_without_terms(query, language))
@@ -461,11 +377,23 @@ fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     }
 }
 
-fn once(text: String) -> QueryTerm {
+fn phrase_query(field: Field, terms: &[String]) -> Box<dyn Matcher> {
+    Box::new(PhraseQuery::new(terms.iter().map(|term| Term::from_field_text(field, term)).collect()))
+}
+
+fn union(mut queries: Vec<Box<dyn Matcher>>) -> Option<Box<dyn Matcher>> {
+    match queries.len() {
+        0 => None,
+        1 => queries.pop(),
+        _ => Some(Box::new(BooleanQuery::union(queries))),
+    }
+}
+
+pub(super) fn once(text: String) -> QueryTerm {
     QueryTerm { text, count: 1 }
 }
 
-fn tokens(text: &str, language: Language) -> Vec<String> {
+pub(super) fn tokens(text: &str, language: Language) -> Vec<String> {
     let mut terms = Vec::new();
     weir_text::analyse(text, language, |token| terms.push(token.text.to_owned()));
     terms
@@ -481,6 +409,6 @@ fn field_filter(name: &str, value: &Query) -> Filter {
             values.extend(serde_json::from_str(text).ok().as_ref().and_then(Value::from_json));
             condition(Test::In(values))
         }
-        Query::Field { .. } | Query::Boolean { .. } => Filter::Or(Vec::new()),
+        Query::Wildcard(_) | Query::Field { .. } | Query::Boolean { .. } => Filter::Or(Vec::new()),
     }
 }

@@ -22,11 +22,12 @@ impl LexicalView {
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
         let mut contributions: Vec<TermContribution> = Vec::new();
-        for QueryTerm { text, count } in &query.terms {
-            if contributions.iter().any(|contribution| contribution.term == *text) {
+        let synonyms = query.synonyms.iter().map(|term| QueryTerm { text: term.clone(), count: 1 });
+        for QueryTerm { text, count } in query.terms.iter().cloned().chain(synonyms) {
+            if contributions.iter().any(|contribution| contribution.term == text) {
                 continue;
             }
-            let term = Term::from_field_text(field, text);
+            let term = Term::from_field_text(field, &text);
             let index = segment.inverted_index(field)?;
             let Some(mut postings) = index.read_postings(&term, IndexRecordOption::WithFreqs)? else {
                 continue;
@@ -36,12 +37,19 @@ impl LexicalView {
             }
             let statistics = self.statistics(&query.frequencies);
             let chunks = statistics.doc_freq(&term)?;
-            let weight =
-                TermQuery::new(term, IndexRecordOption::WithFreqs).weight(self.scoring(&statistics))?;
-            let mut scorer = weight.scorer(segment, *count as f32)?;
-            let score = if scorer.seek(entry) == entry { scorer.score() } else { 0.0 };
+            let in_field = |term: Term| -> tantivy::Result<f32> {
+                let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+                let mut scorer = query.weight(self.scoring(&statistics))?.scorer(segment, count as f32)?;
+                let contains = scorer.doc() <= entry && scorer.seek(entry) == entry;
+                Ok(if contains { scorer.score() } else { 0.0 })
+            };
+            let mut score = in_field(term)?;
+            if query.title_weight > 1.0 {
+                let title = Term::from_field_text(self.fields.title, &text);
+                score += (query.title_weight - 1.0) * in_field(title)?;
+            }
             contributions.push(TermContribution {
-                term: text.clone(),
+                term: text,
                 chunks,
                 frequency: postings.term_freq(),
                 score,

@@ -2,6 +2,7 @@
 //!
 //! This module writes; [`LexicalView`] is one commit for searching.
 
+mod bag;
 mod by_segment;
 mod chunk_ids;
 mod compile;
@@ -13,6 +14,7 @@ mod near_terms;
 mod spelling_index;
 mod statistics;
 mod view;
+mod wildcard;
 
 use std::ops::Bound;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::Search;
 use super::rankings::RetrieverRankings;
@@ -29,12 +29,26 @@ pub(super) struct Candidate {
     pub(super) neighbours: f32,
     /// Contribution of the title or the id, which the query is or begins, to the score.
     pub(super) name: f32,
+    /// Whether the title or the id is the query.
+    pub(super) is_named: bool,
+    /// The score by which relevance compares candidates: without names, and as convex fusion scores if ranks are fused.
+    pub(super) comparable: f32,
 }
 
 impl Candidate {
     /// A candidate that nothing scores yet.
     pub(super) fn unscored(unit: u32, chunk_id: u32) -> Candidate {
-        Candidate { unit, chunk_id, score: 0.0, lexical: 0.0, dense: 0.0, neighbours: 0.0, name: 0.0 }
+        Candidate {
+            unit,
+            chunk_id,
+            score: 0.0,
+            lexical: 0.0,
+            dense: 0.0,
+            neighbours: 0.0,
+            name: 0.0,
+            is_named: false,
+            comparable: 0.0,
+        }
     }
 }
 
@@ -85,6 +99,8 @@ impl Search<'_> {
                 self.timings.smooth += started.elapsed();
             }
             if is_first {
+                let comparable = candidates.list.iter().map(|candidate| candidate.comparable);
+                self.best = comparable.fold(0.0, f32::max);
                 self.raise_named(&mut candidates.list);
             }
             if candidates.list.len() >= wanted || is_last {
@@ -114,7 +130,10 @@ impl Search<'_> {
                     others => fuse(lexical, &[dense.as_slice(), &others].concat(), self.request.fusion),
                 }
             }
-            RetrievalMode::Hybrid => fuse(lexical, dense, self.request.fusion),
+            RetrievalMode::Hybrid => match self.request.fusion {
+                FusionFunction::Convex { .. } => fuse(lexical, dense, self.request.fusion),
+                FusionFunction::ReciprocalRank { .. } => fuse_ranks(lexical, dense, self.request.fusion),
+            },
         })
     }
 }
@@ -155,6 +174,18 @@ fn fuse(lexical: &[BestChunk], dense: &[BestChunk], fusion: FusionFunction) -> V
     fused.into_iter().map(|fused| fused_candidate(lexical, dense, fused)).collect()
 }
 
+/// Fuses by ranks; the scores of convex fusion are the comparable ones.
+fn fuse_ranks(lexical: &[BestChunk], dense: &[BestChunk], fusion: FusionFunction) -> Vec<Candidate> {
+    let convex = fuse(lexical, dense, FusionFunction::default());
+    let convex: HashMap<u32, f32> =
+        convex.into_iter().map(|candidate| (candidate.unit, candidate.score)).collect();
+    let mut fused = fuse(lexical, dense, fusion);
+    for candidate in &mut fused {
+        candidate.comparable = convex.get(&candidate.unit).copied().unwrap_or_default();
+    }
+    fused
+}
+
 /// The chunk to show is that of the retriever with the larger contribution.
 fn fused_candidate(lexical: &[BestChunk], dense: &[BestChunk], fused: FusedDocument) -> Candidate {
     let FusedDocument { document, score, strongest, largest, rank_index } = fused;
@@ -162,7 +193,7 @@ fn fused_candidate(lexical: &[BestChunk], dense: &[BestChunk], fused: FusedDocum
     let (ranking, lexical, dense) =
         if strongest == 0 { (lexical, largest, rest) } else { (dense, rest, largest) };
     let chunk_id = ranking[rank_index].chunk_id;
-    Candidate { score, lexical, dense, ..Candidate::unscored(document, chunk_id) }
+    Candidate { score, lexical, dense, comparable: score, ..Candidate::unscored(document, chunk_id) }
 }
 
 /// `assign` sets the retriever's contribution, which is the whole score.
@@ -171,7 +202,7 @@ fn as_candidates(
     assign: impl Fn(Candidate) -> Candidate,
 ) -> impl Iterator<Item = Candidate> {
     retriever.iter().map(move |&BestChunk { document, chunk_id, score }| {
-        assign(Candidate { score, ..Candidate::unscored(document, chunk_id) })
+        assign(Candidate { score, comparable: score, ..Candidate::unscored(document, chunk_id) })
     })
 }
 

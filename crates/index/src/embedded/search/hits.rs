@@ -5,6 +5,7 @@ use super::postprocess::Deduplicated;
 use super::{Outcome, Search};
 use crate::embedded::ranking::BestChunk;
 use crate::embedded::snapshot::{Chunk, Snapshot};
+use crate::relevance::HitFeatures;
 use crate::{Hit, Neighbour, Result, RetrieverRank, ScoreBreakdown};
 use weir_filter::{Value, flatten};
 
@@ -35,11 +36,7 @@ impl Search<'_> {
             .map(|&chunk_id| Some(self.snapshot.chunk(chunk_id)?.document.id.to_owned()));
         let lexical = rank_in(&outcome.candidates.lexical, candidate.unit);
         let dense = rank_in(&outcome.candidates.dense, candidate.unit);
-        let query_features = self.query_features.filter(|_| self.ranks_by_relevance());
-        let features = query_features.map(|query_features| {
-            query_features
-                .features(lexical.map(|retriever| retriever.score), dense.map(|retriever| retriever.score))
-        });
+        let features = self.features_of(candidate).filter(|_| self.ranks_by_relevance());
         Some(Hit {
             document_id: chunk.document.id.to_owned(),
             title: chunk.document.title.map(str::to_owned),
@@ -58,6 +55,15 @@ impl Search<'_> {
             context: self.neighbours(&chunk, candidate.chunk_id)?,
             collapsed: collapsed.collect::<Option<_>>()?,
             explanation: None,
+        })
+    }
+
+    /// The features of a candidate; `None` before there are candidates.
+    pub(super) fn features_of(&self, candidate: &Candidate) -> Option<HitFeatures> {
+        let query_features = self.query_features.as_ref()?;
+        Some(match candidate.is_named {
+            true => query_features.features_of_named(),
+            false => query_features.features(candidate.comparable, self.best),
         })
     }
 

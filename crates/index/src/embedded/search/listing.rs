@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::candidates::{Candidate, Candidates};
 use super::postprocess::Deduplicated;
 use super::{Outcome, Search, timed};
+use crate::embedded::lexical::LexicalQuery;
 use crate::embedded::selection::{Selection, set_bits};
 use crate::{Grouping, MatchCount, Result, RetrievalMode, ValueCount};
 
@@ -33,7 +34,13 @@ impl Search<'_> {
                 Some(matches) => self.snapshot.fields.documents_of(&self.snapshot.tombstones, Some(matches)),
                 None => self.documents_among(&candidates.list),
             };
-            return Ok(self.listed(&documents, matches.as_ref(), &candidates));
+            let mut outcome = self.listed(&documents, matches.as_ref(), &candidates);
+            if let Some(outcome) =
+                outcome.as_mut().filter(|_| matches.is_none() && self.counts_facets_exactly())
+            {
+                outcome.facets = self.facets(&self.documents_found(&candidates.list)?);
+            }
+            return Ok(outcome);
         }
         let end = self.request.offset.saturating_add(self.request.limit);
         // the window depends on the first page alone, so that later pages have the same
@@ -58,6 +65,7 @@ impl Search<'_> {
                 let fields = &self.snapshot.fields;
                 self.facets(&fields.documents_of(&self.snapshot.tombstones, Some(matches)))
             }
+            None if self.counts_facets_exactly() => self.facets(&self.documents_found(&candidates.list)?),
             None => self.facets(&self.documents_among(&candidates.list)),
         };
         let page = kept.into_iter().skip(self.request.offset).take(self.request.limit).collect();
@@ -70,16 +78,19 @@ impl Search<'_> {
         let request = self.request;
         let is_asked = request.count || !request.facets.is_empty() || !request.sort.is_empty();
         match (&self.query, request.mode) {
-            (Some(query), RetrievalMode::Lexical) if is_asked => {
-                let found = self.snapshot.lexical.all_matches(query, self.snapshot.tombstones.len())?;
-                let found = self.with_named(found);
-                Ok(Some(match &self.selection {
-                    Some(selection) => found.and(selection),
-                    None => found,
-                }))
-            }
+            (Some(query), RetrievalMode::Lexical) if is_asked => Ok(Some(self.lexical_matches(query)?)),
             _ => Ok(None),
         }
+    }
+
+    /// All chunks that the lexical retriever can find, and those of named documents.
+    fn lexical_matches(&self, query: &LexicalQuery) -> Result<Selection> {
+        let found = self.snapshot.lexical.all_matches(query, self.snapshot.tombstones.len())?;
+        let found = self.with_named(found);
+        Ok(match &self.selection {
+            Some(selection) => found.and(selection),
+            None => found,
+        })
     }
 
     fn listed(
@@ -148,6 +159,22 @@ impl Search<'_> {
     fn facets(&self, documents: &[u64]) -> Vec<Vec<ValueCount>> {
         let count = |facet| self.snapshot.fields.count_values(facet, documents);
         self.request.facets.iter().map(count).collect()
+    }
+
+    fn counts_facets_exactly(&self) -> bool {
+        self.request.exact_facets && !self.request.facets.is_empty()
+    }
+
+    /// The candidates and all documents that contain a word of the query, or all that pass the filter if it has no words, as a bitmap.
+    fn documents_found(&self, candidates: &[Candidate]) -> Result<Vec<u64>> {
+        let (fields, tombstones) = (&self.snapshot.fields, &self.snapshot.tombstones);
+        let Some(query) = self.query.as_ref().filter(|query| !query.terms.is_empty()) else {
+            return Ok(fields.documents_of(tombstones, self.selection.as_deref()));
+        };
+        let mut documents = fields.documents_of(tombstones, Some(&self.lexical_matches(query)?));
+        let candidates = self.documents_among(candidates);
+        documents.iter_mut().zip(candidates).for_each(|(found, candidate)| *found |= candidate);
+        Ok(documents)
     }
 
     /// The documents of the candidates, as a bitmap.

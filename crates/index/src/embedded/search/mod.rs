@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use weir_policy::Caller;
 
 use super::lexical::{LexicalQuery, NamedDocument, QueryContext};
-use super::ranking::BestChunk;
 use super::relevance::RelevanceModel;
 use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
@@ -75,14 +74,8 @@ impl Embedded {
         let Some(chunk_ids) = traced.filter(|_| !restricted.query.is_listing()) else { return Ok(None) };
         let mut search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
         let found = search.candidates(1)?;
-        let score_in = |retriever: &[BestChunk]| {
-            retriever.iter().find(|best| chunk_ids.contains(&best.chunk_id)).map(|best| best.score)
-        };
-        let scores = (score_in(&found.lexical), score_in(&found.dense));
-        Ok(match (scores, search.query_features) {
-            ((None, None), _) | (_, None) => None,
-            ((lexical, dense), Some(query_features)) => Some(query_features.features(lexical, dense)),
-        })
+        let candidate = found.list.iter().find(|candidate| chunk_ids.contains(&candidate.chunk_id));
+        Ok(candidate.and_then(|candidate| search.features_of(candidate)))
     }
 
     /// The current snapshot, and the chunk ids of a document in it, if the document exists for the caller.
@@ -153,6 +146,11 @@ impl IndexQuery {
         self.query.is_none() && self.embedding.is_none()
     }
 
+    /// Whether facets count all matches: they do in lexical searches and listings.
+    pub fn counts_facets_exactly(&self) -> bool {
+        self.exact_facets || self.mode == RetrievalMode::Lexical || self.is_listing()
+    }
+
     /// Whether postprocessing removes or reorders candidates.
     pub(crate) fn is_postprocessed(&self) -> bool {
         self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
@@ -177,6 +175,8 @@ pub(super) struct Search<'a> {
     relevance_model: RelevanceModel,
     /// Features of the first window of candidates.
     query_features: Option<QueryFeatures>,
+    /// The best comparable score of that window.
+    best: f32,
     timings: StageTimings,
 }
 
@@ -229,6 +229,7 @@ impl<'a> Search<'a> {
             traced,
             relevance_model,
             query_features: None,
+            best: 0.0,
             timings,
         })
     }
@@ -276,8 +277,8 @@ impl<'a> Search<'a> {
         let selected =
             self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
         let is_smoothed = self.is_smoothed() && self.ranks_by_relevance();
-        let (terms, corrections) =
-            self.query.map(|query| (query.terms, query.corrections)).unwrap_or_default();
+        let (terms, corrections, synonyms) =
+            self.query.map(|query| (query.terms, query.corrections, query.synonyms)).unwrap_or_default();
         Ok(Some(IndexResult {
             hits,
             total: outcome.total,
@@ -287,6 +288,7 @@ impl<'a> Search<'a> {
             is_smoothed,
             corrections,
             terms: terms.into_iter().map(|term| term.text).collect(),
+            synonyms,
             applied_seq: self.snapshot.applied_seq,
             selected,
             trace,
@@ -334,6 +336,7 @@ impl Snapshot {
             mode: request.mode,
             existing,
             is_unfinished: request.is_unfinished,
+            settings: &request.lexical,
             select: &|filter| self.fields.select(filter),
             text_of: &text_of,
         };

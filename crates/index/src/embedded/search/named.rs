@@ -42,6 +42,7 @@ impl Search<'_> {
         let raise = |candidate: &mut Candidate, named: &NamedDocument| {
             candidate.name = best * if named.share < 1.0 { LEADING + named.share } else { WHOLE };
             candidate.score += candidate.name;
+            candidate.is_named = named.share >= 1.0;
         };
         for candidate in candidates.iter_mut() {
             if let Some(named) = named.remove(&candidate.unit) {

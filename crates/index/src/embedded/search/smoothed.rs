@@ -86,7 +86,7 @@ impl Search<'_> {
         for candidate in rest {
             let score = candidate.score.min(worst);
             candidate.neighbours += score - candidate.score;
-            candidate.score = score;
+            (candidate.score, candidate.comparable) = (score, score);
         }
         Ok(())
     }
@@ -100,6 +100,6 @@ impl Candidate {
             self.dense *= 1.0 - smoothing::SHARE;
         }
         self.neighbours = score - self.lexical - self.dense;
-        self.score = score;
+        (self.score, self.comparable) = (score, score);
     }
 }
