@@ -104,6 +104,7 @@ def scripted(*replies: Scripted, by: Script | None = None) -> Iterator[tuple[str
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one packet for each reply: a second would be delayed by the receiver
 
         def handle_any(self) -> None:
             length = int(self.headers.get("content-length", 0))
@@ -119,8 +120,13 @@ def scripted(*replies: Scripted, by: Script | None = None) -> Iterator[tuple[str
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Clients that go away are part of the tests."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
@@ -181,6 +187,7 @@ class Blocking:
 
     def __exit__(self, *_: object) -> None:
         self._loop.run_until_complete(self._client.close())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
 

@@ -50,7 +50,10 @@ class AsyncWeir:
         self._settings = Settings.of(base_url, api_key, timeout, retries)
         self._flows = Flows(self._settings)
         self._http = httpx.AsyncClient(
-            headers=self._settings.headers, timeout=self._settings.timeout, trust_env=self._settings.uses_proxies
+            headers=self._settings.headers,
+            timeout=self._settings.timeout,
+            trust_env=self._settings.uses_proxies,
+            verify=self._settings.verify,
         )
 
     async def close(self) -> None:

@@ -44,7 +44,10 @@ class Weir:
         self._settings = Settings.of(base_url, api_key, timeout, retries)
         self._flows = Flows(self._settings)
         self._http = httpx.Client(
-            headers=self._settings.headers, timeout=self._settings.timeout, trust_env=self._settings.uses_proxies
+            headers=self._settings.headers,
+            timeout=self._settings.timeout,
+            trust_env=self._settings.uses_proxies,
+            verify=self._settings.verify,
         )
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -113,6 +114,12 @@ class Settings:
     def uses_proxies(self) -> bool:
         """Whether the proxies of the environment are used: not for this machine."""
         return not httpx.URL(self.base_url).host.startswith(_LOOPBACK)
+
+    @property
+    def verify(self) -> ssl.SSLContext | bool:
+        """How certificates are verified. Loading those of the authorities takes 25 ms, and is left out without TLS."""
+        is_plain = self.base_url.startswith("http:") and not self.uses_proxies
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
 
 
 def path(*segments: str) -> str:
