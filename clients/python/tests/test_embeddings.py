@@ -83,7 +83,7 @@ class EmbeddingsTest(unittest.TestCase):
         for reply, message in (
             (raw(rows[1:], 2, 3, "float32"), "23 bytes for 2 embeddings of dimension 3"),
             (raw(rows, 3, 2, "float32"), "not for 2"),
-            (raw(rows, 2, 0, "float32"), "dimension 0"),
+            (raw(b"", 2, 0, "float32"), "dimension 0"),
             (raw(b"", 2, 3, "float32"), "0 bytes"),
             (raw(rows, 2, 3, "float64"), "unknown type `float64`"),
             (raw(rows, 2, 3, "float32", x_embedding_dim="three"), "x-embedding-dim `three`"),
