@@ -70,9 +70,9 @@ class FailuresTest(unittest.TestCase):
 
     def test_an_overloaded_gateway_is_asked_again_after_the_delay_it_names(self) -> None:
         begun = time.monotonic()
-        self.check(search, [problem(503, "overloaded", retry_after="1", retry_after_ms="200"), FOUND], None, 2)
+        self.check(search, [problem(503, "overloaded", retry_after="5", retry_after_ms="200"), FOUND], None, 2)
         self.assertGreaterEqual(time.monotonic() - begun, 2 * 0.2)
-        self.assertLess(time.monotonic() - begun, 2 * 1)
+        self.assertLess(time.monotonic() - begun, 5)
 
     def test_whole_seconds_and_dates_are_respected(self) -> None:
         for is_date in (False, True):

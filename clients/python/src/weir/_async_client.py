@@ -138,7 +138,7 @@ class AsyncWeir:
         """
         shown = reporter(progress)
         try:
-            return await self._run(self._flows.wait_for_job(job, timeout, shown))
+            return await self._run(self._flows.wait_for_job(job, timeout, shown.show_job))
         finally:
             shown.close()
 

@@ -128,7 +128,7 @@ class Weir:
         """
         shown = reporter(progress)
         try:
-            return self._run(self._flows.wait_for_job(job, timeout, shown))
+            return self._run(self._flows.wait_for_job(job, timeout, shown.show_job))
         finally:
             shown.close()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import email.utils
 import itertools
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,7 +21,6 @@ from weir import _calls as calls
 from weir._embeddings import Embeddings, embed
 from weir._errors import JobError, WeirError, WeirTimeoutError, is_refused_by_tls, of_reply, of_transport
 from weir._http import Call, Reply, Request, Settings
-from weir._progress import Reporter
 from weir._types import Job
 
 T = TypeVar("T")
@@ -98,15 +97,15 @@ class Flows:
             self._default_model = able[0]
         return self._default_model
 
-    def wait_for_job(self, job: str | Job, timeout: float | None, shown: Reporter) -> Flow[Job]:
-        """Looks at a job until it ends. `JobError` when it failed or was cancelled."""
+    def wait_for_job(self, job: str | Job, timeout: float | None, watch: Callable[[Job], None]) -> Flow[Job]:
+        """Looks at a job until it ends; `watch` gets each state. `JobError` when it failed or was cancelled."""
         job_id = job if isinstance(job, str) else job.job_id
         state = None if isinstance(job, str) else job
         begun = time.monotonic()
         for delay in _backoff(POLL_SECONDS_FIRST, POLL_SECONDS_MAX):
             if state is None:
                 state = yield from self.call(calls.get_job(job_id))
-            shown.show(state.processed_documents, state.failed_documents, state.total_documents)
+            watch(state)
             if state.is_finished:
                 return _completed(state)
             if timeout is not None and time.monotonic() - begun + delay > timeout:

@@ -30,7 +30,7 @@ def ingest(
 ) -> Flow[Job]:
     """Sends documents in one request; with `wait`, waits until they are searchable."""
     job = yield from flows.call(calls.ingest([encode(document) for document in documents], collection))
-    return (yield from flows.wait_for_job(job, timeout, shown)) if wait else job
+    return (yield from flows.wait_for_job(job, timeout, shown.show_job)) if wait else job
 
 
 class IngestRun:
@@ -82,7 +82,7 @@ class IngestRun:
     def _finish_jobs(self, count: int) -> Flow[None]:
         """Waits until at most `count` jobs are unfinished."""
         while len(self._unfinished) > count:
-            job = yield from self._flows.wait_for_job(self._unfinished[0], None, _AfterFinished(self))
+            job = yield from self._flows.wait_for_job(self._unfinished[0], None, self._show)
             self._unfinished.popleft()
             self._count(job)
 
@@ -95,19 +95,7 @@ class IngestRun:
         self._counts["chunks"] += job.chunks
         self._errors.extend(job.errors[: ERRORS_MAX - len(self._errors)])
 
-    def show(self, processed: int, failed: int) -> None:
-        """Shows these documents of the oldest job beside those of finished jobs."""
-        self._shown.show(self._counts["processed"] + processed, self._counts["failed"] + failed, self._total)
-
-
-class _AfterFinished:
-    """Shows the progress of a job as part of a run."""
-
-    def __init__(self, run: IngestRun) -> None:
-        self._run = run
-
-    def show(self, processed: int, failed: int, total: int | None) -> None:
-        self._run.show(processed, failed)
-
-    def close(self) -> None:
-        pass
+    def _show(self, oldest: Job) -> None:
+        """Shows the documents of the oldest unfinished job beside those of finished jobs."""
+        processed = self._counts["processed"] + oldest.processed_documents
+        self._shown.show(processed, self._counts["failed"] + oldest.failed_documents, self._total)

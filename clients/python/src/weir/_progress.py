@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TextIO, Union
+from typing import TextIO, Union
+
+from weir._types import Job
 
 _BAR_CHARACTERS = 30
 
@@ -26,25 +28,9 @@ Watch = Union[bool, Callable[[Progress], None]]
 """`True` draws a bar on stderr if that is a terminal; a function is called with each `Progress`."""
 
 
-class Reporter(Protocol):
-    """Shows progress until it is closed."""
+class Reporter:
+    """Shows each change of the progress until it is closed."""
 
-    def show(self, processed: int, failed: int, total: int | None) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def reporter(watch: Watch) -> Reporter:
-    """What shows the progress as `watch` asks for."""
-    if callable(watch):
-        return _Caller(watch)
-    if watch and sys.stderr is not None and sys.stderr.isatty():
-        bar = _Bar(sys.stderr)
-        return _Caller(bar.draw, bar.end)
-    return _Caller(lambda progress: None)
-
-
-class _Caller:
     def __init__(self, show: Callable[[Progress], None], close: Callable[[], None] = lambda: None) -> None:
         self._begun = time.monotonic()
         self._show = show
@@ -52,12 +38,28 @@ class _Caller:
         self._last: tuple[int, int, int | None] | None = None
 
     def show(self, processed: int, failed: int, total: int | None) -> None:
+        """Shows these numbers of documents, unless they are those shown last."""
         if (processed, failed, total) != self._last:
             self._last = (processed, failed, total)
             self._show(Progress(processed, failed, total, time.monotonic() - self._begun))
 
+    def show_job(self, job: Job) -> None:
+        """Shows the documents of a job."""
+        self.show(job.processed_documents, job.failed_documents, job.total_documents)
+
     def close(self) -> None:
+        """Ends the line of a bar."""
         self._close()
+
+
+def reporter(watch: Watch) -> Reporter:
+    """What shows the progress as `watch` asks for."""
+    if callable(watch):
+        return Reporter(watch)
+    if watch and sys.stderr is not None and sys.stderr.isatty():
+        bar = _Bar(sys.stderr)
+        return Reporter(bar.draw, bar.end)
+    return Reporter(lambda progress: None)
 
 
 class _Bar:
