@@ -29,18 +29,20 @@ run: ## build, serve on 127.0.0.1:8000, ingest the sample on the first start
 	@scripts/run.sh
 
 .PHONY: check
-check: ## format, lints, the crate graph, licences and bans, dead links
+check: ## format, lints, types of the Python client, the crate graph, licences and bans, dead links
 	@scripts/setup.sh
 	cargo fmt --all --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
 	cargo test $(CHECKED) --test repository
 	@scripts/deny.sh bans licenses
 	$(PYTHON) scripts/check_links.py
+	cd clients/python && ../../.venv/bin/ruff check --quiet && ../../.venv/bin/ruff format --quiet --check && ../../.venv/bin/mypy
 
 .PHONY: test
 test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED) $(ALL_TESTS)
+	WEIR_BINARY=$(or $(CARGO_TARGET_DIR),target)/checked/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
 	cargo test $(CHECKED) --doc
 	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds what is released, in dist/: the binary with its symbol file, completions and manual pages, a wheel, a .deb, a tar
-# archive, a bill of materials and checksums. PROFILE=dev builds the same from an unoptimised binary, to test this script.
+# Builds what is released, in dist/: the binary with its symbol file, completions and manual pages, a wheel, the wheel of the
+# Python client, a .deb, a tar archive, a bill of materials and checksums. PROFILE=dev builds the same from an unoptimised
+# binary, to test this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,6 +44,11 @@ build_wheel() {
     rm -r dist/wheel
 }
 
+# It has no compiled code: any Python from 3.9 on takes it.
+build_client() {
+    .venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist clients/python
+}
+
 build_archive() {
     local name=weir-$version-$target
     tar --create --gzip --file "dist/$name.tar.gz" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
@@ -57,6 +63,8 @@ say "completions, manual pages, bill of materials"
 write_share
 say "the wheel"
 build_wheel
+say "the wheel of the Python client"
+build_client
 say "the .deb"
 packaging/debian/build.sh dist/weir dist/share dist "$version"
 say "the archive"

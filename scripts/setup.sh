@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build and the tests need and what is missing: system packages, a Python environment, packages that the tests
-# import, a browser for them, the default model; with arguments only the steps named. A second run finds everything and does nothing.
+# import, the Python client, a browser, the default model; with arguments only the steps named. A second run finds everything
+# and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,6 +58,16 @@ install_python_packages() {
     cp "$wanted" "$installed"
 }
 
+# The tests and the examples of the pages import the client from its sources.
+install_client() {
+    local wanted=clients/python/pyproject.toml installed=.venv/client.toml
+    cmp -s "$wanted" "$installed" && return
+    say "installing the Python client into .venv"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable clients/python ||
+        die "pip could not install clients/python; run 'scripts/setup.sh python test_packages' and run this again"
+    cp "$wanted" "$installed"
+}
+
 # Some 300 MB that only the tests of the pages need.
 install_browser() {
     has chromium || install_packages chromium
@@ -69,14 +80,15 @@ install_system() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
 }
 
-[ $# -gt 0 ] || set -- system python test_packages browser model
+[ $# -gt 0 ] || set -- system python test_packages client browser model
 for step in "$@"; do
     case $step in
         system) install_system ;;
         python) make_python_environment ;;
         test_packages) install_python_packages ;;
+        client) install_client ;;
         browser) install_browser ;;
         model) .venv/bin/python scripts/get_model.py ;;
-        *) die "there is no step \`$step\`: system, python, test_packages, browser, model" ;;
+        *) die "there is no step \`$step\`: system, python, test_packages, client, browser, model" ;;
     esac
 done

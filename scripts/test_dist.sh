@@ -69,7 +69,7 @@ test_wheel() {
     local begun=$SECONDS start=$EPOCHREALTIME port server weir
     port=$(free_port)
     python3 -m venv "$work/venv"
-    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$DIST"/*.whl
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$DIST"/weir-*.whl
     weir=(env -i -C "$work" PATH="$work/venv/bin" WEIR_URL="http://127.0.0.1:$port" WEIR_HUB_URL="http://127.0.0.1:$hub_port" weir)
     "${weir[@]}" model pull all-MiniLM-L6-v2 >"$work/pull.log"
     grep -q "fetching sentence-transformers/all-MiniLM-L6-v2" "$work/pull.log" || die "the pull doesn't say what it fetches"
@@ -78,7 +78,7 @@ test_wheel() {
     ask "$begun" "${weir[@]}"
     stop "$server"
     grep -q "Three things to try" "$work/demo.log" || die "the demo doesn't say what to try: $(cat "$work/demo.log")"
-    say wheel "$(seconds_since "$start") from pip install to the answer; $(cat "$DIST"/*.whl | wc -c) bytes"
+    say wheel "$(seconds_since "$start") from pip install to the answer; $(cat "$DIST"/weir-*.whl | wc -c) bytes"
 }
 
 # A throw-away view of this system's files, in which the package is installed by dpkg. Home folders are hidden.

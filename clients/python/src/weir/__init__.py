@@ -1,0 +1,106 @@
+"""The client of Weir, a retrieval gateway: ingest documents, search them with citations, embed texts.
+
+    from weir import Weir
+
+    with Weir() as client:
+        for result in client.search("what holds back a river").results:
+            print(result.relevance, result.citation.quote)
+
+`AsyncWeir` has the same methods for asyncio. Every failure of a call is a `WeirError`.
+"""
+
+from __future__ import annotations
+
+from weir._async_client import AsyncWeir
+from weir._client import Weir
+from weir._embeddings import Embeddings
+from weir._errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    JobError,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    ReplyError,
+    ServerError,
+    TooLarge,
+    Unauthorized,
+    WeirConnectionError,
+    WeirError,
+    WeirTimeoutError,
+)
+from weir._options import Document, EmbedOptions, Filter, NewCollection, ResultOptions, Search, SearchOptions
+from weir._progress import Progress
+from weir._types import (
+    Citation,
+    Collection,
+    Deletion,
+    DocumentsDeleteReply,
+    Explain,
+    Explanation,
+    Feedback,
+    Health,
+    IngestReport,
+    Job,
+    JobDocumentError,
+    LoggedQuery,
+    Model,
+    Page,
+    Readiness,
+    SearchReply,
+    SearchResult,
+    StoredDocument,
+    WhyNot,
+)
+from weir._version import __version__
+
+__all__ = [
+    "ApiError",
+    "AsyncWeir",
+    "BadRequest",
+    "Citation",
+    "Collection",
+    "Conflict",
+    "Deletion",
+    "Document",
+    "DocumentsDeleteReply",
+    "EmbedOptions",
+    "Embeddings",
+    "Explain",
+    "Explanation",
+    "Feedback",
+    "Filter",
+    "Forbidden",
+    "Health",
+    "IngestReport",
+    "Job",
+    "JobDocumentError",
+    "JobError",
+    "LoggedQuery",
+    "Model",
+    "NewCollection",
+    "NotFound",
+    "Overloaded",
+    "Page",
+    "Progress",
+    "RateLimited",
+    "Readiness",
+    "ReplyError",
+    "ResultOptions",
+    "Search",
+    "SearchOptions",
+    "SearchReply",
+    "SearchResult",
+    "ServerError",
+    "StoredDocument",
+    "TooLarge",
+    "Unauthorized",
+    "Weir",
+    "WeirConnectionError",
+    "WeirError",
+    "WeirTimeoutError",
+    "WhyNot",
+    "__version__",
+]

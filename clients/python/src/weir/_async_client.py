@@ -1,0 +1,362 @@
+"""The asynchronous client: the same methods as `Weir`, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import httpx
+from numpy.typing import NDArray
+
+from weir import _calls as calls
+from weir import _types as types
+from weir._embeddings import Embeddings
+from weir._flows import Flow, Flows, Step
+from weir._http import Body, Call, Reply, Request, Settings
+from weir._ingest import IngestRun, ingest
+from weir._options import Document, Filter
+from weir._progress import Watch, reporter
+from weir._streams import as_async, batched_async, check_many, check_sizes, map_in_order_async
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from weir._options import EmbedOptions, NewCollection, ResultOptions, Search, SearchOptions
+
+T = TypeVar("T")
+
+
+class AsyncWeir:
+    """A client of one gateway, with a pool of connections; any number of tasks of one event loop can use it.
+
+    `base_url` and `api_key` default to the variables WEIR_URL and WEIR_API_KEY, then to http://127.0.0.1:8000, no key.
+    `timeout`: how many seconds the gateway may send nothing. A call is repeated up to `retries` times if that is safe.
+    """
+
+    def __init__(
+        self, base_url: str | None = None, api_key: str | None = None, *, timeout: float = 60.0, retries: int = 2
+    ) -> None:
+        self._settings = Settings.of(base_url, api_key, timeout, retries)
+        self._flows = Flows(self._settings)
+        self._http = httpx.AsyncClient(
+            headers=self._settings.headers,
+            timeout=self._settings.timeout,
+            trust_env=self._settings.uses_proxies,
+            verify=self._settings.verify,
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Search
+
+    async def search(self, query: str | None = None, **options: Unpack[SearchOptions]) -> types.SearchReply:
+        """One page of results. Needs at least one of `query`, `vector`, `filter`, `sort` and `facets`."""
+        return await self._call(calls.search({"query": query, **options}))
+
+    def iter_search(
+        self, query: str | None = None, **options: Unpack[ResultOptions]
+    ) -> AsyncIterator[types.SearchResult]:
+        """The results of all pages, of which each is requested when it is reached; `top_k` is the size of a page."""
+        return self._items(lambda cursor: calls.search_page({"query": query, **options, "cursor": cursor}))
+
+    async def search_many(self, searches: Sequence[Search]) -> list[calls.SearchOutcome]:
+        """Up to 32 searches in one call: for each, in this order, its reply or the `ApiError` of its refusal."""
+        return await self._call(calls.search_batch(searches))
+
+    # Ingest
+
+    async def ingest(
+        self,
+        documents: Iterable[Document | Mapping[str, Any]],
+        *,
+        collection: str = "default",
+        wait: bool = False,
+        timeout: float | None = None,
+        progress: Watch = False,
+    ) -> types.Job:
+        """Sends documents in one request. They are stored when this returns; with `wait`, searchable.
+
+        The job lists documents that failed. `timeout` and `progress` are those of `wait_for_job`.
+        """
+        check_many(documents, "documents")
+        shown = reporter(progress)
+        try:
+            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown))
+        finally:
+            shown.close()
+
+    async def ingest_many(
+        self,
+        documents: Iterable[Document | Mapping[str, Any]] | AsyncIterable[Document | Mapping[str, Any]],
+        *,
+        collection: str = "default",
+        batch_size: int = 200,
+        progress: Watch = False,
+    ) -> types.IngestReport:
+        """Sends any number of documents in batches, and returns when all are searchable.
+
+        At most four batches are unfinished at a time, and one is in memory. After an error, repeat the call: unchanged
+        documents are not embedded again.
+        """
+        check_many(documents, "documents")
+        total = len(documents) if isinstance(documents, Sequence) else None
+        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total)
+        try:
+            async for document in as_async(documents):
+                await self._run(run.add(document))
+            return await self._run(run.finish())
+        finally:
+            run.close()
+
+    async def wait_for_job(
+        self, job: str | types.Job, *, timeout: float | None = None, progress: Watch = False
+    ) -> types.Job:
+        """Waits until a job is completed. `JobError` if it fails, `WeirTimeoutError` after `timeout` seconds.
+
+        `progress=True` draws a bar if stderr is a terminal; a function is called with each `Progress`.
+        """
+        shown = reporter(progress)
+        try:
+            return await self._run(self._flows.wait_for_job(job, timeout, shown.show_job))
+        finally:
+            shown.close()
+
+    async def get_job(self, job_id: str) -> types.Job:
+        """One job."""
+        return await self._call(calls.get_job(job_id))
+
+    async def list_jobs(self, *, limit: int | None = None, cursor: str | None = None) -> types.Page[types.Job]:
+        """A page of jobs, newest first."""
+        return await self._call(calls.list_jobs(limit, cursor))
+
+    def iter_jobs(self, *, page_size: int | None = None) -> AsyncIterator[types.Job]:
+        """All jobs, newest first."""
+        return self._items(lambda cursor: calls.list_jobs(page_size, cursor))
+
+    # Collections
+
+    async def list_collections(self) -> list[types.Collection]:
+        """All collections."""
+        return await self._call(calls.list_collections())
+
+    async def get_collection(self, name: str) -> types.Collection:
+        """One collection."""
+        return await self._call(calls.get_collection(name))
+
+    async def put_collection(self, name: str, **settings: Unpack[NewCollection]) -> types.Collection:
+        """Creates a collection, or checks that it has these settings: `Conflict` if not."""
+        return await self._call(calls.put_collection(name, settings))
+
+    async def delete_collection(self, name: str) -> types.Deletion:
+        """Deletes a collection and everything in it."""
+        return await self._call(calls.delete_collection(name))
+
+    # Documents
+
+    async def get_document(self, id: str, *, collection: str = "default") -> types.StoredDocument:
+        """One document."""
+        return await self._call(calls.get_document(id, collection))
+
+    async def list_documents(
+        self,
+        *,
+        collection: str = "default",
+        filter: Filter | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        cursor: str | None = None,
+    ) -> types.Page[types.StoredDocument]:
+        """A page of documents by id; with `filter` or `sort`, of the searchable ones that match."""
+        return await self._call(calls.list_documents(collection, filter, sort, limit, after, cursor))
+
+    def iter_documents(
+        self,
+        *,
+        collection: str = "default",
+        filter: Filter | None = None,
+        sort: str | None = None,
+        after: str | None = None,
+        page_size: int | None = None,
+    ) -> AsyncIterator[types.StoredDocument]:
+        """All documents, in the order of `list_documents`."""
+        return self._items(lambda cursor: calls.list_documents(collection, filter, sort, page_size, after, cursor))
+
+    async def delete_document(self, id: str, *, collection: str = "default") -> types.Deletion:
+        """Deletes one document; after this no search returns it."""
+        return await self._call(calls.delete_document(id, collection))
+
+    async def delete_documents(
+        self, filter: Filter | None = None, *, collection: str = "default", all: bool = False, dry_run: bool = False
+    ) -> types.DocumentsDeleteReply:
+        """Deletes the documents that match, up to the gateway's limit: repeat it while `remaining` is above 0."""
+        return await self._call(calls.delete_documents(collection, filter, all, dry_run))
+
+    # Embeddings and models
+
+    async def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
+        """The embeddings of texts, by the first embedding model of the gateway if `model` is not given."""
+        return await self._run(self._flows.embed([texts] if isinstance(texts, str) else texts, options))
+
+    def embed_many(
+        self,
+        texts: Iterable[str] | AsyncIterable[str],
+        *,
+        batch_size: int = 64,
+        max_in_flight: int = 4,
+        **options: Unpack[EmbedOptions],
+    ) -> AsyncIterator[NDArray[Any]]:
+        """The embedding of each text, in order, of any number of texts.
+
+        At most `batch_size * max_in_flight` texts are read ahead. Closing the iterator, as `contextlib.aclosing` does
+        for a loop that ends early, stops the requests.
+        """
+        check_many(texts, "texts")
+        check_sizes(batch_size, max_in_flight)
+
+        def work(batch: list[str]) -> Awaitable[Embeddings]:
+            return self._run(self._flows.embed(batch, options))
+
+        return _rows(map_in_order_async(work, batched_async(as_async(texts), batch_size), max_in_flight))
+
+    async def list_models(self) -> list[types.Model]:
+        """All models, the default one first."""
+        return await self._call(calls.list_models())
+
+    async def get_model(self, id: str) -> types.Model:
+        """One model, by its id or an alias."""
+        return await self._call(calls.get_model(id))
+
+    # Quality
+
+    async def add_feedback(
+        self,
+        query: str,
+        document_id: str,
+        *,
+        collection: str | None = None,
+        relevant: bool | None = None,
+        grade: int | None = None,
+        chunk: int | None = None,
+    ) -> types.Feedback:
+        """Stores a judgment: `relevant`, or a `grade` from 0 to 100."""
+        fields = {"query": query, "document_id": document_id, "collection": collection, "relevant": relevant}
+        return await self._call(calls.add_feedback({**fields, "grade": grade, "chunk": chunk}))
+
+    async def list_feedback(
+        self, *, collection: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> types.Page[types.Feedback]:
+        """A page of judgments, newest first."""
+        return await self._call(calls.list_feedback(collection, limit, cursor))
+
+    def iter_feedback(
+        self, *, collection: str | None = None, page_size: int | None = None
+    ) -> AsyncIterator[types.Feedback]:
+        """All judgments, newest first."""
+        return self._items(lambda cursor: calls.list_feedback(collection, page_size, cursor))
+
+    async def list_queries(
+        self,
+        *,
+        collection: str = "default",
+        report: Literal["popular", "zero_results", "low_relevance"] | None = None,
+        limit: int | None = None,
+        below: float | None = None,
+    ) -> list[types.LoggedQuery]:
+        """A report of the query log; `below` is the relevance that counts as low."""
+        return await self._call(calls.list_queries(collection, report, limit, below))
+
+    # The gateway
+
+    async def health(self) -> types.Health:
+        """The state of the gateway and its number of documents."""
+        return await self._call(calls.health())
+
+    async def readiness(self) -> types.Readiness:
+        """Whether the gateway takes requests; not an error if it does not."""
+        return await self._call(calls.readiness())
+
+    async def liveness(self) -> str:
+        """A text of the process, if it runs."""
+        return await self._call(calls.liveness())
+
+    async def metrics(self) -> str:
+        """Metrics in the format of Prometheus."""
+        return await self._call(calls.metrics())
+
+    async def openapi(self) -> dict[str, Any]:
+        """The gateway's description of its API, in OpenAPI 3.1."""
+        return await self._call(calls.openapi())
+
+    async def _call(self, call: Call[T]) -> T:
+        return await self._run(self._flows.call(call))
+
+    async def _items(self, page: Callable[[str | None], Call[types.Page[T]]]) -> AsyncIterator[T]:
+        cursor: str | None = None
+        while True:
+            current = await self._call(page(cursor))
+            for item in current.data:
+                yield item
+            cursor = calls.next_cursor(current, cursor)
+            if cursor is None:
+                return
+
+    async def _run(self, flow: Flow[T]) -> T:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    reply = await self._take(step)
+                except httpx.RequestError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            flow.close()
+
+    async def _take(self, step: Step) -> Reply | None:
+        if isinstance(step, Request):
+            return await self._send(step)
+        await asyncio.sleep(step.seconds)
+        return None
+
+    async def _send(self, request: Request) -> Reply:
+        url = self._settings.base_url + request.target
+        body = Body()
+        async with self._http.stream(request.method, url, content=request.body, headers=request.headers) as response:
+            async for part in response.aiter_bytes():
+                body.add(part)
+        return Reply(response.status_code, response.headers, body.joined())
+
+
+async def _rows(batches: AsyncGenerator[Embeddings, None]) -> AsyncIterator[NDArray[Any]]:
+    try:
+        async for batch in batches:
+            for row in batch.vectors:
+                yield row
+    finally:
+        await batches.aclose()

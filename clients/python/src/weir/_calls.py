@@ -1,0 +1,207 @@
+"""The calls of the native API: how each request is built and its reply read. Nothing here does IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, Union
+
+from weir import _types as types
+from weir._decode import decode
+from weir._errors import ApiError, ReplyError, of_problem
+from weir._http import Call, Reply, Request, encode, path, query
+
+T = TypeVar("T")
+SearchOutcome = Union[types.SearchReply, ApiError]
+
+_JSON = {"content-type": "application/json"}
+_NOT_READY = 503
+
+
+def ingest(documents: Sequence[bytes], collection: str) -> Call[types.Job]:
+    """`documents` are in JSON."""
+    body = b'{"collection":%b,"documents":[%b]}' % (encode(collection), b",".join(documents))
+    return Call(_post("/v1/ingest", body), _object(types.Job))
+
+
+def get_job(job_id: str) -> Call[types.Job]:
+    return Call(_get("/v1/jobs" + path(job_id)), _object(types.Job))
+
+
+def list_jobs(limit: int | None = None, cursor: str | None = None) -> Call[types.Page[types.Job]]:
+    return Call(_get("/v1/jobs" + query(limit=limit, cursor=cursor)), _page(types.Job))
+
+
+def search(options: Mapping[str, Any]) -> Call[types.SearchReply]:
+    return Call(_post("/v1/search", encode(_given(options))), _object(types.SearchReply))
+
+
+def search_page(options: Mapping[str, Any]) -> Call[types.Page[types.SearchResult]]:
+    """The same, of which only the results are wanted."""
+    whole = search(options)
+
+    def parse(reply: Reply) -> types.Page[types.SearchResult]:
+        found = whole.parse(reply)
+        return types.Page(found.results, found.next_cursor)
+
+    return Call(whole.request, parse)
+
+
+def search_batch(searches: Sequence[Mapping[str, Any]]) -> Call[list[SearchOutcome]]:
+    body = encode({"queries": [_given(options) for options in searches]})
+    return Call(_post("/v1/search", body), _outcomes)
+
+
+def list_collections() -> Call[list[types.Collection]]:
+    return Call(_get("/v1/collections"), _list(types.Collection))
+
+
+def get_collection(name: str) -> Call[types.Collection]:
+    return Call(_get(_collection(name)), _object(types.Collection))
+
+
+def put_collection(name: str, settings: Mapping[str, Any]) -> Call[types.Collection]:
+    return Call(Request("PUT", _collection(name), encode(_given(settings)), _JSON), _object(types.Collection))
+
+
+def delete_collection(name: str) -> Call[types.Deletion]:
+    # the second time it is 404, so that a repetition would hide that the first one succeeded
+    return Call(Request("DELETE", _collection(name)), _object(types.Deletion), is_repeatable=False)
+
+
+def get_document(id: str, collection: str) -> Call[types.StoredDocument]:
+    return Call(_get(_collection(collection) + "/documents" + path(id)), _object(types.StoredDocument))
+
+
+def list_documents(
+    collection: str,
+    filter: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    after: str | None = None,
+    cursor: str | None = None,
+) -> Call[types.Page[types.StoredDocument]]:
+    condition = None if filter is None else encode(filter).decode()
+    parameters = query(filter=condition, sort=sort, limit=limit, after=after if cursor is None else None, cursor=cursor)
+    return Call(_get(_collection(collection) + "/documents" + parameters), _page(types.StoredDocument))
+
+
+def delete_document(id: str, collection: str) -> Call[types.Deletion]:
+    target = _collection(collection) + "/documents" + path(id)
+    return Call(Request("DELETE", target), _object(types.Deletion), is_repeatable=False)
+
+
+def delete_documents(
+    collection: str, filter: Mapping[str, Any] | None, delete_all: bool, dry_run: bool
+) -> Call[types.DocumentsDeleteReply]:
+    body = {"filter": filter, "all": delete_all or None, "dry_run": dry_run or None}
+    target = _collection(collection) + "/documents/delete"
+    # a repetition would report only what the first one left
+    return Call(_post(target, encode(_given(body))), _object(types.DocumentsDeleteReply), is_repeatable=dry_run)
+
+
+def add_feedback(fields: Mapping[str, Any]) -> Call[types.Feedback]:
+    return Call(_post("/v1/feedback", encode(_given(fields))), _object(types.Feedback), is_repeatable=False)
+
+
+def list_feedback(
+    collection: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[types.Page[types.Feedback]]:
+    return Call(_get("/v1/feedback" + query(collection=collection, limit=limit, cursor=cursor)), _page(types.Feedback))
+
+
+def list_queries(
+    collection: str, report: str | None, limit: int | None, below: float | None
+) -> Call[list[types.LoggedQuery]]:
+    target = _collection(collection) + "/queries" + query(report=report, limit=limit, below=below)
+    return Call(_get(target), _list(types.LoggedQuery))
+
+
+def list_models() -> Call[list[types.Model]]:
+    return Call(_get("/v1/models"), _list(types.Model))
+
+
+def get_model(id: str) -> Call[types.Model]:
+    return Call(_get("/v1/models" + path(id)), _object(types.Model))
+
+
+def health() -> Call[types.Health]:
+    return Call(_get("/healthz"), _object(types.Health))
+
+
+def readiness() -> Call[types.Readiness]:
+    return Call(_get("/readyz"), _object(types.Readiness), accepts=frozenset({_NOT_READY}))
+
+
+def liveness() -> Call[str]:
+    return Call(_get("/livez"), _text)
+
+
+def metrics() -> Call[str]:
+    return Call(_get("/metrics"), _text)
+
+
+def openapi() -> Call[dict[str, Any]]:
+    return Call(_get("/openapi.json"), _dictionary)
+
+
+def next_cursor(page: types.Page[T], cursor: str | None) -> str | None:
+    """The cursor behind `page`, which was requested with `cursor`."""
+    if page.next_cursor is not None and page.next_cursor == cursor:
+        raise ReplyError("the next page has the cursor of this one; check any proxy before the gateway")
+    return page.next_cursor
+
+
+def _get(target: str) -> Request:
+    return Request("GET", target)
+
+
+def _post(target: str, body: bytes) -> Request:
+    return Request("POST", target, body, _JSON)
+
+
+def _collection(name: str) -> str:
+    return "/v1/collections" + path(name)
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _object(kind: type[T]) -> Callable[[Reply], T]:
+    return lambda reply: decode(kind, reply.json())
+
+
+def _page(kind: type[T]) -> Callable[[Reply], types.Page[T]]:
+    def parse(reply: Reply) -> types.Page[T]:
+        page = decode(types.Page, reply.json())
+        return types.Page([decode(kind, entry) for entry in page.data], page.next_cursor)
+
+    return parse
+
+
+def _list(kind: type[T]) -> Callable[[Reply], list[T]]:
+    page = _page(kind)
+    return lambda reply: page(reply).data
+
+
+def _text(reply: Reply) -> str:
+    return reply.body.decode("utf-8", "replace")
+
+
+def _dictionary(reply: Reply) -> dict[str, Any]:
+    value = reply.json()
+    if not isinstance(value, dict):
+        raise ReplyError("the reply is not a JSON object; check base_url, and any proxy before the gateway")
+    return value
+
+
+def _outcomes(reply: Reply) -> list[SearchOutcome]:
+    return [_outcome(entry) for entry in decode(types.BatchReply, reply.json()).replies]
+
+
+def _outcome(entry: Any) -> SearchOutcome:  # noqa: ANN401
+    problem = None
+    if isinstance(entry, dict) and "results" not in entry:
+        status = entry.get("status")
+        problem = of_problem(status if isinstance(status, int) else 500, entry)
+    return problem or decode(types.SearchReply, entry)

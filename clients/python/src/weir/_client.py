@@ -1,0 +1,348 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import httpx
+from numpy.typing import NDArray
+
+from weir import _calls as calls
+from weir import _types as types
+from weir._embeddings import Embeddings
+from weir._flows import Flow, Flows, Sleep, Step
+from weir._http import Body, Call, Reply, Request, Settings
+from weir._ingest import IngestRun, ingest
+from weir._options import Document, Filter
+from weir._progress import Watch, reporter
+from weir._streams import batched, check_many, check_sizes, map_in_order
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from weir._options import EmbedOptions, NewCollection, ResultOptions, Search, SearchOptions
+
+T = TypeVar("T")
+
+
+class Weir:
+    """A client of one gateway, with a pool of connections; any number of threads can use it.
+
+    `base_url` and `api_key` default to the variables WEIR_URL and WEIR_API_KEY, then to http://127.0.0.1:8000, no key.
+    `timeout`: how many seconds the gateway may send nothing. A call is repeated up to `retries` times if that is safe.
+    """
+
+    def __init__(
+        self, base_url: str | None = None, api_key: str | None = None, *, timeout: float = 60.0, retries: int = 2
+    ) -> None:
+        self._settings = Settings.of(base_url, api_key, timeout, retries)
+        self._flows = Flows(self._settings)
+        self._http = httpx.Client(
+            headers=self._settings.headers,
+            timeout=self._settings.timeout,
+            trust_env=self._settings.uses_proxies,
+            verify=self._settings.verify,
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Search
+
+    def search(self, query: str | None = None, **options: Unpack[SearchOptions]) -> types.SearchReply:
+        """One page of results. Needs at least one of `query`, `vector`, `filter`, `sort` and `facets`."""
+        return self._call(calls.search({"query": query, **options}))
+
+    def iter_search(self, query: str | None = None, **options: Unpack[ResultOptions]) -> Iterator[types.SearchResult]:
+        """The results of all pages, of which each is requested when it is reached; `top_k` is the size of a page."""
+        return self._items(lambda cursor: calls.search_page({"query": query, **options, "cursor": cursor}))
+
+    def search_many(self, searches: Sequence[Search]) -> list[calls.SearchOutcome]:
+        """Up to 32 searches in one call: for each, in this order, its reply or the `ApiError` of its refusal."""
+        return self._call(calls.search_batch(searches))
+
+    # Ingest
+
+    def ingest(
+        self,
+        documents: Iterable[Document | Mapping[str, Any]],
+        *,
+        collection: str = "default",
+        wait: bool = False,
+        timeout: float | None = None,
+        progress: Watch = False,
+    ) -> types.Job:
+        """Sends documents in one request. They are stored when this returns; with `wait`, searchable.
+
+        The job lists documents that failed. `timeout` and `progress` are those of `wait_for_job`.
+        """
+        check_many(documents, "documents")
+        shown = reporter(progress)
+        try:
+            return self._run(ingest(self._flows, documents, collection, wait, timeout, shown))
+        finally:
+            shown.close()
+
+    def ingest_many(
+        self,
+        documents: Iterable[Document | Mapping[str, Any]],
+        *,
+        collection: str = "default",
+        batch_size: int = 200,
+        progress: Watch = False,
+    ) -> types.IngestReport:
+        """Sends any number of documents in batches, and returns when all are searchable.
+
+        At most four batches are unfinished at a time, and one is in memory. After an error, repeat the call: unchanged
+        documents are not embedded again.
+        """
+        check_many(documents, "documents")
+        total = len(documents) if isinstance(documents, Sequence) else None
+        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total)
+        try:
+            for document in documents:
+                self._run(run.add(document))
+            return self._run(run.finish())
+        finally:
+            run.close()
+
+    def wait_for_job(self, job: str | types.Job, *, timeout: float | None = None, progress: Watch = False) -> types.Job:
+        """Waits until a job is completed. `JobError` if it fails, `WeirTimeoutError` after `timeout` seconds.
+
+        `progress=True` draws a bar if stderr is a terminal; a function is called with each `Progress`.
+        """
+        shown = reporter(progress)
+        try:
+            return self._run(self._flows.wait_for_job(job, timeout, shown.show_job))
+        finally:
+            shown.close()
+
+    def get_job(self, job_id: str) -> types.Job:
+        """One job."""
+        return self._call(calls.get_job(job_id))
+
+    def list_jobs(self, *, limit: int | None = None, cursor: str | None = None) -> types.Page[types.Job]:
+        """A page of jobs, newest first."""
+        return self._call(calls.list_jobs(limit, cursor))
+
+    def iter_jobs(self, *, page_size: int | None = None) -> Iterator[types.Job]:
+        """All jobs, newest first."""
+        return self._items(lambda cursor: calls.list_jobs(page_size, cursor))
+
+    # Collections
+
+    def list_collections(self) -> list[types.Collection]:
+        """All collections."""
+        return self._call(calls.list_collections())
+
+    def get_collection(self, name: str) -> types.Collection:
+        """One collection."""
+        return self._call(calls.get_collection(name))
+
+    def put_collection(self, name: str, **settings: Unpack[NewCollection]) -> types.Collection:
+        """Creates a collection, or checks that it has these settings: `Conflict` if not."""
+        return self._call(calls.put_collection(name, settings))
+
+    def delete_collection(self, name: str) -> types.Deletion:
+        """Deletes a collection and everything in it."""
+        return self._call(calls.delete_collection(name))
+
+    # Documents
+
+    def get_document(self, id: str, *, collection: str = "default") -> types.StoredDocument:
+        """One document."""
+        return self._call(calls.get_document(id, collection))
+
+    def list_documents(
+        self,
+        *,
+        collection: str = "default",
+        filter: Filter | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        cursor: str | None = None,
+    ) -> types.Page[types.StoredDocument]:
+        """A page of documents by id; with `filter` or `sort`, of the searchable ones that match."""
+        return self._call(calls.list_documents(collection, filter, sort, limit, after, cursor))
+
+    def iter_documents(
+        self,
+        *,
+        collection: str = "default",
+        filter: Filter | None = None,
+        sort: str | None = None,
+        after: str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[types.StoredDocument]:
+        """All documents, in the order of `list_documents`."""
+        return self._items(lambda cursor: calls.list_documents(collection, filter, sort, page_size, after, cursor))
+
+    def delete_document(self, id: str, *, collection: str = "default") -> types.Deletion:
+        """Deletes one document; after this no search returns it."""
+        return self._call(calls.delete_document(id, collection))
+
+    def delete_documents(
+        self, filter: Filter | None = None, *, collection: str = "default", all: bool = False, dry_run: bool = False
+    ) -> types.DocumentsDeleteReply:
+        """Deletes the documents that match, up to the gateway's limit: repeat it while `remaining` is above 0."""
+        return self._call(calls.delete_documents(collection, filter, all, dry_run))
+
+    # Embeddings and models
+
+    def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
+        """The embeddings of texts, by the first embedding model of the gateway if `model` is not given."""
+        return self._run(self._flows.embed([texts] if isinstance(texts, str) else texts, options))
+
+    def embed_many(
+        self, texts: Iterable[str], *, batch_size: int = 64, max_in_flight: int = 4, **options: Unpack[EmbedOptions]
+    ) -> Iterator[NDArray[Any]]:
+        """The embedding of each text, in order, of any number of texts.
+
+        At most `batch_size * max_in_flight` texts are read ahead. Closing the iterator, as a loop that ends early does,
+        stops the requests.
+        """
+        check_many(texts, "texts")
+        check_sizes(batch_size, max_in_flight)
+
+        def work(batch: list[str], stopped: threading.Event) -> Embeddings:
+            return self._run(self._flows.embed(batch, options), stopped)
+
+        return _rows(map_in_order(work, batched(texts, batch_size), max_in_flight))
+
+    def list_models(self) -> list[types.Model]:
+        """All models, the default one first."""
+        return self._call(calls.list_models())
+
+    def get_model(self, id: str) -> types.Model:
+        """One model, by its id or an alias."""
+        return self._call(calls.get_model(id))
+
+    # Quality
+
+    def add_feedback(
+        self,
+        query: str,
+        document_id: str,
+        *,
+        collection: str | None = None,
+        relevant: bool | None = None,
+        grade: int | None = None,
+        chunk: int | None = None,
+    ) -> types.Feedback:
+        """Stores a judgment: `relevant`, or a `grade` from 0 to 100."""
+        fields = {"query": query, "document_id": document_id, "collection": collection, "relevant": relevant}
+        return self._call(calls.add_feedback({**fields, "grade": grade, "chunk": chunk}))
+
+    def list_feedback(
+        self, *, collection: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> types.Page[types.Feedback]:
+        """A page of judgments, newest first."""
+        return self._call(calls.list_feedback(collection, limit, cursor))
+
+    def iter_feedback(self, *, collection: str | None = None, page_size: int | None = None) -> Iterator[types.Feedback]:
+        """All judgments, newest first."""
+        return self._items(lambda cursor: calls.list_feedback(collection, page_size, cursor))
+
+    def list_queries(
+        self,
+        *,
+        collection: str = "default",
+        report: Literal["popular", "zero_results", "low_relevance"] | None = None,
+        limit: int | None = None,
+        below: float | None = None,
+    ) -> list[types.LoggedQuery]:
+        """A report of the query log; `below` is the relevance that counts as low."""
+        return self._call(calls.list_queries(collection, report, limit, below))
+
+    # The gateway
+
+    def health(self) -> types.Health:
+        """The state of the gateway and its number of documents."""
+        return self._call(calls.health())
+
+    def readiness(self) -> types.Readiness:
+        """Whether the gateway takes requests; not an error if it does not."""
+        return self._call(calls.readiness())
+
+    def liveness(self) -> str:
+        """A text of the process, if it runs."""
+        return self._call(calls.liveness())
+
+    def metrics(self) -> str:
+        """Metrics in the format of Prometheus."""
+        return self._call(calls.metrics())
+
+    def openapi(self) -> dict[str, Any]:
+        """The gateway's description of its API, in OpenAPI 3.1."""
+        return self._call(calls.openapi())
+
+    def _call(self, call: Call[T]) -> T:
+        return self._run(self._flows.call(call))
+
+    def _items(self, page: Callable[[str | None], Call[types.Page[T]]]) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            current = self._call(page(cursor))
+            yield from current.data
+            cursor = calls.next_cursor(current, cursor)
+            if cursor is None:
+                return
+
+    def _run(self, flow: Flow[T], stopped: threading.Event | None = None) -> T:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    reply = self._take(step, stopped)
+                except httpx.RequestError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            flow.close()
+
+    def _take(self, step: Step, stopped: threading.Event | None) -> Reply | None:
+        if isinstance(step, Request):
+            return self._send(step)
+        _sleep(step, stopped)
+        return None
+
+    def _send(self, request: Request) -> Reply:
+        url = self._settings.base_url + request.target
+        body = Body()
+        with self._http.stream(request.method, url, content=request.body, headers=request.headers) as response:
+            for part in response.iter_bytes():
+                body.add(part)
+        return Reply(response.status_code, response.headers, body.joined())
+
+
+def _sleep(step: Sleep, stopped: threading.Event | None) -> None:
+    if stopped is None:
+        time.sleep(step.seconds)
+    elif stopped.wait(step.seconds):
+        raise CancelledError
+
+
+def _rows(batches: Generator[Embeddings, None, None]) -> Iterator[NDArray[Any]]:
+    with closing(batches):
+        for batch in batches:
+            yield from batch.vectors

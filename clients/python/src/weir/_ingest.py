@@ -1,0 +1,101 @@
+"""Ingest of any number of documents: in batches, each a job that is watched to its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from weir import _calls as calls
+from weir._flows import Flow, Flows
+from weir._http import encode
+from weir._progress import Reporter
+from weir._types import IngestReport, Job, JobDocumentError
+
+# Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
+BATCH_BYTES_MAX = 8 << 20
+# Jobs that are accepted and not finished, so that the gateway always has the next batch.
+JOBS_MAX = 4
+# Failed documents that a report lists.
+ERRORS_MAX = 1_000
+
+
+def ingest(
+    flows: Flows,
+    documents: Iterable[Mapping[str, Any]],
+    collection: str,
+    wait: bool,
+    timeout: float | None,
+    shown: Reporter,
+) -> Flow[Job]:
+    """Sends documents in one request; with `wait`, waits until they are searchable."""
+    job = yield from flows.call(calls.ingest([encode(document) for document in documents], collection))
+    return (yield from flows.wait_for_job(job, timeout, shown.show_job)) if wait else job
+
+
+class IngestRun:
+    """One ingest. `add` and `finish` are flows; `close` ends the progress in any case."""
+
+    def __init__(self, flows: Flows, collection: str, batch_size: int, shown: Reporter, total: int | None) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        self._flows = flows
+        self._collection = collection
+        self._batch_size = batch_size
+        self._shown = shown
+        self._total = total
+        self._batch: list[bytes] = []
+        self._batch_bytes = 0
+        self._unfinished: deque[str] = deque()
+        self._counts = dict.fromkeys(("documents", "processed", "failed", "new", "changed", "unchanged", "chunks"), 0)
+        self._job_ids: list[str] = []
+        self._errors: list[JobDocumentError] = []
+
+    def add(self, document: Mapping[str, Any]) -> Flow[None]:
+        """Adds a document, and sends the batch when it is full."""
+        encoded = encode(document)
+        if self._batch and self._batch_bytes + len(encoded) > BATCH_BYTES_MAX:
+            yield from self._send()
+        self._batch.append(encoded)
+        self._batch_bytes += len(encoded)
+        if len(self._batch) >= self._batch_size:
+            yield from self._send()
+
+    def finish(self) -> Flow[IngestReport]:
+        """Sends the last batch and waits until all documents are searchable."""
+        if self._batch:
+            yield from self._send()
+        yield from self._finish_jobs(0)
+        return IngestReport(**self._counts, job_ids=self._job_ids, errors=self._errors)
+
+    def close(self) -> None:
+        self._shown.close()
+
+    def _send(self) -> Flow[None]:
+        yield from self._finish_jobs(JOBS_MAX - 1)
+        job = yield from self._flows.call(calls.ingest(self._batch, self._collection))
+        self._counts["documents"] += len(self._batch)
+        self._job_ids.append(job.job_id)
+        self._unfinished.append(job.job_id)
+        self._batch, self._batch_bytes = [], 0
+
+    def _finish_jobs(self, count: int) -> Flow[None]:
+        """Waits until at most `count` jobs are unfinished."""
+        while len(self._unfinished) > count:
+            job = yield from self._flows.wait_for_job(self._unfinished[0], None, self._show)
+            self._unfinished.popleft()
+            self._count(job)
+
+    def _count(self, job: Job) -> None:
+        self._counts["processed"] += job.processed_documents
+        self._counts["failed"] += job.failed_documents
+        self._counts["new"] += job.new_documents
+        self._counts["changed"] += job.changed_documents
+        self._counts["unchanged"] += job.unchanged_documents
+        self._counts["chunks"] += job.chunks
+        self._errors.extend(job.errors[: ERRORS_MAX - len(self._errors)])
+
+    def _show(self, oldest: Job) -> None:
+        """Shows the documents of the oldest unfinished job beside those of finished jobs."""
+        processed = self._counts["processed"] + oldest.processed_documents
+        self._shown.show(processed, self._counts["failed"] + oldest.failed_documents, self._total)

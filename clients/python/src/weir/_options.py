@@ -1,0 +1,146 @@
+"""What requests consist of, for editors and type checkers: at run time these are dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+Filter = Mapping[str, Any]
+"""A condition on metadata: docs/search.md describes the language."""
+Vector = Union[Sequence[float], NDArray[np.floating[Any]]]
+Truncate = Literal["end", "start", "split", "error"]
+TextRole = Literal["query", "document"]
+
+
+class _DocumentText(TypedDict):
+    text: str
+
+
+class Document(_DocumentText, total=False):
+    """A document to ingest; without `id` it gets one from its content."""
+
+    id: str
+    title: str
+    metadata: Mapping[str, Any]
+
+
+class SortKey(TypedDict, total=False):
+    """A metadata field to sort by."""
+
+    field: str
+    order: Literal["asc", "desc"]
+
+
+class FacetOptions(TypedDict, total=False):
+    """A metadata field whose values are counted."""
+
+    field: str
+    limit: int
+
+
+class Group(TypedDict):
+    """Results are groups of documents with one value of this field."""
+
+    field: str
+
+
+class RerankOptions(TypedDict, total=False):
+    """A reranker, and the number of results that it reorders."""
+
+    model: str
+    top_n: int
+
+
+class LateInteraction(TypedDict, total=False):
+    """The weight of token-level similarity, and the number of results that it reorders."""
+
+    weight: float
+    top_n: int
+
+
+class Weights(TypedDict):
+    """The weights of the two retrievers."""
+
+    lexical: float
+    dense: float
+
+
+class Fusion(TypedDict, total=False):
+    """How the rankings of a hybrid search are fused."""
+
+    method: Literal["rrf", "convex"]
+    weights: Weights
+    k: float
+
+
+class ResultOptions(TypedDict, total=False):
+    """The fields of a search that all its pages have in common; docs/search.md describes them."""
+
+    collection: str
+    filter: Filter
+    vector: Vector
+    strict: bool
+    top_k: int
+    min_relevance: float
+    count: bool
+    mode: Literal["hybrid", "lexical", "dense"]
+    prefix: Literal["last"]
+    fusion: Fusion
+    smoothing: bool
+    rerank: Union[str, RerankOptions]
+    late_interaction: LateInteraction
+    sort: Sequence[Union[str, SortKey]]
+    group_by: Union[Literal["document", "chunk"], Group]
+    collapse: bool
+    diversity: float
+    facets: Sequence[Union[str, FacetOptions]]
+    highlight: bool
+    context: int
+    explain: bool
+    why_not: str
+    deadline_ms: int
+    offset: int
+
+
+class SearchOptions(ResultOptions, total=False):
+    """All fields of a search but the query."""
+
+    cursor: str
+
+
+class Search(SearchOptions, total=False):
+    """One of several searches in a call."""
+
+    query: str
+
+
+class EmbedOptions(TypedDict, total=False):
+    """How texts are embedded.
+
+    The model (default: the first one of the gateway), the dimension of the embeddings, how long texts are truncated,
+    the role of the texts.
+    """
+
+    model: str
+    dimensions: int
+    truncate: Truncate
+    input_type: TextRole
+
+
+class Chunks(TypedDict, total=False):
+    """How texts are split."""
+
+    max_tokens: int
+    overlap_tokens: int
+
+
+class NewCollection(TypedDict, total=False):
+    """Settings of a collection, which cannot be changed later."""
+
+    model: str
+    embedding: Literal["none"]
+    language: str
+    chunking: Chunks

@@ -1,0 +1,422 @@
+"""Replies of the gateway, named as in its OpenAPI file. Fields that a gateway does not send have their defaults.
+
+Names of states (`status`, `stage`, …) are plain texts: a newer gateway may have further ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Optional, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A page of a list. `next_cursor` is the `cursor` of the next page, None on the last one."""
+
+    data: list[T]
+    next_cursor: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class JobDocumentError:
+    """Why a document of a job failed."""
+
+    document_id: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job: documents that were sent together. Times are unix seconds."""
+
+    job_id: str
+    status: str
+    """`pending`, `running`, `completed`, `failed` or `cancelled`."""
+    total_documents: int
+    processed_documents: int
+    """Documents that are searchable, or identical to the stored version."""
+    failed_documents: int
+    started_at: float
+    collection: str = "default"
+    new_documents: int = 0
+    changed_documents: int = 0
+    unchanged_documents: int = 0
+    chunks: int = 0
+    error: Optional[str] = None
+    """Why the whole job failed."""
+    finished_at: Optional[float] = None
+    errors: list[JobDocumentError] = field(default_factory=list)
+    """The failed documents."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job has ended, in whatever way."""
+        return self.finished_at is not None
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """The outcome of `ingest_many`."""
+
+    documents: int = 0
+    """Documents that were sent."""
+    processed: int = 0
+    """Documents that are searchable."""
+    failed: int = 0
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    job_ids: list[str] = field(default_factory=list)
+    errors: list[JobDocumentError] = field(default_factory=list)
+    """The first 1,000 failed documents."""
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8."""
+
+    document_id: str
+    chunk: int
+    start: int
+    end: int
+    quote: str
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks by each retriever, from 1."""
+
+    lexical: Optional[int] = None
+    dense: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores by each retriever: BM25, cosine, MaxSim."""
+
+    lexical: Optional[float] = None
+    dense: Optional[float] = None
+    late_interaction: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ContextChunk:
+    """A chunk before or after a result."""
+
+    chunk: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """The part of a result's text with the most highlights; offsets are bytes."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TermScore:
+    """The contribution of one term to a chunk's BM25 score."""
+
+    term: str
+    chunks: int
+    frequency: int
+    score: float
+
+
+@dataclass(frozen=True)
+class FusedPosition:
+    """Rank and score before reranking."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How the score of a result was computed."""
+
+    terms: list[TermScore]
+    lexical: float
+    dense: float
+    neighbours: float = 0.0
+    name: float = 0.0
+    fused: Optional[FusedPosition] = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """One result: a document with its best chunk, or a chunk or group with `group_by`."""
+
+    id: str
+    score: float
+    """Determines the order of this reply; not comparable with other replies."""
+    text: str
+    citation: Citation
+    relevance: Optional[float] = None
+    """The estimated probability, 0 to 1, that the document answers the query; comparable across queries."""
+    title: Optional[str] = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    ranks: Ranks = field(default_factory=Ranks)
+    scores: Scores = field(default_factory=Scores)
+    rerank_score: Optional[float] = None
+    collapsed_count: Optional[int] = None
+    collapsed: Optional[list[str]] = None
+    context: Optional[list[ContextChunk]] = None
+    highlights: Optional[list[list[int]]] = None
+    """Byte ranges `[start, end)` in `text`."""
+    snippet: Optional[Snippet] = None
+    explanation: Optional[Explanation] = None
+
+
+@dataclass(frozen=True)
+class Total:
+    """Results of all pages: exact, or the candidates considered."""
+
+    value: int
+    exact: bool
+    relation: str
+
+
+@dataclass(frozen=True)
+class FacetCount:
+    """A value of a metadata field and its number of matches."""
+
+    value: Any
+    count: int
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A word that occurs in no document, and what was searched instead."""
+
+    word: str
+    instead: list[str]
+
+
+@dataclass(frozen=True)
+class FusionWeights:
+    """The weights of the two retrievers."""
+
+    lexical: float
+    dense: float
+
+
+@dataclass(frozen=True)
+class ExplainFusion:
+    """The fusion that was used."""
+
+    method: str
+    weights: FusionWeights
+    k: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ExplainRerank:
+    """The reranker that was used."""
+
+    model: str
+    top_n: int
+
+
+@dataclass(frozen=True)
+class RetrieverCounts:
+    """Candidates of each retriever."""
+
+    lexical: int
+    dense: int
+
+
+@dataclass(frozen=True)
+class Explain:
+    """How a search was executed."""
+
+    embedding: str
+    chunks: int
+    candidates: RetrieverCounts
+    reached: int
+    query: Optional[str] = None
+    mode: Optional[str] = None
+    fusion: Optional[ExplainFusion] = None
+    smoothing: bool = False
+    rerank: Optional[ExplainRerank] = None
+    selected_chunks: Optional[int] = None
+    selectivity: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class RetrieverPosition:
+    """Rank and score by one retriever."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """The stage that excluded a document, and the remedy in `message`."""
+
+    id: str
+    stage: str
+    message: str
+    lexical: Optional[RetrieverPosition] = None
+    dense: Optional[RetrieverPosition] = None
+    rank: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class SearchReply:
+    """The results of a search, best first or in the order of `sort`."""
+
+    results: list[SearchResult]
+    took_ms: float
+    total: Optional[Total] = None
+    left_out: Optional[int] = None
+    """Results of this page omitted by `min_relevance`."""
+    next_cursor: Optional[str] = None
+    facets: Optional[dict[str, list[FacetCount]]] = None
+    corrections: list[Correction] = field(default_factory=list)
+    degraded: bool = False
+    """Whether a stage was skipped, because of load, time or an error."""
+    degraded_reason: Optional[str] = None
+    degraded_reasons: list[str] = field(default_factory=list)
+    explain: Optional[Explain] = None
+    why_not: Optional[WhyNot] = None
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    """The time of each stage, by its name."""
+
+
+@dataclass(frozen=True)
+class BatchReply:
+    """The replies of several searches: JSON as it was received."""
+
+    replies: list[Any]
+    took_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class StoredDocument:
+    """A document as it is stored."""
+
+    id: str
+    text: str
+    version: int
+    chunks: int
+    title: Optional[str] = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The reply of a deletion: the number of chunks of a document, None for a collection."""
+
+    deleted: bool
+    chunks: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class DocumentsDeleteReply:
+    """The reply of a deletion by filter. Repeat the call while `remaining` is above 0."""
+
+    matched: int
+    deleted: int
+    skipped: int
+    """Documents with a newer version that is not yet searchable."""
+    remaining: int
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """How texts are split."""
+
+    max_tokens: Optional[int] = None
+    overlap_tokens: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class CollectionSettings:
+    """The settings of a collection."""
+
+    model: Optional[str] = None
+    embedding: Optional[str] = None
+    language: Optional[str] = None
+    chunking: Optional[Chunking] = None
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection. `status` is `ready` or `rebuilding`."""
+
+    name: str
+    document_count: int
+    chunk_count: int
+    settings: CollectionSettings
+    status: str = "ready"
+    model: Optional[str] = None
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """A stored judgment of a result."""
+
+    number: int
+    query: str
+    document_id: str
+    collection: str
+    grade: int
+    relevant: bool
+    created_at: float
+    chunk: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class LoggedQuery:
+    """A query of the query log."""
+
+    query: str
+    count: int
+    zero_results: int
+    last_asked_at: float
+    relevance: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the gateway. `capabilities` has `embeddings` or `rerank`."""
+
+    id: str
+    alias: list[str] = field(default_factory=list)
+    capabilities: list[str] = field(default_factory=list)
+    dimensions: Optional[int] = None
+    max_input_tokens: Optional[int] = None
+    fingerprint: str = ""
+    object: str = "model"
+    created: float = 0.0
+    owned_by: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """The state of the gateway, with the documents of all collections."""
+
+    status: str
+    model_loaded: bool
+    document_count: int
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Whether the gateway takes requests, and the checks that fail."""
+
+    ready: bool
+    failing: list[str] = field(default_factory=list)
