@@ -42,9 +42,11 @@ test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED) $(ALL_TESTS)
 	cargo test $(CHECKED) --doc
-	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open
+	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 	scripts/neon.sh

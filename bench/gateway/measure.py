@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -65,24 +64,21 @@ def say(line: str) -> None:
     print(f"bench/gateway: {line}", file=sys.stderr, flush=True)
 
 
-def available(run: Run) -> list[Callable[[], Service]]:
-    """All rows but Python's; a tiny run has those that need nothing installed or no model."""
+def available(run: Run) -> list[Service]:
+    """All rows but Python's; a tiny run has those that need no model. Go is left out where its gateway could not be built."""
     paths = run.paths
+    go = [services.go_thin(paths)] if paths.go.exists() else []
+    if not go:
+        run.found.failures.append(services.GO)
     if run.is_tiny:
-        found = [lambda: services.weir_thin(paths)]
-        return [*found, lambda: services.go_thin(paths)] if paths.go.exists() else found
-    return [
-        lambda: services.go_thin(paths),
-        lambda: services.weir_monolith(paths),
-        lambda: services.weir_onnx(paths),
-        lambda: services.weir_split(paths),
-        lambda: services.weir_thin(paths),
-    ]
+        return [*go, services.weir_thin(paths)]
+    weir = (services.weir_monolith, services.weir_onnx, services.weir_split, services.weir_thin)
+    return [*go, *(make(paths) for make in weir)]
 
 
-def tune_python(run: Run, cores: int) -> Service | None:
-    """Every setting over the same documents at the compared concurrency; the one with the most requests/s."""
-    best: tuple[float, services.PythonSetting] | None = None
+def tune_python(run: Run, cores: int) -> list[Service]:
+    """Every setting over the same documents at the compared concurrency; of each backend the one with the most requests/s."""
+    best: dict[str, tuple[float, services.PythonSetting]] = {}
     for setting in services.python_settings(cores):
         service = services.python_monolith(run.paths, setting)
         try:
@@ -94,19 +90,23 @@ def tune_python(run: Run, cores: int) -> Service | None:
             continue
         run.found.settings.append(SettingResult(setting.name, load))
         say(f"{setting.name}: {load.requests_per_s:,.1f} requests/s, p95 {load.latency_ms_p95:.0f} ms, {load.rss_mib:,.0f} MiB")
-        if best is None or load.requests_per_s > best[0]:
-            best = (load.requests_per_s, setting)
-    return None if best is None else services.python_monolith(run.paths, best[1])
+        rate, _ = best.get(setting.backend, (0.0, setting))
+        if load.requests_per_s > rate:
+            best[setting.backend] = (load.requests_per_s, setting)
+    return [services.python_monolith(run.paths, setting) for _, setting in best.values()]
 
 
 def open_service(run: Run, service: Service, stack: ExitStack) -> None:
-    """Started and filled."""
+    """Started, filled and, if it keeps its documents, started again."""
     service.prepare()
     stack.callback(service.server.stop)
     service.server.start()
     started = time.perf_counter()
     service.fill(service.server, run.corpus.documents)
     say(f"{service.name}: {len(run.corpus.documents):,} documents in {time.perf_counter() - started:.1f} s")
+    if service.is_durable:
+        service.server.stop()
+        service.server.start()
 
 
 def give_up(run: Run, name: str, error: Exception) -> None:
@@ -176,15 +176,10 @@ def measure_facts(run: Run, chosen: list[Service]) -> None:
 
 def measure_all(run: Run, cores: int) -> None:
     """The whole comparison."""
-    makers = available(run)
-    if not run.is_tiny:
-        best = tune_python(run, cores)
-        if best is not None:
-            makers.insert(0, lambda: best)
+    pythons = [] if run.is_tiny else tune_python(run, cores)
     with ExitStack() as stack:
         chosen = []
-        for make in makers:
-            service = make()
+        for service in [*pythons, *available(run)]:
             try:
                 open_service(run, service, stack)
             except (EngineError, OSError) as error:

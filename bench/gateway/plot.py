@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib
 from report import Load, Report
-from services import GO, PYTHON, WEIR, WEIR_ONNX, WEIR_SPLIT, WEIR_THIN
+from services import GO, PYTHON_ONNX, PYTHON_TORCH, WEIR, WEIR_ONNX, WEIR_SPLIT, WEIR_THIN
 
 matplotlib.use("svg")
 
@@ -19,7 +19,8 @@ COLOURS = {
     WEIR_ONNX: "#7b5ea7",
     WEIR_THIN: "#9fd3bd",
     GO: "#31648c",
-    PYTHON: "#d1662f",
+    PYTHON_ONNX: "#efb089",
+    PYTHON_TORCH: "#d1662f",
 }
 
 

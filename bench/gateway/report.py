@@ -11,7 +11,7 @@ import case_study
 from case_study import Figures
 from pages import machine, number, table
 from prose import METHOD, TOP
-from services import GO, PYTHON, WEIR, WEIR_SPLIT, WEIR_THIN, Shipped
+from services import GO, PYTHON, PYTHON_TORCH, WEIR, WEIR_SPLIT, WEIR_THIN, Shipped
 
 # Of the case study.
 COMPARED_CONCURRENCY = 16
@@ -107,10 +107,19 @@ class Report:
         """In order."""
         return sorted({concurrency for _, concurrency in self.loads})
 
+    @property
+    def best_python(self) -> str | None:
+        """The Python monolith with the most requests/s."""
+        loads = {name: load for name in PYTHON.values() if (load := self.load(name))}
+        return max(loads, key=lambda name: loads[name].requests_per_s, default=None)
+
     def case_figures(self) -> list[Figures]:
-        """What the tables of the case study are computed from, the Python monolith first."""
+        """What the tables of the case study are computed from, the best Python monolith first; none without it."""
+        best = self.best_python
+        if best is None:
+            return []
         loads = {name: load for name in self.names if (load := self.load(name))}
-        ordered = sorted(loads, key=lambda name: name != PYTHON)
+        ordered = [best, *(name for name in loads if name not in PYTHON.values())]
         return [Figures(name, loads[name].requests_per_s, loads[name].latency_ms_p95, loads[name].rss_mib) for name in ordered]
 
 
@@ -136,8 +145,10 @@ class Target:
 def targets(report: Report) -> list[Target]:
     """At the compared concurrency."""
 
-    def ratio(name: str, other: str, value: Callable[[Load], float]) -> float | None:
-        ours, theirs = report.load(name), report.load(other)
+    best = report.best_python
+
+    def ratio(name: str, other: str | None, value: Callable[[Load], float]) -> float | None:
+        ours, theirs = report.load(name), report.load(other) if other else None
         return value(ours) / value(theirs) if ours and theirs and value(theirs) else None
 
     def rate(load: Load) -> float:
@@ -150,9 +161,12 @@ def targets(report: Report) -> list[Target]:
         return load.rss_mib
 
     return [
-        Target(f"{WEIR}: requests/s against the best setting of the {PYTHON}", ratio(WEIR, PYTHON, rate), 30, True),
-        Target(f"{WEIR}: p95 against it", ratio(WEIR, PYTHON, p95), 1 / 20, False),
-        Target(f"{WEIR}: RSS against it", ratio(WEIR, PYTHON, rss), 1 / 10, False),
+        Target(f"{WEIR}: requests/s against the best Python monolith", ratio(WEIR, best, rate), 30, True),
+        Target(f"{WEIR}: p95 against it", ratio(WEIR, best, p95), 1 / 20, False),
+        Target(f"{WEIR}: RSS against it", ratio(WEIR, best, rss), 1 / 10, False),
+        Target(f"{WEIR}: requests/s against {PYTHON_TORCH}, the published stack", ratio(WEIR, PYTHON_TORCH, rate), 30, True),
+        Target(f"{WEIR}: p95 against it", ratio(WEIR, PYTHON_TORCH, p95), 1 / 20, False),
+        Target(f"{WEIR}: RSS against it", ratio(WEIR, PYTHON_TORCH, rss), 1 / 10, False),
         Target(f"{WEIR_SPLIT}: requests/s against {WEIR}", ratio(WEIR_SPLIT, WEIR, rate), 0.8, True),
         Target(f"{WEIR_THIN}: requests/s against {GO}", ratio(WEIR_THIN, GO, rate), 1, True),
         Target(f"{WEIR_THIN}: RSS against {GO}", ratio(WEIR_THIN, GO, rss), 3, False),
@@ -181,7 +195,7 @@ def figures(report: Report) -> dict[str, Any]:
 def case_figures(report: Report) -> dict[str, Any]:
     """The computed tables as JSON."""
     rows = report.case_figures()
-    if not rows or rows[0].name != PYTHON:
+    if not rows:
         return {}
     base = rows[0]
     return {
@@ -232,7 +246,7 @@ def settings_table(report: Report) -> str:
     """Every setting of the Python monolith, the best first."""
     ordered = sorted(report.settings, key=lambda setting: -setting.load.requests_per_s)
     rows = [[setting.name, *load_cells(setting.load)] for setting in ordered]
-    return table([f"{PYTHON}, concurrency {COMPARED_CONCURRENCY}", *LOAD_HEADINGS], rows) if rows else ""
+    return table([f"Python monolith, concurrency {COMPARED_CONCURRENCY}", *LOAD_HEADINGS], rows) if rows else ""
 
 
 def facts_table(report: Report) -> str:
@@ -308,7 +322,7 @@ def page(report: Report) -> str:
     parts += ["## Start and size\n", facts_table(report)]
     parts += ["## The published harness\n", harness_table(report)]
     rows = report.case_figures()
-    if rows and rows[0].name == PYTHON:
+    if rows:
         parts += ["## The tables of the case study\n", "From what was measured here:\n", case_tables(rows)]
     parts += ["From what was published:\n", case_tables(list(case_study.PUBLISHED)), METHOD]
     parts.append("| service | as it was run |\n| --- | --- |\n" + "".join(f"| {bold(name)} | {facts.detail} |\n" for name, facts in report.facts.items()))

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from documents import ROOT, Document
 from processes import EngineError
-from processes.server import Command, Server
+from processes.server import Command, Server, free_ports
 
 PEERS = ROOT / "bench" / "peers"
-PYTHON, GO = "Python monolith", "Go thin"
+PYTHON_TORCH, PYTHON_ONNX, GO = "Python, PyTorch f32", "Python, ONNX int8", "Go thin"
+# The Python monolith by backend. Each is a row in its best setting; the better one is what the others are compared with.
+PYTHON = {"torch": PYTHON_TORCH, "onnx": PYTHON_ONNX}
 WEIR, WEIR_ONNX, WEIR_SPLIT, WEIR_THIN = "Weir monolith", "Weir, ONNX", "Weir split", "Weir thin"
 MODEL_ID = "all-MiniLM-L6-v2"
 # How the gateway of the split reaches its embedder: `config` names it as an upstream in a file; `role` is for a binary
@@ -38,7 +40,7 @@ WEIR_SETTINGS = {
 UPSTREAM_REQUESTS_MAX = 64
 # What PyTorch's package for machines with a GPU has beside the package for CPUs.
 GPU_PARTS = ("nvidia*", "triton*", "cuda*", "libtorch_cuda*", "libc10_cuda*")
-BATCHED_INGEST = "/v1/ingest"
+INGEST = "/v1/ingest"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class Service:
     shipped: Callable[[], Shipped]
     fill: Callable[[Server, list[Document]], None]
     expected: str = '"results"'
+    # keeps its documents on disk: it is started again after the ingest, whose memory is not that of searching
+    is_durable: bool = True
     # files that it needs before its first start
     files: dict[Path, str] = field(default_factory=dict)
 
@@ -139,8 +143,9 @@ def python_monolith(paths: Paths, setting: PythonSetting) -> Service:
     script = PEERS / "python_monolith" / "server.py"
     arguments = [str(paths.python), str(script), "--port", "{port}", "--backend", setting.backend, "--model", str(model)]
     arguments += ["--workers", str(setting.workers), "--threads", str(setting.threads), "--data", str(data)]
-    server = Server(PYTHON, [Command(arguments)], paths.data / "logs" / "python.log")
-    return Service(PYTHON, setting.name, server, lambda: python_files(paths, setting, model), fill_in_batches)
+    name = PYTHON[setting.backend]
+    server = Server(name, [Command(arguments)], paths.data / "logs" / f"python-{setting.backend}.log")
+    return Service(name, setting.name, server, lambda: python_files(paths, setting, model), fill_in_batches)
 
 
 def python_files(paths: Paths, setting: PythonSetting, model: Path) -> Shipped:
@@ -158,16 +163,22 @@ def go_thin(paths: Paths) -> Service:
     """Pseudo-embeddings, the standard library."""
     server = Server(GO, [Command([str(paths.go), "-listen", "127.0.0.1:{port}"])], paths.data / "logs" / "go.log")
     detail = "hashes of words as embeddings, exact search with a heap"
-    return Service(GO, detail, server, lambda: Shipped(paths.go.stat().st_size, 0, "binary"), fill_in_batches)
+    return Service(GO, detail, server, lambda: Shipped(paths.go.stat().st_size, 0, "binary"), fill_in_batches, is_durable=False)
 
 
-def weir_service(paths: Paths, name: str, detail: str, model: list[Path], config: str, before: list[Command] | None = None) -> Service:
+def weir_service(
+    paths: Paths, name: str, detail: str, model: list[Path], config: str, before: list[Command] | None = None
+) -> Service:
     """A gateway with a configuration of its own, after the processes that it calls."""
     folder = paths.data / name.replace(",", "").replace(" ", "-").lower()
     file = folder / "weir.toml"
     server = Server(name, [*(before or []), weir_command(paths, file, folder / "data")], folder / "weir.log")
-    shipped = lambda: Shipped(stripped_bytes(paths.weir), sum(map(model_bytes, model)), "binary, model" if model else "binary")  # noqa: E731
-    return Service(name, detail, server, shipped, fill_by_jobs, '"degraded":false', {file: config})
+
+    def shipped() -> Shipped:
+        models = sum(model_bytes(path) for path in model)
+        return Shipped(stripped_bytes(paths.weir), models, "binary, model" if model else "binary")
+
+    return Service(name, detail, server, shipped, fill_by_jobs, '"degraded":false', files={file: config})
 
 
 def weir_command(paths: Paths, config: Path, data: Path) -> Command:
@@ -206,8 +217,6 @@ def weir_split(paths: Paths) -> Service:
         service.server.commands[-1] = Command([*gateway.arguments, *roles], gateway.environment)
     else:
         # the address of an upstream can't come from the command line: a port that is free now is named in the file
-        from processes.server import free_ports
-
         (port,) = free_ports(1)
         embedder = Command([part.replace("{port}", str(port)) for part in embedder.arguments], WEIR_SETTINGS)
         config = (
@@ -229,14 +238,14 @@ def fill_in_batches(server: Server, documents: list[Document]) -> None:
     if server.call("GET", "/healthz")["document_count"] == len(documents):
         return
     for batch in batches(documents):
-        server.call("POST", BATCHED_INGEST, {"documents": batch})
+        server.call("POST", INGEST, {"documents": batch})
 
 
 def fill_by_jobs(server: Server, documents: list[Document]) -> None:
     """Waits for the last job. Documents that are there already cost nothing."""
     job = ""
     for batch in batches(documents):
-        job = server.call("POST", BATCHED_INGEST, {"documents": batch})["job_id"]
+        job = server.call("POST", INGEST, {"documents": batch})["job_id"]
     deadline = time.monotonic() + INGEST_SECONDS_MAX
     while (found := server.call("GET", f"/v1/jobs/{job}"))["status"] != "completed":
         if found["status"] in ("failed", "cancelled") or time.monotonic() > deadline:

@@ -31,7 +31,7 @@ class Command:
 
 
 class Server:
-    """Its last process is the one that is called."""
+    """Its last process is the one that is called. `commands` may be changed until it's started."""
 
     def __init__(self, name: str, commands: list[Command], log: Path, health: str = "/healthz") -> None:
         self.name = name

@@ -49,7 +49,7 @@ class Onnx:
     """The tokenizer of the model, its graph in ONNX Runtime, mean pooling in numpy."""
 
     def __init__(self, folder: Path, threads: int) -> None:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()

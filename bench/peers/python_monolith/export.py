@@ -18,11 +18,11 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import onnx  # noqa: E402
-import onnxruntime  # noqa: E402
+import onnxruntime  # type: ignore[import-untyped]  # noqa: E402
 import torch  # noqa: E402
-from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: E402
-from onnxruntime.transformers.fusion_options import FusionOptions  # noqa: E402
-from onnxruntime.transformers.optimizer import optimize_model  # noqa: E402
+from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]  # noqa: E402
+from onnxruntime.transformers.fusion_options import FusionOptions  # type: ignore[import-untyped]  # noqa: E402
+from onnxruntime.transformers.optimizer import optimize_model  # type: ignore[import-untyped]  # noqa: E402
 
 OPSET = 17
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
