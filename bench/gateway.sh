@@ -40,7 +40,8 @@ if [ -n "$go" ]; then
 else
     echo "bench/gateway: Go is not installed, its gateway is left out (apt install golang-go)" >&2
 fi
-"$cache/python_monolith/bin/python" bench/peers/python_monolith/export.py --model "$model" --out "$cache/onnx-int8"
+[ -e "$cache/onnx-int8/model.onnx" ] ||
+    "$cache/python_monolith/bin/python" bench/peers/python_monolith/export.py --model "$model" --out "$cache/onnx-int8"
 
 [ -n "${WEIR_BINARY:-}" ] || cargo build --release --locked -p weir -p weir-loadgen
 arguments=(--weir "${WEIR_BINARY:-$target/weir}" --load "${LOAD_BINARY:-$target/weir-bench}" --model "$model" --out "${OUT:-docs/benchmarks}")

@@ -28,6 +28,7 @@ import report
 import services
 from documents import ROOT, Corpus
 from processes import EngineError
+from processes.server import stop_on_sigterm
 from processes.usage import resident_bytes
 from report import COMPARED_CONCURRENCY, Load, Report, RowFacts, SettingResult
 from services import Paths, Service
@@ -225,6 +226,7 @@ def start(given: argparse.Namespace, folder: Path) -> Run:
 def main(arguments: list[str]) -> int:
     """Measures and writes; 2 when the measurement could not be made."""
     given = parse_arguments(arguments)
+    stop_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="bench-gateway-") as name:
         try:
             run = start(given, Path(name))

@@ -168,6 +168,17 @@ class GoGateway(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
+class PythonMonolith(unittest.TestCase):
+    def test_its_own_tests_pass(self) -> None:
+        python = ROOT / ".cache" / "bench-peers" / "python_monolith" / "bin" / "python"
+        if not python.exists():
+            self.skipTest(f"{python} is not installed: bench/gateway.sh does it")
+        folder = services.PEERS / "python_monolith"
+        command = [str(python), "-m", "unittest", "discover", "--start-directory", str(folder), "--pattern", "test_*.py"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
 class TinyRun(unittest.TestCase):
     def test_weir_and_go_are_measured(self) -> None:
         for binary in ("weir", "weir-bench"):

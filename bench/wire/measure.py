@@ -26,7 +26,7 @@ import report
 import tcp_copy
 from chain import ROOT, Case, Link
 from processes import EngineError
-from processes.server import Server
+from processes.server import Server, stop_on_sigterm
 from processes.usage import cpu_seconds
 from report import Report, Result
 
@@ -158,6 +158,7 @@ def measure(given: argparse.Namespace, folder: Path) -> Report:
 def main(arguments: list[str]) -> int:
     """Measures and writes; 2 when the measurement could not be made."""
     given = parse_arguments(arguments)
+    stop_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="bench-wire-") as name:
         try:
             found = measure(given, Path(name))

@@ -6,7 +6,7 @@
 //! Prints a line of JSON: the seconds of each run, and the vectors and bytes of one.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-#![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for a terminal")]
+#![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::error::Error;
 use std::hint::black_box;
@@ -72,6 +72,9 @@ async fn main() -> Result<()> {
         batch: batch.parse()?,
         requests: requests.parse()?,
     };
+    if plan.batch == 0 || plan.requests == 0 {
+        return Err("BATCH and REQUESTS must be at least 1".into());
+    }
     let (plan, runs): (_, usize) = (Arc::new(plan), runs.parse()?);
     let transport = Arc::new(Transport::new(CONNECT_TIMEOUT));
     let (mut seconds, mut received) = (Vec::new(), Received::default());
@@ -143,7 +146,7 @@ async fn fetch(transport: &Transport, plan: &Plan, number: usize, floats: &mut V
         Mode::Copy => decode(response, floats).await?,
         Mode::View => read_into(response, floats).await?,
     };
-    if floats.is_empty() || floats.len() % plan.batch != 0 {
+    if floats.is_empty() || !floats.len().is_multiple_of(plan.batch) {
         return Err(format!("{} floats for {} texts", floats.len(), plan.batch).into());
     }
     Ok(bytes)
@@ -171,7 +174,7 @@ async fn decode(response: Response<Incoming>, floats: &mut Vec<f32>) -> Result<u
 async fn read_into(response: Response<Incoming>, floats: &mut Vec<f32>) -> Result<usize> {
     let length = response.headers().get(CONTENT_LENGTH).ok_or("the reply has no content-length")?;
     let length: usize = length.to_str()?.parse()?;
-    if length > REPLY_BYTES_MAX || length % size_of::<f32>() != 0 {
+    if length > REPLY_BYTES_MAX || !length.is_multiple_of(size_of::<f32>()) {
         return Err(format!("a reply of {length} bytes is too long or not of whole floats").into());
     }
     floats.resize(length / size_of::<f32>(), 0.0);
