@@ -131,9 +131,17 @@ def cores() -> int:
 
 
 def python_settings(cores_max: int) -> list[PythonSetting]:
-    """Threads and workers up to the number of cores, in powers of two and the number itself."""
+    """Threads and workers up to the number of cores, in powers of two and the number itself.
+
+    The first of a backend embeds the documents for all: it has the most threads.
+    """
     counts = sorted({count for count in (1, 2, 4, 8, 16, 32) if count < cores_max} | {cores_max})
-    return [PythonSetting(backend, workers, threads) for backend in ("torch", "onnx") for workers in counts for threads in counts]
+    return [
+        PythonSetting(backend, workers, threads)
+        for backend in ("torch", "onnx")
+        for workers in counts
+        for threads in reversed(counts)
+    ]
 
 
 def python_monolith(paths: Paths, setting: PythonSetting) -> Service:

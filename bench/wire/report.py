@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import chain
-from chain import CASES, DIMENSION, LINKS, PUBLISHED_GBIT_PER_S, PUBLISHED_STEPS, Case
+from chain import DIMENSION, LINKS, PUBLISHED_GBIT_PER_S, PUBLISHED_STEPS, Case
 from pages import machine, number, table
 from prose import METHOD, TOP
 
@@ -185,13 +185,8 @@ def case_table(report: Report, case: Case) -> str:
 
 def step_table(report: Report) -> str:
     """The factors beside those that were published."""
-    rows = [[f"{before} → {after}", *(number(value) for value in (factor, published))] for before, after, factor, published in map(unpack, steps(report))]
+    rows = [[f"{step.before} → {step.after}", number(step.factor), number(step.published)] for step in steps(report)]
     return table([f"step, {report.compared.name}", "here ×", "published ×"], rows)
-
-
-def unpack(step: Step) -> tuple[str, str, float | None, float]:
-    """The fields of a step."""
-    return step.before, step.after, step.factor, step.published
 
 
 def page(report: Report) -> str:
@@ -221,6 +216,3 @@ def summary(report: Report) -> str:
             if rates:
                 lines.append(f"{case.name:<34} {link.name:<34} {mean(rates):>8.3f} ± {sigma(rates):.3f}")
     return "\n".join([*lines, "", target_table(report)])
-
-
-assert COMPARED in CASES, "the targets are for a case of the experiment"

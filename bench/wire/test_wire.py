@@ -34,6 +34,7 @@ def made_report(seconds: dict[str, float], copy: float = 40.0) -> Report:
 class Tables(unittest.TestCase):
     def test_the_parameters_are_those_of_the_experiment(self) -> None:
         self.assertEqual([(case.batch, case.requests) for case in CASES], [(32, 100), (32, 1000), (256, 100), (256, 1000)])
+        self.assertIn(COMPARED, CASES)
 
     def test_a_rate_counts_the_floats_of_the_vectors(self) -> None:
         # 256,000 vectors of 4 KiB in two seconds
