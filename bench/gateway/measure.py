@@ -37,6 +37,7 @@ DOCUMENTS = 5_000
 CONCURRENCIES = (1, 16, 64, 256)
 HARNESS_REQUESTS = 2_000
 STARTS = 5
+WARMUP_REQUESTS_MIN = 32
 TIMEOUT = "60s"
 TINY_DOCUMENTS = 40
 
@@ -123,7 +124,7 @@ def drive(run: Run, service: Service, concurrency: int) -> Load:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "load.json"
         command = [str(run.load), "load", "--url", f"{service.server.url}/v1/search", "--concurrency", str(concurrency)]
-        command += ["--duration", f"{run.seconds:g}s", "--warmup", str(2 * concurrency), "--timeout", TIMEOUT]
+        command += ["--duration", f"{run.seconds:g}s", "--warmup", str(max(concurrency, WARMUP_REQUESTS_MIN)), "--timeout", TIMEOUT]
         command += ["--body-file", str(run.bodies), "--shuffle", "--expect-body", service.expected]
         command += [part for pid in service.server.pids for part in ("--pid", str(pid))]
         command += ["--pid-tree", "--header", "cache-control: no-cache", "--json", str(file), "--allow-errors"]
