@@ -331,9 +331,9 @@ def page(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """What a terminal shows."""
-    lines = [f"{'service':<16} {'concurrency':>11} {'requests/s':>11} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'RSS MiB':>9} {'CPU ms':>8}"]
+    lines = [f"{'service':<20} {'concurrency':>11} {'requests/s':>11} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'RSS MiB':>9} {'CPU ms':>8}"]
     for (name, concurrency), loads in sorted(report.loads.items(), key=lambda entry: (entry[0][1], entry[0][0])):
         load = middle(loads)
         times = f"{load.latency_ms_p50:>9.2f} {load.latency_ms_p95:>9.2f} {load.latency_ms_p99:>9.2f}"
-        lines.append(f"{name:<16} {concurrency:>11} {load.requests_per_s:>11,.1f} {times} {load.rss_mib:>9,.1f} {load.cpu_ms_per_request:>8.3f}")
+        lines.append(f"{name:<20} {concurrency:>11} {load.requests_per_s:>11,.1f} {times} {load.rss_mib:>9,.1f} {load.cpu_ms_per_request:>8.3f}")
     return "\n".join([*lines, "", target_table(report)])
