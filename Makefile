@@ -44,9 +44,11 @@ test: check ## everything that CI runs
 	cargo test $(CHECKED) $(ALL_TESTS)
 	WEIR_BINARY=$(or $(CARGO_TARGET_DIR),target)/checked/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
 	cargo test $(CHECKED) --doc
-	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open
+	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 	scripts/neon.sh

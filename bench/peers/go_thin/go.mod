@@ -1,0 +1,3 @@
+module weir.example/bench/go_thin
+
+go 1.19
