@@ -235,10 +235,12 @@ impl<'t> Lexer<'t> {
             Some(c) if c.is_alphanumeric() => {
                 let length = self.word_length(colon)?;
                 let word = &rest[..length];
-                (
-                    length,
-                    prefix(word).map_or(Query::Words(word.to_owned()), |it| Query::Prefix(it.to_owned())),
-                )
+                let value = match prefix(word) {
+                    Some(prefix) => Query::Prefix(prefix.to_owned()),
+                    None if is_wildcard(word) => Query::Wildcard(word.to_owned()),
+                    None => Query::Words(word.to_owned()),
+                };
+                (length, value)
             }
             // `std::vec`, `http://localhost`
             _ if rest.starts_with(':') || rest.starts_with("//") => return Ok(false),

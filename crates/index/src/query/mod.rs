@@ -42,7 +42,7 @@ pub enum Query {
     Field {
         /// The name before the colon, perhaps of no field: see [`Query::with_fields`].
         name: String,
-        /// The value required: `Words` (one word, unchanged), `Phrase` or `Prefix`.
+        /// The value required: `Words` (one word, unchanged), `Phrase`, `Prefix` or `Wildcard`.
         value: Box<Query>,
         /// The source text without a preceding sign: `name:value`.
         source: String,

@@ -125,7 +125,8 @@ struct Marker {
 impl Marker {
     /// When the request asks for it.
     fn of(plan: &Plan, found: &weir_index::IndexResult) -> Option<Marker> {
-        let terms = || found.terms.iter().cloned().collect();
+        let synonyms = || found.synonyms.iter().flat_map(|synonym| synonym.split(' ')).map(str::to_owned);
+        let terms = || found.terms.iter().cloned().chain(synonyms()).collect();
         (plan.request.highlight == Some(true))
             .then(|| Marker { terms: terms(), language: plan.view.language() })
     }

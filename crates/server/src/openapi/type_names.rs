@@ -52,6 +52,7 @@ fn types() -> Vec<Type> {
         JobDocumentError,
         JobReply,
         LateInteraction,
+        LexicalSettings,
         List<CollectionReply>,
         List<DocumentReply>,
         List<FeedbackReply>,

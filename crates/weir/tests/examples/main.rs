@@ -135,6 +135,7 @@ pages! {
     examples_of_the_page_to_get_started_run: "docs/get-started.md",
     examples_of_the_page_about_ingest_run: "docs/ingest.md",
     examples_of_the_page_about_search_run: "docs/search.md",
+    examples_of_the_page_about_ranking_run: "docs/ranking.md",
     examples_of_the_page_about_relevance_run: "docs/relevance.md",
     examples_of_the_page_about_rerank_run: "docs/rerank.md",
     examples_of_the_page_about_embeddings_run: "docs/embed.md",
@@ -144,6 +145,63 @@ pages! {
     examples_of_the_page_to_operate_run: "docs/operate.md",
     examples_of_the_page_about_quality_run: "docs/quality.md",
     examples_of_the_api_page_run: "docs/api.md",
+}
+
+/// The rows of the tables in a page whose first cell is a document in backquotes, with their numbers, table by table.
+fn tables(page: &str) -> Vec<Vec<(String, Vec<Option<f64>>)>> {
+    let mut tables = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("|---") {
+            tables.push(Vec::new());
+            continue;
+        }
+        let Some(row) = line.strip_prefix("| `") else { continue };
+        let mut cells = row.trim_end_matches('|').split('|').map(str::trim);
+        let document = cells.next().unwrap().trim_end_matches('`').to_owned();
+        let numbers = cells.map(|cell| cell.parse().ok()).collect();
+        tables.last_mut().unwrap().push((document, numbers));
+    }
+    tables
+}
+
+#[test]
+fn the_numbers_of_the_page_about_ranking_are_those_of_the_gateway() {
+    let page = std::fs::read_to_string(in_repository("docs/ranking.md")).unwrap();
+    let model = in_repository("models/all-MiniLM-L6-v2");
+    let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap())]);
+    let folder = working_folder();
+    run("sh", &examples(&page)[0].text, folder.path(), &gateway.weir.url);
+    let results = |more: &str| {
+        let body = format!(
+            r#"{{"collection": "ranking-example", "query": "river barrier", "explain": true{more}}}"#
+        );
+        let reply = gateway.send("POST", "/v1/search", Some(body.as_bytes()));
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.json()["results"].as_array().unwrap().clone()
+    };
+    let (smoothed, plain) = (results(""), results(r#", "smoothing": false"#));
+    let columns: [(&[serde_json::Value], &[&str]); 3] = [
+        (&plain, &["/scores/lexical", "/scores/dense"]),
+        (&plain, &["/explanation/lexical", "/explanation/dense", "/score"]),
+        (&smoothed, &["/explanation/lexical", "/explanation/dense", "/explanation/neighbours", "/score"]),
+    ];
+    let tables = tables(&page);
+    for (table, (results, pointers)) in tables.iter().zip(columns) {
+        assert_eq!(table.len(), 5, "{table:?}");
+        for (document, printed) in table {
+            let result = results.iter().find(|result| result["id"] == document.as_str()).unwrap();
+            for (printed, pointer) in printed.iter().zip(pointers) {
+                let seen = result.pointer(pointer).unwrap().as_f64();
+                let is_near = match (printed, seen) {
+                    (Some(printed), Some(seen)) => (printed - seen).abs() < 0.011,
+                    (None, None) => true,
+                    _ => false,
+                };
+                assert!(is_near, "{document} {pointer}: {printed:?} on the page, {seen:?} by the gateway");
+            }
+        }
+    }
+    assert_eq!(tables.len(), 4, "three tables with numbers, and that of what can be changed");
 }
 
 #[test]

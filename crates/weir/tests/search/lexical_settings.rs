@@ -38,7 +38,7 @@ fn synonyms_apply_to_the_next_search_and_survive_a_restart() {
     let told =
         ask(&gateway, &json!({"query": "a telly", "mode": "lexical", "explain": true, "highlight": true}));
     assert_eq!(told["explain"]["synonyms"], json!(["televis"]));
-    assert_eq!(told["results"][0]["explain"]["terms"][0]["term"], "televis", "{told}");
+    assert_eq!(told["results"][0]["explanation"]["terms"][0]["term"], "televis", "{told}");
     assert_eq!(told["corrections"], Value::Null, "a word with synonyms is not misspelt");
 
     drop(gateway);
@@ -63,7 +63,7 @@ fn stop_words_and_the_weight_of_titles_change_the_ranking() {
         let reply =
             ask(&gateway, &json!({"query": query, "mode": "lexical", "smoothing": false, "explain": true}));
         let hit = &reply["results"][0];
-        (hit["id"].as_str().unwrap().to_owned(), hit["explain"].clone())
+        (hit["id"].as_str().unwrap().to_owned(), hit["explanation"].clone())
     };
     assert_eq!(first("sluice gates").0, "body");
     put(&gateway, &json!({"title_weight": 6}));

@@ -404,11 +404,12 @@ fn field_filter(name: &str, value: &Query) -> Filter {
     let condition = |test| Filter::Condition { path: name.to_owned(), test };
     match value {
         Query::Prefix(text) => condition(Test::StartsWith(text.clone())),
-        Query::Words(text) | Query::Phrase(text) => {
+        // no wildcards in metadata: the pattern is the value
+        Query::Words(text) | Query::Phrase(text) | Query::Wildcard(text) => {
             let mut values = vec![Value::String(text.clone())];
             values.extend(serde_json::from_str(text).ok().as_ref().and_then(Value::from_json));
             condition(Test::In(values))
         }
-        Query::Wildcard(_) | Query::Field { .. } | Query::Boolean { .. } => Filter::Or(Vec::new()),
+        Query::Field { .. } | Query::Boolean { .. } => Filter::Or(Vec::new()),
     }
 }
