@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from statistics import fmean as mean
 
 # Gaps count by this power.
-POWERS = {"hybrid": 0.65, "dense": 0.3, "lexical": 0.8}
+POWERS = {"hybrid": 0.8, "dense": 0.3, "lexical": 0.8}
 # Standard deviations of the coefficients' prior; that of the intercept is not held back. Those of what a collection's
 # score baseline are, since five sets say little about them; that of the words' share is held back most, because a larger
 # one tells foreign queries from a set's own worse than the raw cosine does.
-PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 12.0, 4.0, 0.04)
+PRIOR_OF_CURVES = (math.inf, 1000.0, 1000.0, 7.0, 10.0, 0.04)
 # How sharply an unanswerable query is told from others, and what foreign queries weigh beside a set's own.
 SHARPNESS = 2.0
 FOREIGN_WEIGHTS = {"hybrid": 0.15, "dense": 0.25, "lexical": 0.25}

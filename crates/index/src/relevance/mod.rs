@@ -94,6 +94,9 @@ pub struct QueryFeatures {
     baseline: (f32, f32),
 }
 
+/// The version of [`HitFeatures`]: features of another version mean something else.
+pub const FEATURES_VERSION: u32 = 2;
+
 /// The features of one hit, from which its relevance is computed. Stored with feedback, so that feedback stays valid when
 /// coefficients change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -198,33 +201,33 @@ struct Curve {
 /// Fitted by `scripts/relevance.py`.
 const HYBRID: Curve = Curve {
     answerable: (-21.09, 48.18),
-    best: 0.493,
-    gap: 4.131,
+    best: 0.511,
+    gap: 7.753,
     power: 0.8,
-    unanswerable: 0.555,
-    share: 0.06,
-    cosine: -6.791,
-    drop: 14.807,
+    unanswerable: 0.539,
+    share: 0.058,
+    cosine: -6.908,
+    drop: 28.328,
 };
 const DENSE: Curve = Curve {
-    answerable: (-22.44, 50.61),
-    best: 0.555,
-    gap: 3.908,
+    answerable: (-22.45, 50.62),
+    best: 0.556,
+    gap: 3.935,
     power: 0.3,
-    unanswerable: 0.667,
+    unanswerable: 0.669,
     share: 0.0,
-    cosine: -5.290,
-    drop: 13.735,
+    cosine: -5.403,
+    drop: 14.074,
 };
 const LEXICAL: Curve = Curve {
-    answerable: (-8.417, 34.22),
-    best: 0.017,
-    gap: 4.589,
+    answerable: (-8.413, 34.31),
+    best: 0.181,
+    gap: 5.945,
     power: 0.8,
-    unanswerable: 0.394,
+    unanswerable: 0.383,
     share: 0.0,
-    cosine: -5.282,
-    drop: 18.456,
+    cosine: -5.539,
+    drop: 21.863,
 };
 /// Lower bound of the gap's slope, as a share of [`Curve::gap`].
 const GAP_SHARE_MIN: f32 = 0.1;
@@ -422,10 +425,10 @@ mod tests {
     fn relevance_falls_with_the_gap_and_with_lower_nearness() {
         let calibration = Calibration::default();
         let relevance = |nearness, gap| calibration.relevance(&HitFeatures { nearness, gap, ..FEATURES });
-        close(relevance(0.7, 0.0), 0.6208);
-        close(relevance(0.7, 0.5), 0.1324);
-        close(relevance(0.4, 0.0), 0.3545);
-        close(relevance(0.2, 0.0), 0.0028);
+        close(relevance(0.7, 0.0), 0.6318);
+        close(relevance(0.7, 0.5), 0.0196);
+        close(relevance(0.4, 0.0), 0.3669);
+        close(relevance(0.2, 0.0), 0.0034);
     }
 
     /// The baseline of a collection whose searches all have this profile.
@@ -447,10 +450,10 @@ mod tests {
         };
         let (sharp, flat) = (usually(0.518, 0.75), usually(0.518, 0.22));
         close(relevance(sharp, 0.0), relevance(flat, 0.0));
-        close(relevance(sharp, 0.5), 0.0104);
-        close(relevance(flat, 0.5), 0.4872);
+        close(relevance(sharp, 0.2), 0.0169);
+        close(relevance(flat, 0.2), 0.5203);
         // where cosines are always high, nearness means less
-        close(relevance(usually(0.6, 0.435), 0.0), 0.4840);
+        close(relevance(usually(0.6, 0.435), 0.0), 0.4934);
         let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..HYBRID };
         let behind =
             |gap| steep.log_odds(&HitFeatures { gap, baseline: flat.deviation_from_prior(), ..FEATURES });
