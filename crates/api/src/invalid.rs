@@ -47,7 +47,7 @@ impl Invalid {
     }
 
     /// An error of one item of the list `key`.
-    pub(crate) fn at_item(code: ErrorCode, key: &str, index: usize, message: impl Into<String>) -> Invalid {
+    pub fn at_item(code: ErrorCode, key: &str, index: usize, message: impl Into<String>) -> Invalid {
         Invalid::at_steps(code, &[Step::Key(key.to_owned()), Step::Index(index)], message)
     }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod code;
+mod cohere;
 mod collections;
 mod count;
 mod documents;
@@ -21,13 +22,19 @@ mod limits;
 mod list;
 mod models;
 mod object;
+mod ollama;
 mod problem;
+mod rerank;
 mod search;
 mod similar;
 mod tei;
 mod texts;
 
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
+pub use cohere::{
+    CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereError, CohereInputType, CohereMeta,
+    CohereUnits, EmbeddingType, EmbeddingsByType,
+};
 pub use collections::{
     Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
     check_collection_name,
@@ -46,7 +53,15 @@ pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use limits::Limits;
 pub use list::List;
 pub use models::{Capability, ModelObject, ModelReply, ModelsReply};
+pub use ollama::{
+    OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError, OllamaModel, OllamaPromptReply,
+    OllamaPromptRequest, OllamaTags,
+};
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
+pub use rerank::{
+    AnyRerankReply, CohereTokens, CohereVersion, RerankDocument, RerankError, RerankMeta, RerankReply,
+    RerankRequest, RerankResult, RerankUnits, RerankedDocument, TeiRank,
+};
 pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
@@ -58,7 +73,9 @@ pub use search::{
 };
 pub use similar::similar_names;
 pub use tei::{
-    EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType, TruncationDirection,
+    DecodeRequest, EmbedAllRequest, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Label, Labels,
+    PredictInputs, PredictReply, PredictRequest, SimilarityInputs, SimilarityParameters, SimilarityRequest,
+    TeiError, TeiErrorType, TeiToken, TokenIds, TokenizeRequest, TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
 

@@ -23,6 +23,132 @@ pub struct EmbedRequest {
     pub dimensions: Option<Count>,
 }
 
+/// Texts whose tokens are embedded. Unknown fields are ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct EmbedAllRequest {
+    /// The texts.
+    pub inputs: Texts,
+    /// The role of the texts, which determines the model's prompt; default: no prompt.
+    pub prompt_name: Option<TextRole>,
+}
+
+/// A sentence, and sentences to compare it with.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct SimilarityRequest {
+    /// The sentences.
+    pub inputs: SimilarityInputs,
+    /// How they are embedded.
+    pub parameters: Option<SimilarityParameters>,
+}
+
+/// The sentences to compare.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct SimilarityInputs {
+    /// The sentence that is compared with all others.
+    pub source_sentence: String,
+    /// The others.
+    pub sentences: Texts,
+}
+
+/// How sentences are embedded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct SimilarityParameters {
+    /// Whether long sentences are truncated or refused; default: true.
+    pub truncate: Option<EmbedTruncate>,
+    /// The side on which sentences are truncated; default: `Right`.
+    pub truncation_direction: Option<TruncationDirection>,
+    /// The role of the sentences, which determines the model's prompt; default: no prompt.
+    pub prompt_name: Option<TextRole>,
+}
+
+/// Texts to split into tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct TokenizeRequest {
+    /// The texts.
+    pub inputs: Texts,
+    /// Whether special tokens are added; default: true.
+    pub add_special_tokens: Option<bool>,
+    /// The role of the texts, which determines the model's prompt; default: no prompt.
+    pub prompt_name: Option<TextRole>,
+}
+
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TeiToken {
+    /// Its id.
+    pub id: u32,
+    /// The part of the text, or the name of a special token.
+    pub text: String,
+    /// Whether it is a special token.
+    pub special: bool,
+    /// First byte in the text; null for a special token.
+    pub start: Option<usize>,
+    /// End in the text, exclusive; null for a special token.
+    pub stop: Option<usize>,
+}
+
+/// Tokens to be joined to texts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct DecodeRequest {
+    /// The ids of one text, or of several.
+    pub ids: TokenIds,
+    /// Whether special tokens are left out; default: true.
+    pub skip_special_tokens: Option<bool>,
+}
+
+/// Token ids of one text, or of several.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a list of token ids, or a list of such lists")]
+pub enum TokenIds {
+    /// Of one text.
+    One(Vec<u32>),
+    /// Of several.
+    Many(Vec<Vec<u32>>),
+}
+
+/// Texts, or pairs of texts, to classify.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct PredictRequest {
+    /// The texts.
+    pub inputs: PredictInputs,
+    /// Whether scores are logits; default: false.
+    pub raw_scores: Option<bool>,
+}
+
+/// One text, one pair, or a list of either.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a text, a pair of texts, or a list of lists of one or two texts")]
+pub enum PredictInputs {
+    /// One text.
+    Text(String),
+    /// A pair.
+    Pair(Vec<String>),
+    /// Texts and pairs.
+    Many(Vec<Vec<String>>),
+}
+
+/// The labels of one input, the best first.
+pub type Labels = Vec<Label>;
+
+/// A label with its score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Label {
+    /// The label.
+    pub label: String,
+    /// Its probability, or its logit.
+    pub score: f32,
+}
+
+/// The labels of one input, or of several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PredictReply {
+    /// Of one input.
+    One(Labels),
+    /// Of several, in order.
+    Many(Vec<Labels>),
+}
+
 /// How long texts are truncated: TEI's boolean, or a value of `/v1/embeddings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -53,12 +179,23 @@ impl EmbedRequest {
 
     /// How texts longer than the model's input limit are truncated.
     pub fn truncate(&self) -> Truncate {
-        match (self.truncate, self.truncation_direction.unwrap_or_default()) {
-            (Some(EmbedTruncate::Mode(truncate)), _) => truncate,
-            (Some(EmbedTruncate::Enabled(false)), _) => Truncate::Error,
-            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Left) => Truncate::Start,
-            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Right) => Truncate::End,
-        }
+        truncate_of(self.truncate, self.truncation_direction)
+    }
+}
+
+impl SimilarityParameters {
+    /// How sentences longer than the model's input limit are truncated.
+    pub fn truncate(&self) -> Truncate {
+        truncate_of(self.truncate, self.truncation_direction)
+    }
+}
+
+fn truncate_of(truncate: Option<EmbedTruncate>, direction: Option<TruncationDirection>) -> Truncate {
+    match (truncate, direction.unwrap_or_default()) {
+        (Some(EmbedTruncate::Mode(truncate)), _) => truncate,
+        (Some(EmbedTruncate::Enabled(false)), _) => Truncate::Error,
+        (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Left) => Truncate::Start,
+        (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Right) => Truncate::End,
     }
 }
 

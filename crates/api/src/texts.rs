@@ -33,6 +33,16 @@ impl Texts {
         &self.kept
     }
 
+    /// These texts as a list.
+    pub fn list(kept: Vec<String>) -> Texts {
+        Texts { count: kept.len(), kept, shape: Shape::List }
+    }
+
+    /// The texts, in order; complete once [`Texts::check`] has passed.
+    pub fn into_vec(self) -> Vec<String> {
+        self.kept
+    }
+
     /// An error of one text, with its position in the request.
     pub fn invalid(&self, field: &str, index: usize, code: ErrorCode, message: String) -> Invalid {
         match self.shape {

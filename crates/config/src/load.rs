@@ -340,7 +340,7 @@ mod tests {
                 "2: `server.listen` must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", \
                  not \"nowhere\"",
                 "3: unknown setting in `[server]` `lisen` | did you mean `listen`? (accepted: listen, data_dir, \
-                 insecure_no_auth, allowed_hosts, cors_origins, request_deadline_ms, shutdown_grace_ms)",
+                 insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, shutdown_grace_ms)",
                 "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
                 "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
                 "9: unknown section `colours` | accepted: server, log, limits, inference, onnx, search, ingest, index, \

@@ -120,6 +120,9 @@ settings! {
         /// Comma-separated origins, such as `https://app.example.com`, whose web pages may call the gateway from a browser and read its
         /// replies (CORS); `*` allows all. Requests from other pages are refused.
         cors_origins: String = String::new(), "origins", ANY;
+        /// Compress replies by gzip or zstd for clients that accept it. It saves bytes on a slow network and costs CPU time; most clients ask for it,
+        /// also on the same machine.
+        compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
         /// Time that running requests have to finish after SIGTERM.

@@ -32,5 +32,5 @@ pub use forward::Scratch;
 pub use model::{Model, ModelInfo};
 pub use parallel::{ParallelPass, ParallelScratch};
 pub use precision::Precision;
-pub use tokenizer::{Encoded, EncodedPair, Tokenizer};
+pub use tokenizer::{Encoded, EncodedPair, Token, Tokenizer};
 pub use weir_kernels::{Isa, Kernels};

@@ -56,17 +56,26 @@ fn neighbours(rows: &[i8], dimension: usize) -> Neighbours {
         let later = index * count + index..(index + 1) * count;
         (Kernels::current().dot_i8_rows)(row, &rows[index * dimension..], &mut products[later]);
     }
-    let length = |index: usize| (products[index * count + index] as f32).sqrt();
-    let lengths: Vec<f32> = (0..count).map(length).collect();
-    let cosine = |one: usize, other: usize| {
-        let product = products[one.min(other) * count + one.max(other)] as f32;
-        if product > 0.0 { product / (lengths[one] * lengths[other]) } else { 0.0 }
+    // 0 for a document without direction, so that it is similar to none
+    let inverse_length = |index: usize| match products[index * count + index] {
+        0 => 0.0,
+        square => (square as f32).sqrt().recip(),
     };
+    let inverse_lengths: Vec<f32> = (0..count).map(inverse_length).collect();
+    let mut cosines = vec![0.0f32; count * count];
+    for one in 0..count {
+        for other in one + 1..count {
+            let product = products[one * count + other] as f32;
+            let cosine = product * inverse_lengths[one] * inverse_lengths[other];
+            cosines[one * count + other] = cosine;
+            cosines[other * count + one] = cosine;
+        }
+    }
     let nearest = |index: usize| {
         let mut nearest = [(0, 0.0f32); NEIGHBOURS];
-        for other in (0..count).filter(|&other| other != index) {
-            let mut candidate = (other, cosine(index, other));
-            if candidate.1 <= nearest[NEIGHBOURS - 1].1 || candidate.1 > COSINE_MAX {
+        for (other, &cosine) in cosines[index * count..(index + 1) * count].iter().enumerate() {
+            let mut candidate = (other, cosine);
+            if cosine <= nearest[NEIGHBOURS - 1].1 || cosine > COSINE_MAX {
                 continue;
             }
             for kept in &mut nearest {

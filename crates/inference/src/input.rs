@@ -4,6 +4,7 @@ use super::cache::CacheKey;
 use super::models::{Embedder, LoadedModel, SPECIAL_TOKENS};
 use super::request::Truncation;
 use super::upstream::RemoteText;
+use weir_encoder::Token;
 
 /// The input of an embedding model, made by [`LoadedModel::input`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +107,16 @@ impl LoadedModel {
             Embedder::Onnx(model) => Some(model.external_model().max_tokens()),
             Embedder::Pseudo(_) | Embedder::Upstream(_) => None,
         }
+    }
+
+    /// The tokens of `text`, which includes the prompt; `None` for a model without a tokenizer in this process.
+    pub fn tokens_of(&self, text: &str, with_special: bool) -> Option<Vec<Token>> {
+        self.tokenizer().map(|tokenizer| tokenizer.tokens(text, with_special))
+    }
+
+    /// The text of token ids; `None` for a model without a tokenizer in this process.
+    pub fn decode(&self, ids: &[u32], without_special: bool) -> Option<String> {
+        self.tokenizer().map(|tokenizer| tokenizer.decode(ids, without_special))
     }
 
     /// Tokens of the whole `text`, special ones included.

@@ -29,4 +29,5 @@ pub use request::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Truncat
 pub use rerank::{RerankInput, Reranker};
 pub use scheduler::Scheduler;
 pub use upstream::Upstream;
+pub use weir_encoder::Token;
 pub use weir_upstream::UpstreamError;

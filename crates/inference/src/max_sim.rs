@@ -42,6 +42,26 @@ impl Scheduler {
     }
 }
 
+impl Scheduler {
+    /// The embeddings of all tokens of each text, special ones included, concatenated; texts are truncated to the model's length.
+    ///
+    /// # Errors
+    /// [`InferenceError`]; `Failed` for a model without [token embeddings](LoadedModel::has_token_embeddings).
+    pub async fn embed_tokens(
+        &self,
+        model: &LoadedModel,
+        texts: Vec<String>,
+    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let Embedder::Local(encoder) = &model.embedder else { return Err(InferenceError::Failed) };
+        let tokenizing = encoder.clone();
+        let tokenize = move || {
+            texts.iter().map(|text| Sequence::from(tokenizing.tokenizer().encode(text).ids)).collect()
+        };
+        let sequences = tokio::task::spawn_blocking(tokenize).await.map_err(|_| InferenceError::Failed)?;
+        self.compute_second_stage(&ModelTask::EmbedTokens(encoder.clone()), sequences).await
+    }
+}
+
 /// The embeddings without those of the special tokens at both ends; unchanged if there are no others.
 fn without_special_tokens(embeddings: &[f32], width: usize) -> Arc<[f32]> {
     match embeddings.len() / width.max(1) {

@@ -149,11 +149,27 @@ impl Scheduler {
         input: RerankInput,
         deadline: Option<Instant>,
     ) -> Result<Vec<f32>, InferenceError> {
+        let is_local = model.local_model().is_some();
+        let scores = self.rerank_logits(model, input, deadline).await?;
+        let probability = |score: f32| if is_local { 1.0 / (1.0 + (-score).exp()) } else { score };
+        Ok(scores.into_iter().map(probability).collect())
+    }
+
+    /// The same with the logits of a local model; the scores of an upstream are as it sends them.
+    ///
+    /// # Errors
+    /// [`InferenceError`].
+    pub async fn rerank_logits(
+        &self,
+        model: &Reranker,
+        input: RerankInput,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<f32>, InferenceError> {
         let rows = match (&model.cross_encoder, input.content) {
             (CrossEncoder::Local(model), Content::Pairs(sequences)) => {
-                let logits =
+                let rows =
                     self.compute_second_stage(&ModelTask::ScorePairs(model.clone()), sequences).await?;
-                return logits.iter().map(|logits| relevance(logits).ok_or(InferenceError::Failed)).collect();
+                return rows.iter().map(|logits| logit(logits).ok_or(InferenceError::Failed)).collect();
             }
             (CrossEncoder::Upstream(model), Content::Remote(request)) => {
                 model.rows(request, Lane::Query, deadline).await?.0
@@ -164,29 +180,27 @@ impl Scheduler {
     }
 }
 
-/// One label: the sigmoid of its logit. Two labels, `false` and `true`: the softmax probability of the second.
-fn relevance(logits: &[f32]) -> Option<f32> {
+/// The logit of the probability that a text is relevant. One label: its logit. Two labels, `false` and `true`: the difference, whose
+/// sigmoid is the softmax probability of the second.
+fn logit(logits: &[f32]) -> Option<f32> {
     let logit = match logits {
         [logit] => *logit,
         [no, yes] => yes - no,
         _ => return None,
     };
-    let relevance = 1.0 / (1.0 + (-logit).exp());
-    relevance.is_finite().then_some(relevance)
+    logit.is_finite().then_some(logit)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::relevance;
+    use super::logit;
 
     #[test]
-    fn relevance_is_the_probability_of_the_only_or_the_second_label() {
-        assert_eq!(relevance(&[0.0]), Some(0.5));
-        assert_eq!(relevance(&[-200.0]), Some(0.0));
-        assert_eq!(relevance(&[200.0]), Some(1.0));
-        assert_eq!(relevance(&[3.0, 3.0]), Some(0.5));
-        assert_eq!(relevance(&[1.0, 3.0]), relevance(&[2.0]));
-        assert_eq!(relevance(&[f32::NAN]), None);
-        assert_eq!(relevance(&[1.0, 2.0, 3.0]), None);
+    fn the_logit_is_that_of_the_only_or_the_second_label() {
+        assert_eq!(logit(&[-1.5]), Some(-1.5));
+        assert_eq!(logit(&[3.0, 3.0]), Some(0.0));
+        assert_eq!(logit(&[1.0, 3.0]), Some(2.0));
+        assert_eq!(logit(&[f32::NAN]), None);
+        assert_eq!(logit(&[1.0, 2.0, 3.0]), None);
     }
 }

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
 use weir_index::relevance::FEATURES_VERSION;
+use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
 use weir_index::{IndexError, IndexQuery, RetrievalMode};
 use weir_policy::Caller;
 

@@ -63,6 +63,18 @@ pub fn reranker<'m>(
     })
 }
 
+/// The first model that the caller may rerank with.
+///
+/// # Errors
+/// `model_not_found`, with the way to one.
+pub fn default_reranker<'m>(models: &'m Models, caller: &Caller) -> Result<&'m Arc<Reranker>> {
+    rerankers(models, caller).next().ok_or_else(|| {
+        let message = "no model that reranks is installed; declare one in `[[models]]`: the folder of a cross-encoder as `path`, \
+                       or the `url` of a server that reranks";
+        RequestError::new(ErrorCode::ModelNotFound, message)
+    })
+}
+
 /// `model_not_found`.
 pub fn no_model(name: &str) -> RequestError {
     let message = format!("there is no model `{}`", name.escape_debug());

@@ -92,14 +92,16 @@ fn check_media_type(headers: &HeaderMap) -> Result<()> {
     Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
 }
 
-/// Compressed bodies are refused: a small one could expand to a large one.
+/// Bodies in other encodings than gzip and zstd, which are decompressed on the way here, are refused.
 fn check_encoding(headers: &HeaderMap) -> Result<()> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let named = value.to_str().unwrap_or("?");
         let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
         if !named.split(',').map(str::trim).all(is_plain) {
-            let message =
-                format!("the body's content encoding is `{}`, which is not read", named.escape_debug());
+            let message = format!(
+                "the body's content encoding is `{}`; send it plain, or in `gzip` or `zstd`",
+                named.escape_debug()
+            );
             return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
         }
     }

@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use serde::Serialize;
-use weir_api::{ErrorCode, OpenAiErrorBody, Problem, TeiError, TeiErrorType};
+use weir_api::{
+    CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError, TeiErrorType,
+};
 
 /// The API whose conventions a route follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +15,25 @@ pub enum Dialect {
     OpenAi,
     /// That of Hugging Face's text-embeddings-inference.
     Tei,
+    /// Cohere's.
+    Cohere,
+    /// Ollama's.
+    Ollama,
+    /// Of Cohere, Jina and OpenAI at once, on routes that clients of all of them call.
+    Rerank,
 }
 
 impl Dialect {
+    /// Every dialect.
+    pub(super) const ALL: [Dialect; 6] =
+        [Dialect::Native, Dialect::OpenAi, Dialect::Tei, Dialect::Cohere, Dialect::Ollama, Dialect::Rerank];
+
     /// The HTTP status of an error.
     pub(super) fn status(self, code: ErrorCode) -> StatusCode {
         let status = match self {
-            Dialect::Native | Dialect::OpenAi => code.status(),
+            Dialect::Native | Dialect::OpenAi | Dialect::Cohere | Dialect::Ollama | Dialect::Rerank => {
+                code.status()
+            }
             Dialect::Tei => TeiErrorType::of(code).1,
         };
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -30,17 +44,32 @@ impl Dialect {
         match self {
             Dialect::Native => to_json(&problem),
             Dialect::OpenAi => to_json(&OpenAiErrorBody { error: problem.error }),
+            Dialect::Cohere => to_json(&CohereError { id: id_of(&problem), message: with_place(&problem) }),
+            Dialect::Ollama => to_json(&OllamaError { error: with_place(&problem) }),
+            Dialect::Rerank => to_json(&RerankError {
+                id: id_of(&problem),
+                message: with_place(&problem),
+                detail: with_place(&problem),
+                error: problem.error,
+            }),
             Dialect::Tei => {
                 let (error_type, _) = TeiErrorType::of(problem.code);
-                // this body has no other room for the place
-                let error = match problem.error.param {
-                    Some(place) => format!("{place}: {}", problem.detail),
-                    None => problem.detail,
-                };
-                to_json(&TeiError { error, error_type })
+                to_json(&TeiError { error: with_place(&problem), error_type })
             }
         }
     }
+}
+
+/// The detail behind the place in the request, for bodies that have no other room for the place.
+fn with_place(problem: &Problem) -> String {
+    match &problem.error.param {
+        Some(place) => format!("{place}: {}", problem.detail),
+        None => problem.detail.clone(),
+    }
+}
+
+fn id_of(problem: &Problem) -> String {
+    problem.request_id.clone().unwrap_or_default()
 }
 
 fn to_json(body: &impl Serialize) -> Vec<u8> {

@@ -189,13 +189,18 @@ struct TokenizedTexts {
     split: Vec<usize>,
 }
 
-fn tokenize(job: &EmbedJob, tokens_max: usize) -> Result<TokenizedTexts, Invalid> {
-    let model = &job.model;
-    let prompt = match job.role {
+/// The prompt of texts with this role.
+pub(super) fn prompt_of(model: &LoadedModel, role: Option<TextRole>) -> &str {
+    match role {
         None => "",
         Some(TextRole::Query) => &model.query_prompt,
         Some(TextRole::Document) => &model.document_prompt,
-    };
+    }
+}
+
+fn tokenize(job: &EmbedJob, tokens_max: usize) -> Result<TokenizedTexts, Invalid> {
+    let model = &job.model;
+    let prompt = prompt_of(model, job.role);
     let mut texts = TokenizedTexts {
         inputs: Vec::with_capacity(job.texts.as_slice().len()),
         parts: Vec::with_capacity(job.texts.as_slice().len()),

@@ -13,23 +13,32 @@ pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// The error of a handler.
 #[derive(Debug, Clone)]
-pub(super) struct ApiError(RequestError);
+pub(super) struct ApiError {
+    error: RequestError,
+    /// Instead of that of the route.
+    dialect: Option<Dialect>,
+}
 
 impl<E: Into<RequestError>> From<E> for ApiError {
     fn from(error: E) -> ApiError {
-        ApiError(error.into())
+        ApiError { error: error.into(), dialect: None }
     }
 }
 
 impl ApiError {
     /// An error of the request as a whole.
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
-        ApiError(RequestError::new(code, message))
+        RequestError::new(code, message).into()
     }
 
     /// A failure of the gateway whose details are in the log alone.
     pub(super) fn internal(error: &dyn std::error::Error) -> ApiError {
-        ApiError(RequestError::internal(error))
+        RequestError::internal(error).into()
+    }
+
+    /// The same error, written as this dialect does instead of the route's.
+    pub(super) fn in_dialect(self, dialect: Dialect) -> ApiError {
+        ApiError { dialect: Some(dialect), ..self }
     }
 
     /// The same, without details.
@@ -42,7 +51,7 @@ impl IntoResponse for ApiError {
     /// The status alone; [`ErrorStyle::write`] adds headers and body.
     fn into_response(self) -> Response {
         let status =
-            StatusCode::from_u16(self.0.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            StatusCode::from_u16(self.error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
         response.extensions_mut().insert(self);
         response
@@ -64,8 +73,9 @@ impl ErrorStyle {
 
     /// Makes `response` the reply to the error.
     pub(super) fn write(self, error: ApiError, id: Option<&str>, response: &mut Response) {
-        let error = error.0;
-        *response.status_mut() = self.dialect.status(error.code());
+        let ApiError { error, dialect } = error;
+        let dialect = dialect.unwrap_or(self.dialect);
+        *response.status_mut() = dialect.status(error.code());
         let headers = response.headers_mut();
         headers.remove(header::CONTENT_LENGTH);
         let media = if self.is_plain_json { "application/json" } else { "application/problem+json" };
@@ -77,7 +87,7 @@ impl ErrorStyle {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
             headers.insert("retry-after-ms", HeaderValue::from(ms));
         }
-        *response.body_mut() = Body::from(self.dialect.render(error.into_problem(id.map(str::to_owned))));
+        *response.body_mut() = Body::from(dialect.render(error.into_problem(id.map(str::to_owned))));
     }
 }
 

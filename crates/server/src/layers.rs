@@ -18,7 +18,9 @@ use weir_api::ErrorCode;
 
 use super::Gateway;
 use super::admission::admit;
+use super::body;
 use super::cors;
+use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
 use super::routes::{Access, Route};
 use crate::Result;
@@ -51,8 +53,9 @@ async fn record(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) 
     let path = request.extensions().get::<MatchedPath>().cloned();
     let pattern = path.as_ref().map_or("none", MatchedPath::as_str);
     let method = method_label(request.method());
-    let style = ErrorStyle::new(Route::dialect_of(pattern), request.headers());
     let route = Route::find(pattern, request.method());
+    let dialect = route.map_or_else(|| Route::dialect_of(pattern), |route| route.dialect);
+    let style = ErrorStyle::new(dialect, request.headers());
     let mut response = match check_host_and_origin(gateway, &request).map(|()| route) {
         Err(error) => error.into_response(),
         Ok(None) => with_deadline(gateway, request, next, id).await,
@@ -75,6 +78,9 @@ async fn authorized(
     id: &Arc<str>,
     route: &'static Route,
 ) -> Response {
+    if let Err(error) = check_query(route, request.uri().query()) {
+        return error.into_response();
+    }
     if route.access != Access::Public {
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
             let message = "the request has no valid API key";
@@ -96,6 +102,17 @@ async fn authorized(
     with_deadline(gateway, request, next, id).await
 }
 
+/// Refuses query parameters of native routes that take none; the others check their own. Routes of other APIs ignore what they do not
+/// know, as these do.
+fn check_query(route: &Route, query: Option<&str>) -> Result<()> {
+    let is_strict =
+        route.dialect == Dialect::Native && route.access != Access::Public && route.query.is_empty();
+    match body::query_pairs(query.filter(|_| is_strict)).first() {
+        Some((key, _)) => Err(body::unknown_parameter(key, "none")),
+        None => Ok(()),
+    }
+}
+
 /// The id that the client sent, or a new one.
 fn id_of(headers: &HeaderMap) -> Arc<str> {
     let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
@@ -105,11 +122,13 @@ fn id_of(headers: &HeaderMap) -> Arc<str> {
     match sent.filter(usable) {
         Some(id) => id.into(),
         // a version 4 UUID of the thread's random generator, without a system call for each
-        None => {
-            let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
-            format!("req_{}", id.simple()).into()
-        }
+        None => format!("req_{}", new_uuid()).into(),
     }
+}
+
+/// A random id.
+pub(super) fn new_uuid() -> String {
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid().simple().to_string()
 }
 
 /// The label of a method: clients can send any text.

@@ -4,6 +4,7 @@
 
 mod admission;
 mod body;
+mod cohere;
 mod collections;
 mod cors;
 mod dialect;
@@ -17,11 +18,15 @@ mod jobs;
 mod layers;
 mod listener;
 mod models;
+mod ollama;
 mod openapi;
 mod pages;
+mod quantised;
+mod rerank;
 mod routes;
 mod search;
 mod tei;
+mod tokens;
 mod vectors;
 
 use std::ops::Deref;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use weir_api::{OpenAiErrorBody, Problem, TeiError};
+use weir_api::{CohereError, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError};
 
 use super::dialect::Dialect;
 use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
@@ -33,7 +33,7 @@ fn document() -> Value {
     let order: Vec<String> =
         GROUPS.iter().flat_map(|group| group.examples).map(|one| described_path(one.path)).collect();
     set_order(&mut paths, order.iter().map(String::as_str));
-    let responses: Map<String, Value> = [Dialect::Native, Dialect::OpenAi, Dialect::Tei]
+    let responses: Map<String, Value> = Dialect::ALL
         .into_iter()
         .map(|dialect| (error_name(dialect).to_owned(), error(dialect, &mut generator)))
         .collect();
@@ -66,6 +66,9 @@ fn error_name(dialect: Dialect) -> &'static str {
         Dialect::Native => "Problem",
         Dialect::OpenAi => "OpenAiError",
         Dialect::Tei => "TeiError",
+        Dialect::Cohere => "CohereError",
+        Dialect::Ollama => "OllamaError",
+        Dialect::Rerank => "RerankError",
     }
 }
 
@@ -74,6 +77,9 @@ fn error(dialect: Dialect, generator: &mut SchemaGenerator) -> Value {
         Dialect::Native => ("application/problem+json", generator.subschema_for::<Problem>()),
         Dialect::OpenAi => ("application/json", generator.subschema_for::<OpenAiErrorBody>()),
         Dialect::Tei => ("application/json", generator.subschema_for::<TeiError>()),
+        Dialect::Cohere => ("application/json", generator.subschema_for::<CohereError>()),
+        Dialect::Ollama => ("application/json", generator.subschema_for::<OllamaError>()),
+        Dialect::Rerank => ("application/json", generator.subschema_for::<RerankError>()),
     };
     json!({"description": "What went wrong and what to do.", "content": {media: {"schema": schema.to_value()}}})
 }

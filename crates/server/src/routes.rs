@@ -13,11 +13,17 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
+use tower::ServiceBuilder;
+use tower_http::compression::CompressionLayer;
+use tower_http::decompression::RequestDecompressionLayer;
+use tower_http::normalize_path::NormalizePathLayer;
 use weir_api::{
-    CollectionReply, CollectionSettings, DeletedReply, DocumentReply, DocumentsDeleteReply,
-    DocumentsDeleteRequest, EmbedRequest, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
-    FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    QueryReply, ReadyReply, SearchOrBatchReply, SearchRequest,
+    AnyRerankReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings, DecodeRequest,
+    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedRequest,
+    EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply, FeedbackRequest, HealthReply, InfoReply,
+    IngestRequest, JobReply, List, ModelReply, ModelsReply, OllamaEmbedReply, OllamaEmbedRequest,
+    OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply,
+    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiToken, TokenizeRequest,
 };
 use weir_policy::Scope;
 
@@ -30,8 +36,8 @@ pub use examples::{Example, GROUPS, Group};
 
 use super::dialect::Dialect;
 use super::{
-    Gateway, collections, documents, embeddings, feedback, health, ingest, jobs, models, openapi, pages,
-    search, tei,
+    Gateway, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
+    openapi, pages, rerank, search, tei, tokens,
 };
 
 /// One method of one path.
@@ -115,6 +121,7 @@ impl Content {
 const SEARCH: Access = Access::Scope(Scope::Search);
 const INGEST: Access = Access::Scope(Scope::Ingest);
 const EMBED: Access = Access::Scope(Scope::Embed);
+const RERANK: Access = Access::Scope(Scope::Rerank);
 const ADMIN: Access = Access::Scope(Scope::Admin);
 
 /// Builds a row of the table.
@@ -182,6 +189,34 @@ const fn openai_embeddings(path: &'static str) -> Route {
         .fails_with(EMBED_CODES)
 }
 
+/// A route of text-embeddings-inference that computes with the default model.
+const fn tei_route(path: &'static str, handler: fn() -> MethodRouter<Gateway>) -> Route {
+    Route::new("post", path, EMBED, handler)
+        .in_dialect(Dialect::Tei)
+        .reserves(AdmissionClass::Embedding)
+        .fails_with(EMBED_CODES)
+}
+
+/// A rerank route of Cohere, Jina and text-embeddings-inference.
+const fn rerank_route(path: &'static str) -> Route {
+    Route::new("post", path, RERANK, || post(rerank::rerank))
+        .in_dialect(Dialect::Rerank)
+        .takes::<RerankRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<AnyRerankReply>()
+        .fails_with(EMBED_CODES)
+}
+
+/// An embeddings route of Cohere's API.
+const fn cohere_embed(path: &'static str) -> Route {
+    Route::new("post", path, EMBED, || post(cohere::embed))
+        .in_dialect(Dialect::Cohere)
+        .takes::<CohereEmbedRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<CohereEmbedReply>()
+        .fails_with(EMBED_CODES)
+}
+
 /// The list of models in OpenAI's API.
 const fn openai_models(path: &'static str) -> Route {
     Route::new("get", path, Access::Known, || get(models::list))
@@ -242,6 +277,63 @@ pub const ROUTES: &[Route] = &[
         .reserves(AdmissionClass::Embedding)
         .replies::<Vec<Vec<f32>>>()
         .fails_with(EMBED_CODES),
+    // `huggingface_hub` calls the base URL
+    Route {
+        summary: "The same as `/embed`.",
+        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<Vec<Vec<f32>>>()
+    },
+    tei_route("/embed_all", || post(tokens::embed_all))
+        .about("Embed each token of texts with the default model, as TEI does.")
+        .takes::<EmbedAllRequest>(BodyLimit::Default)
+        .replies::<Vec<Vec<Vec<f32>>>>(),
+    tei_route("/embed_sparse", || post(tokens::embed_sparse))
+        .about("Always an error that names what serves sparse embeddings.")
+        .takes::<EmbedAllRequest>(BodyLimit::Default)
+        .replies::<Vec<Vec<f32>>>(),
+    tei_route("/similarity", || post(tokens::similarity))
+        .about("The cosines of a sentence with others, by the default model, as TEI has them.")
+        .takes::<SimilarityRequest>(BodyLimit::Default)
+        .replies::<Vec<f32>>(),
+    tei_route("/tokenize", || post(tokens::tokenize))
+        .about("The tokens of texts for the default model, as TEI has them.")
+        .takes::<TokenizeRequest>(BodyLimit::Default)
+        .replies::<Vec<Vec<TeiToken>>>(),
+    tei_route("/decode", || post(tokens::decode))
+        .about("The texts of token ids of the default model, as TEI has them.")
+        .takes::<DecodeRequest>(BodyLimit::Default)
+        .replies::<Vec<String>>(),
+    Route {
+        access: RERANK,
+        ..tei_route("/predict", || post(rerank::predict))
+            .about("Classify pairs of texts by the model that reranks, as TEI does.")
+            .takes::<PredictRequest>(BodyLimit::Default)
+            .replies::<PredictReply>()
+    },
+    rerank_route("/v2/rerank").about(
+        "Sort documents by relevance to a query, as Cohere and Jina do; with `texts` instead of `documents`, as TEI does.",
+    ),
+    rerank_route("/v1/rerank").about("The same; results contain their documents unless `return_documents` is false."),
+    rerank_route("/rerank").about("The same as `/v1/rerank`."),
+    cohere_embed("/v2/embed").about("Embed texts, as Cohere's API does, in one or several types."),
+    cohere_embed("/v1/embed").about("The same in the earlier version: a list of floats without `embedding_types`."),
+    Route::new("post", "/api/embed", EMBED, || post(ollama::embed))
+        .about("Embed texts, as Ollama does.")
+        .in_dialect(Dialect::Ollama)
+        .takes::<OllamaEmbedRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<OllamaEmbedReply>()
+        .fails_with(EMBED_CODES),
+    Route::new("post", "/api/embeddings", EMBED, || post(ollama::embed_prompt))
+        .about("Embed one text, as Ollama's earlier API does.")
+        .in_dialect(Dialect::Ollama)
+        .takes::<OllamaPromptRequest>(BodyLimit::Default)
+        .reserves(AdmissionClass::Embedding)
+        .replies::<OllamaPromptReply>()
+        .fails_with(EMBED_CODES),
+    Route::new("get", "/api/tags", Access::Known, || get(ollama::tags))
+        .about("The models that embed, as Ollama lists them.")
+        .in_dialect(Dialect::Ollama)
+        .replies::<OllamaTags>(),
     Route::new("get", "/info", Access::Known, || get(tei::info))
         .about("The default model and the limits, as TEI has them.")
         .in_dialect(Dialect::Tei)
@@ -327,6 +419,9 @@ pub const ROUTES: &[Route] = &[
     Route::new("get", "/health", Access::Public, || get(tei::health))
         .about("200 without a body if a model is loaded, else 503, as in TEI.")
         .in_dialect(Dialect::Tei),
+    Route::new("get", "/ping", Access::Public, || get(tei::health))
+        .about("The same as `/health`.")
+        .in_dialect(Dialect::Tei),
     Route::new("get", "/healthz", Access::Public, || get(health::healthz))
         .about("Whether the gateway answers, and the number of searchable documents.")
         .replies::<HealthReply>(),
@@ -367,7 +462,10 @@ impl Route {
             codes.extend(BODY_CODES);
         }
         if !self.query.is_empty() {
-            codes.extend([ErrorCode::InvalidParameter, ErrorCode::UnknownField]);
+            codes.push(ErrorCode::InvalidParameter);
+        }
+        if self.dialect == Dialect::Native && self.access != Access::Public {
+            codes.push(ErrorCode::UnknownField);
         }
         if self.admission != AdmissionClass::Light {
             codes.push(ErrorCode::Overloaded);
@@ -384,16 +482,26 @@ impl Route {
     }
 }
 
-/// The router of every route, inside [the middleware](super::layers::middleware).
+/// The router of every route, inside [the middleware](super::layers::middleware). Slashes at the end of paths are ignored; bodies are
+/// decompressed, up to the limit of their route.
 pub fn router(gateway: Gateway) -> Router {
     let router =
         ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
-    router
+    let config = gateway.config.clone();
+    let router = router
         .fallback(unmatched::no_route)
         .method_not_allowed_fallback(unmatched::no_method)
         .layer(from_fn_with_state(gateway.clone(), super::layers::middleware))
-        .layer(super::cors::layer(&gateway.config))
-        .with_state(gateway)
+        .layer(super::cors::layer(&config))
+        .with_state(gateway);
+    let decompressed = ServiceBuilder::new()
+        .layer(NormalizePathLayer::trim_trailing_slash())
+        .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
+    let router = Router::new().fallback_service(decompressed.service(router));
+    match config.server.compress_replies {
+        true => router.layer(CompressionLayer::new()),
+        false => router,
+    }
 }
 
 #[cfg(test)]
@@ -407,6 +515,9 @@ mod tests {
         {
             assert_eq!(Route::dialect_of(path), Dialect::OpenAi, "{path}");
         }
+        for path in ["/v1/rerank", "/v2/rerank", "/rerank"] {
+            assert_eq!(Route::dialect_of(path), Dialect::Rerank, "{path}");
+        }
         for path in ["/embed", "/info", "/health"] {
             assert_eq!(Route::dialect_of(path), Dialect::Tei, "{path}");
         }
@@ -419,6 +530,9 @@ mod tests {
     fn only_health_and_documentation_are_public() {
         let public: Vec<&str> =
             ROUTES.iter().filter(|route| route.access == Access::Public).map(|route| route.path).collect();
-        assert_eq!(public, ["/health", "/healthz", "/livez", "/readyz", "/", "/docs", "/openapi.json"]);
+        assert_eq!(
+            public,
+            ["/health", "/ping", "/healthz", "/livez", "/readyz", "/", "/docs", "/openapi.json"]
+        );
     }
 }

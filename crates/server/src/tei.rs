@@ -125,7 +125,7 @@ fn health_of(has_model: bool) -> Response {
 }
 
 /// The first model that the caller may embed with.
-fn default_model(call: &Call) -> Result<Arc<LoadedModel>> {
+pub(super) fn default_model(call: &Call) -> Result<Arc<LoadedModel>> {
     let model = models::embedders(&call.models, &call.caller).next().cloned();
     model.ok_or_else(|| ApiError::new(ErrorCode::ModelNotFound, "no model is configured"))
 }

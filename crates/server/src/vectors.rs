@@ -109,7 +109,7 @@ fn held(content: Vec<u8>, place: Reservation) -> Body {
 }
 
 /// The floats of all embeddings as bytes, little-endian.
-fn bytes(embeddings: &[Vec<f32>]) -> Vec<u8> {
+pub(super) fn bytes(embeddings: &[Vec<f32>]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(embeddings.iter().map(|embedding| 4 * embedding.len()).sum());
     for embedding in embeddings {
         bytes.extend(embedding.iter().flat_map(|x| x.to_le_bytes()));

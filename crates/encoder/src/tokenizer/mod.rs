@@ -26,6 +26,17 @@ pub struct Encoded {
     pub is_truncated: bool,
 }
 
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its id.
+    pub id: u32,
+    /// Its name in the vocabulary.
+    pub name: String,
+    /// The bytes of the text that it stands for; `None` for a special token.
+    pub span: Option<Range<usize>>,
+}
+
 /// The tokenizer of a model.
 pub struct Tokenizer {
     /// The bytes of `tokenizer.json`, for `reference`.
@@ -194,6 +205,25 @@ impl Tokenizer {
             Ok(encoding) => spans::of_text(text, encoding.get_offsets()),
             Err(_) => Vec::new(),
         }
+    }
+
+    /// The tokens of `text` without truncation, by the `tokenizers` crate. Spans start and end at character boundaries.
+    pub fn tokens(&self, text: &str, with_special: bool) -> Vec<Token> {
+        let Ok(encoding) = self.reference().tokenizer.encode(text, with_special) else { return Vec::new() };
+        let ids = encoding.get_ids().iter().zip(encoding.get_tokens());
+        let spans = encoding.get_offsets().iter().zip(encoding.get_special_tokens_mask());
+        ids.zip(spans)
+            .map(|((&id, name), (&(start, end), &special))| Token {
+                id,
+                name: name.clone(),
+                span: (special == 0).then(|| text.floor_char_boundary(start)..text.ceil_char_boundary(end)),
+            })
+            .collect()
+    }
+
+    /// The text of token ids, by the `tokenizers` crate. Unknown ids are left out.
+    pub fn decode(&self, ids: &[u32], without_special: bool) -> String {
+        self.reference().tokenizer.decode(ids, without_special).unwrap_or_default()
     }
 
     /// The ids from the `tokenizers` crate, with special tokens and without truncation.

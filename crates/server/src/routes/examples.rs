@@ -54,6 +54,9 @@ const fn delete(path: &'static str, parameters: &'static [(&'static str, &'stati
 
 const EMBEDDINGS: &str =
     r#"{"model": "all-MiniLM-L6-v2", "input": ["A weir is a low dam.", "what holds back a river?"]}"#;
+const COHERE_EMBED: &str = r#"{"model": "all-MiniLM-L6-v2", "texts": ["A weir is a low dam."], "input_type": "search_document", "embedding_types": ["float", "int8"]}"#;
+const RERANK: &str =
+    r#"{"query": "what holds back a river?", "documents": ["bread", "A weir is a low dam."], "top_n": 1}"#;
 const MODEL: &[(&str, &str)] = &[("id", "all-MiniLM-L6-v2")];
 const NOTES: &[(&str, &str)] = &[("name", "notes")];
 const NOTE: &[(&str, &str)] = &[("name", "notes"), ("id", "a/1")];
@@ -131,11 +134,37 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "Embeddings",
-        about: "Texts in, embeddings out: compatible with OpenAI's API and with text-embeddings-inference (TEI).",
+        about: "Texts in, embeddings out, for clients of OpenAI, Cohere, Ollama and text-embeddings-inference (TEI).",
         examples: &[
             post("/v1/embeddings", EMBEDDINGS),
             post("/embeddings", EMBEDDINGS),
             post("/embed", r#"{"inputs": ["A weir is a low dam.", "what holds back a river?"]}"#),
+            post("/", r#"{"inputs": "A weir is a low dam."}"#),
+            post("/embed_all", r#"{"inputs": "A weir is a low dam."}"#),
+            post("/embed_sparse", r#"{"inputs": "A weir is a low dam."}"#),
+            post(
+                "/similarity",
+                r#"{"inputs": {"source_sentence": "A weir is a low dam.", "sentences": ["what holds back a river?", "bread"]}}"#,
+            ),
+            post("/tokenize", r#"{"inputs": "A weir is a low dam."}"#),
+            post("/decode", r#"{"ids": [101, 1037, 16658, 102]}"#),
+            post("/v2/embed", COHERE_EMBED),
+            post("/v1/embed", COHERE_EMBED),
+            post("/api/embed", r#"{"model": "all-MiniLM-L6-v2", "input": ["A weir is a low dam."]}"#),
+            post("/api/embeddings", r#"{"model": "all-MiniLM-L6-v2", "prompt": "A weir is a low dam."}"#),
+        ],
+    },
+    Group {
+        name: "Rerank",
+        about: "Documents sorted by relevance to a query, for clients of Cohere, Jina and text-embeddings-inference (TEI). Needs a model that reranks.",
+        examples: &[
+            post("/v2/rerank", RERANK),
+            post("/v1/rerank", RERANK),
+            post(
+                "/rerank",
+                r#"{"query": "what holds back a river?", "texts": ["bread", "A weir is a low dam."]}"#,
+            ),
+            post("/predict", r#"{"inputs": ["what holds back a river?", "A weir is a low dam."]}"#),
         ],
     },
     Group {
@@ -147,6 +176,7 @@ pub const GROUPS: &[Group] = &[
             get("/models", &[]),
             get("/models/{*id}", MODEL),
             get("/info", &[]),
+            get("/api/tags", &[]),
         ],
     },
     Group {
@@ -157,6 +187,7 @@ pub const GROUPS: &[Group] = &[
             get("/livez", &[]),
             get("/readyz", &[]),
             get("/health", &[]),
+            get("/ping", &[]),
             get("/metrics", &[]),
         ],
     },

@@ -1,7 +1,8 @@
 //! Replies to requests that match no route.
 
 use axum::extract::MatchedPath;
-use axum::http::{Method, Uri};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, similar_names};
 
 use super::super::error::ApiError;
@@ -36,12 +37,16 @@ fn nearest_route(path: &str) -> Option<&'static str> {
         .or_else(|| similar_names(&path, &paths).first().copied())
 }
 
-pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
+/// `OPTIONS` is answered with the methods of the path.
+pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> Response {
     let taken = BY_PATH.get(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
     let taken: Vec<String> = taken.collect();
+    if method == Method::OPTIONS {
+        return (StatusCode::NO_CONTENT, [(header::ALLOW, taken.join(", "))]).into_response();
+    }
     let message =
         format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
-    ApiError::new(ErrorCode::MethodNotAllowed, message)
+    ApiError::new(ErrorCode::MethodNotAllowed, message).into_response()
 }
 
 #[cfg(test)]

@@ -1,0 +1,131 @@
+//! `POST /api/embed`, `POST /api/embeddings` and `GET /api/tags`, as clients of Ollama know them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use weir_api::{
+    Count, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaModel, OllamaPromptReply,
+    OllamaPromptRequest, OllamaTags, Texts, Truncate,
+};
+use weir_inference::LoadedModel;
+use weir_retrieval::{maybe_spawn_blocking, models};
+
+use super::body::{self, Call, Json, Reply};
+use super::embeddings::{
+    EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
+};
+use super::vectors;
+use crate::Result;
+
+/// What Ollama appends to names of models without a tag.
+const LATEST: &str = ":latest";
+
+/// Embeds texts.
+pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
+    let started = Instant::now();
+    let prepared = Prepared::of(&request);
+    let (bytes, place) = read_body(&call, request).await?;
+    let request: OllamaEmbedRequest = weir_api::parse(&bytes)?;
+    drop(bytes);
+    request.input.check("input", &call.config.request_limits())?;
+    let model = model_of(&call, &request.model)?;
+    check_dimensions(&model, request.dimensions).await?;
+    let truncate = if request.truncate == Some(false) { Truncate::Error } else { Truncate::End };
+    let job = EmbedJob {
+        dimensions: request.dimensions.map(Count::get),
+        ..prepared.job(model, request.input, "input", truncate, place)
+    };
+    let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
+    let floats = embeddings.iter().map(Vec::len).sum();
+    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
+        let reply = OllamaEmbedReply {
+            model: request.model,
+            embeddings,
+            total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            load_duration: 0,
+            prompt_eval_count: usage.prompt_tokens,
+        };
+        vectors::json(&reply, floats, place)
+    })
+    .await??;
+    vectors::set_truncated(response.headers_mut(), &truncated);
+    Ok(response)
+}
+
+/// Embeds one text.
+pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPromptReply> {
+    let prepared = Prepared::of(&request);
+    let (bytes, place) = read_body(&call, request).await?;
+    let request: OllamaPromptRequest = weir_api::parse(&bytes)?;
+    request.prompt.check("prompt", &call.config.request_limits())?;
+    let model = model_of(&call, &request.model)?;
+    let job = prepared.job(model, request.prompt, "prompt", Truncate::End, place);
+    let mut made = embed_texts(&call, job).await?;
+    Ok(Json(OllamaPromptReply { embedding: made.embeddings.pop().unwrap_or_default() }))
+}
+
+/// What a request says beside its body.
+struct Prepared {
+    headers: HeaderMap,
+    until: Option<Instant>,
+}
+
+impl Prepared {
+    fn of(request: &Request) -> Prepared {
+        Prepared { headers: request.headers().clone(), until: body::until(request) }
+    }
+
+    fn job(
+        &self,
+        model: Arc<LoadedModel>,
+        texts: Texts,
+        field: &'static str,
+        truncate: Truncate,
+        place: weir_inference::Reservation,
+    ) -> EmbedJob {
+        let caching = body::caching(&self.headers);
+        EmbedJob {
+            role: None,
+            truncate,
+            texts,
+            field,
+            model,
+            caching,
+            until: self.until,
+            dimensions: None,
+            place,
+        }
+    }
+}
+
+fn model_of(call: &Call, name: &str) -> Result<Arc<LoadedModel>> {
+    let name = name.strip_suffix(LATEST).unwrap_or(name);
+    Ok(models::embedder(&call.models, &call.caller, name)?.clone())
+}
+
+/// The time of unix seconds in the format of RFC 3339.
+fn rfc3339(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
+
+/// All models that embed.
+pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
+    let entry = |model: &Arc<LoadedModel>| OllamaModel {
+        name: model.id.clone(),
+        model: model.id.clone(),
+        modified_at: rfc3339(model.loaded_at),
+        size: 0,
+        digest: model.fingerprint(),
+        details: OllamaDetails {
+            family: "bert".to_owned(),
+            families: vec!["bert".to_owned()],
+            quantization_level: model.precision_and_pooling().0.to_owned(),
+            ..OllamaDetails::default()
+        },
+    };
+    Json(OllamaTags { models: models::embedders(&call.models, &call.caller).map(entry).collect() })
+}

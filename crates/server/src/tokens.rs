@@ -1,0 +1,156 @@
+//! `POST /tokenize`, `/decode`, `/embed_all`, `/embed_sparse` and `/similarity`, as clients of text-embeddings-inference (TEI) know them.
+
+use axum::extract::Request;
+use axum::response::Response;
+use weir_api::{
+    DecodeRequest, EmbedAllRequest, ErrorCode, Invalid, SimilarityRequest, TeiToken, Texts, TokenIds,
+    TokenizeRequest,
+};
+use weir_inference::{LoadedModel, Token};
+use weir_retrieval::maybe_spawn_blocking;
+
+use super::body::{self, Call, Json, Reply};
+use super::embeddings::{EmbedJob, embed as embed_texts, prompt_of, read_body};
+use super::error::ApiError;
+use super::tei::default_model;
+use super::vectors;
+use crate::Result;
+
+/// Splits texts into tokens of the default model.
+pub(super) async fn tokenize(call: Call, request: Request) -> Reply<Vec<Vec<TeiToken>>> {
+    let (bytes, _place) = read_body(&call, request).await?;
+    let request: TokenizeRequest = weir_api::parse(&bytes)?;
+    request.inputs.check("inputs", &call.config.request_limits())?;
+    let model = default_model(&call)?;
+    let with_special = request.add_special_tokens.unwrap_or(true);
+    let all = tokio::task::spawn_blocking(move || {
+        let tokens = |text: &String| {
+            let text = format!("{}{text}", prompt_of(&model, request.prompt_name));
+            let tokens = model.tokens_of(&text, with_special).ok_or_else(|| no_tokenizer(&model))?;
+            Ok(tokens.into_iter().map(|token| shown(token, &text)).collect())
+        };
+        request.inputs.as_slice().iter().map(tokens).collect::<Result<Vec<Vec<TeiToken>>>>()
+    });
+    all.await.map_err(|error| ApiError::internal(&error))?.map(Json)
+}
+
+fn shown(Token { id, name, span }: Token, text: &str) -> TeiToken {
+    match span {
+        Some(span) => TeiToken {
+            id,
+            text: text[span.clone()].to_owned(),
+            special: false,
+            start: Some(span.start),
+            stop: Some(span.end),
+        },
+        None => TeiToken { id, text: name, special: true, start: None, stop: None },
+    }
+}
+
+/// Joins token ids of the default model to texts.
+pub(super) async fn decode(call: Call, request: Request) -> Reply<Vec<String>> {
+    let (bytes, _place) = read_body(&call, request).await?;
+    let request: DecodeRequest = weir_api::parse(&bytes)?;
+    let model = default_model(&call)?;
+    let without_special = request.skip_special_tokens.unwrap_or(true);
+    let ids = match request.ids {
+        TokenIds::One(ids) => vec![ids],
+        TokenIds::Many(many) => many,
+    };
+    let all = tokio::task::spawn_blocking(move || {
+        let decode = |ids: &Vec<u32>| model.decode(ids, without_special).ok_or_else(|| no_tokenizer(&model));
+        ids.iter().map(decode).collect::<Result<Vec<String>>>()
+    });
+    all.await.map_err(|error| ApiError::internal(&error))?.map(Json)
+}
+
+fn no_tokenizer(model: &LoadedModel) -> ApiError {
+    let message = format!(
+        "the model `{}` has no tokenizer in this process; send the request to the server that runs the model",
+        model.id
+    );
+    ApiError::new(ErrorCode::InvalidParameter, message)
+}
+
+/// Embeds each token of the texts by the default model.
+pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> {
+    let (bytes, place) = read_body(&call, request).await?;
+    let request: EmbedAllRequest = weir_api::parse(&bytes)?;
+    request.inputs.check("inputs", &call.config.request_limits())?;
+    let model = default_model(&call)?;
+    let dimension = model.dimension().filter(|_| model.has_token_embeddings()).ok_or_else(|| {
+        let message = format!(
+            "the model `{}` does not embed single tokens; a model folder with weights does",
+            model.id
+        );
+        Invalid::at(ErrorCode::InvalidParameter, &["inputs"], message)
+    })?;
+    let prompt = prompt_of(&model, request.prompt_name).to_owned();
+    let texts: Vec<String> = request.inputs.into_vec().iter().map(|text| format!("{prompt}{text}")).collect();
+    let tokens: usize = texts.iter().map(|text| model.count_tokens(text).min(model.max_tokens())).sum();
+    let most = call.config.limits.embedding_tokens_max / TOKEN_EMBEDDINGS_SHARE;
+    if tokens > most {
+        let message = format!(
+            "`inputs` has {tokens} tokens; at most {most} are embedded one by one in a request \
+             (`limits.embedding_tokens_max` divided by {TOKEN_EMBEDDINGS_SHARE})"
+        );
+        return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
+    }
+    let rows = call.scheduler.embed_tokens(&model, texts).await?;
+    maybe_spawn_blocking(true, move || {
+        let floats = rows.iter().map(Vec::len).sum();
+        let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
+        vectors::json(&by_token, floats, place)
+    })
+    .await?
+}
+
+/// Token embeddings take so much more memory than those of texts that this part of the limit of tokens applies.
+const TOKEN_EMBEDDINGS_SHARE: usize = 64;
+
+/// No model of sparse embeddings is served.
+pub(super) async fn embed_sparse(call: Call) -> Result<Response> {
+    let model = default_model(&call)?;
+    let message = format!(
+        "the model `{}` makes dense embeddings; `POST /v1/search` with `\"mode\": \"lexical\"` ranks by BM25, and \
+         text-embeddings-inference with `--pooling splade` serves models of sparse embeddings",
+        model.id
+    );
+    Err(ApiError::new(ErrorCode::InvalidParameter, message))
+}
+
+/// The cosine of a sentence with each of the others.
+pub(super) async fn similarity(call: Call, request: Request) -> Reply<Vec<f32>> {
+    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+    let (bytes, place) = read_body(&call, request).await?;
+    let request: SimilarityRequest = weir_api::parse(&bytes)?;
+    let parameters = request.parameters.unwrap_or_default();
+    let mut texts = vec![request.inputs.source_sentence];
+    texts.extend(request.inputs.sentences.into_vec());
+    let texts = Texts::list(texts);
+    texts.check("inputs", &call.config.request_limits())?;
+    let model = default_model(&call)?;
+    let job = EmbedJob {
+        role: parameters.prompt_name,
+        truncate: parameters.truncate(),
+        texts,
+        field: "inputs",
+        model,
+        caching,
+        until,
+        dimensions: None,
+        place,
+    };
+    let made = embed_texts(&call, job).await?;
+    let Some((source, others)) = made.embeddings.split_first() else {
+        return Err(ApiError::internal_error());
+    };
+    Ok(Json(others.iter().map(|other| cosine(source, other)).collect()))
+}
+
+/// 0 for an embedding without direction.
+fn cosine(one: &[f32], other: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    let lengths = (dot(one, one) * dot(other, other)).sqrt();
+    if lengths > 0.0 { (dot(one, other) / lengths) as f32 } else { 0.0 }
+}
