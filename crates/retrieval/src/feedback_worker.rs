@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_index::relevance::FEATURES_VERSION;
 use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
 use weir_index::{IndexError, IndexQuery, RetrievalMode};
 use weir_policy::Caller;
@@ -41,8 +40,8 @@ pub(crate) enum FeedbackError {
 pub(crate) async fn calibrate(
     collection: &OpenCollection,
 ) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
-    let fingerprint = features_fingerprint(collection);
-    let batch = collection.preparer.documents.feedback_batch(&fingerprint, FEEDBACK_MAX, BATCH_MAX).await?;
+    let fingerprint = &collection.preparer.fingerprint;
+    let batch = collection.preparer.documents.feedback_batch(fingerprint, FEEDBACK_MAX, BATCH_MAX).await?;
     let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
         // features in the format of another version are ignored
         let features: HitFeatures = serde_json::from_str(features).ok()?;
@@ -92,17 +91,12 @@ async fn process_pending(collection: &OpenCollection, depth: usize) -> Result<()
         }
         let with_features = found.iter().filter(|(_, features)| features.is_some()).count();
         let no_hit = found.len() - with_features;
-        let fingerprint = features_fingerprint(collection);
-        collection.preparer.store.save_features(collection.id, &fingerprint, found).await?;
+        let fingerprint = &collection.preparer.fingerprint;
+        collection.preparer.store.save_features(collection.id, fingerprint, found).await?;
         pending = calibrate(collection).await?;
         collection.metrics.feedback_processed(with_features, no_hit);
     }
     Ok(())
-}
-
-/// What stored features depend on: those of another model or of another version are computed again.
-fn features_fingerprint(collection: &OpenCollection) -> String {
-    format!("{} {FEATURES_VERSION}", collection.preparer.fingerprint)
 }
 
 /// The features of the document in a search for the query, by both retrievers if the collection has embeddings. `None` if it is not

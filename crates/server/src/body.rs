@@ -99,7 +99,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<()> {
         let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
         if !named.split(',').map(str::trim).all(is_plain) {
             let message = format!(
-                "the body's content encoding is `{}`; send it plain, or in `gzip` or `zstd`",
+                "the body's content encoding is `{}`; `gzip` and `zstd` are read",
                 named.escape_debug()
             );
             return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));

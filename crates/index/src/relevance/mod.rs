@@ -94,9 +94,6 @@ pub struct QueryFeatures {
     baseline: (f32, f32),
 }
 
-/// The version of [`HitFeatures`]: features of another version mean something else.
-pub const FEATURES_VERSION: u32 = 2;
-
 /// The features of one hit, from which its relevance is computed. Stored with feedback, so that feedback stays valid when
 /// coefficients change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

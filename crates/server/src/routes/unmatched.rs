@@ -1,8 +1,7 @@
 //! Replies to requests that match no route.
 
 use axum::extract::MatchedPath;
-use axum::http::{Method, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, Uri};
 use weir_api::{ErrorCode, similar_names};
 
 use super::super::error::ApiError;
@@ -37,16 +36,12 @@ fn nearest_route(path: &str) -> Option<&'static str> {
         .or_else(|| similar_names(&path, &paths).first().copied())
 }
 
-/// `OPTIONS` is answered with the methods of the path.
-pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> Response {
+pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
     let taken = BY_PATH.get(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
     let taken: Vec<String> = taken.collect();
-    if method == Method::OPTIONS {
-        return (StatusCode::NO_CONTENT, [(header::ALLOW, taken.join(", "))]).into_response();
-    }
     let message =
         format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
-    ApiError::new(ErrorCode::MethodNotAllowed, message).into_response()
+    ApiError::new(ErrorCode::MethodNotAllowed, message)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 5] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
+const MIGRATIONS: [&str; 6] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -151,6 +151,11 @@ ALTER TABLE jobs ADD COLUMN filter_hash BLOB;
 const FORMAT_5: &str = "
 ALTER TABLE jobs ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
+";
+
+/// The gap in features is now one of final scores: all features are computed again.
+const FORMAT_6: &str = "
+UPDATE feedback SET features = NULL, fingerprint_id = NULL;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

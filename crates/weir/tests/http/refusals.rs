@@ -198,7 +198,6 @@ fn paths_and_parameters_that_lead_nowhere_are_refused() {
         ("GET", "/v2/search", "", 404, "route_not_found", ""),
         ("GET", "/v1/jobs/a/b", "", 404, "route_not_found", ""),
         ("POST", "/v1/searches", "{}", 404, "route_not_found", ""),
-        ("GET", "/v1/collections/default/documents/", "", 404, "route_not_found", ""),
         ("GET", "/v1/collections/none", "", 404, "collection_not_found", ""),
         ("DELETE", "/v1/collections/none", "", 404, "collection_not_found", ""),
         ("GET", "/v1/collections/none/documents/kept", "", 404, "collection_not_found", ""),
@@ -293,16 +292,16 @@ fn a_body_of_another_media_type_is_refused() {
 }
 
 #[test]
-fn a_compressed_body_is_refused_and_not_read_as_text() {
+fn a_body_in_an_unknown_encoding_is_refused_and_not_read_as_text() {
     let gateway = Gateway::start();
     let send = |path, coding| {
         let headers = [("content-type", "application/json"), ("content-encoding", coding)];
         gateway.try_send("POST", path, &headers, Some(b"{\"query\":\"a\"}")).unwrap()
     };
-    for coding in ["gzip", "BR", "identity, zstd"] {
+    for coding in ["BR", "deflate", "identity, zstd"] {
         for path in ["/v1/search", "/v1/ingest"] {
             let refused = check_error(&send(path, coding), "unsupported_media_type", coding);
-            let said = format!("the body's content encoding is `{coding}`, which is not read. ");
+            let said = format!("the body's content encoding is `{coding}`; `gzip` and `zstd` are read. ");
             let detail = refused["detail"].as_str().unwrap().strip_prefix(&said).unwrap();
             assert!(detail.starts_with("Send the body uncompressed, "), "{refused}");
         }
