@@ -77,12 +77,12 @@ impl CohereEmbedRequest {
 
 /// The reply of Cohere's API.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CohereEmbedReply {
     /// A new id.
     pub id: String,
     /// `embeddings_floats` for a list, `embeddings_by_type` otherwise; on `/v1/embed` alone.
-    pub response_type: Option<&'static str>,
+    pub response_type: Option<String>,
     /// The embeddings, in the order of the texts.
     pub embeddings: CohereEmbeddings,
     /// The texts of the request.
@@ -92,7 +92,7 @@ pub struct CohereEmbedReply {
 }
 
 /// Embeddings: a list, on `/v1/embed` without `embedding_types`, or a list per type.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CohereEmbeddings {
     /// Floats.

@@ -44,11 +44,8 @@ pub(super) async fn embed(call: Call, path: MatchedPath, request: Request) -> Re
         let is_list = is_first_version && request.embedding_types.is_empty();
         let reply = CohereEmbedReply {
             id: super::layers::new_uuid(),
-            response_type: is_first_version.then_some(if is_list {
-                "embeddings_floats"
-            } else {
-                "embeddings_by_type"
-            }),
+            response_type: is_first_version
+                .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
             embeddings: match is_list {
                 true => CohereEmbeddings::Floats(embeddings),
                 false => CohereEmbeddings::ByType(Box::new(by_type(embeddings, &request.embedding_types))),

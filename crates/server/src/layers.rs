@@ -78,9 +78,6 @@ async fn authorized(
     id: &Arc<str>,
     route: &'static Route,
 ) -> Response {
-    if let Err(error) = check_query(route, request.uri().query()) {
-        return error.into_response();
-    }
     if route.access != Access::Public {
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
             let message = "the request has no valid API key";
@@ -93,6 +90,9 @@ async fn authorized(
             return ApiError::new(ErrorCode::InsufficientScope, message).into_response();
         }
         request.extensions_mut().insert(caller);
+    }
+    if let Err(error) = check_query(route, request.uri().query()) {
+        return error.into_response();
     }
     match admit(gateway, route, request.headers()) {
         Ok(admitted) => request.extensions_mut().insert(Arc::new(Mutex::new(admitted))),

@@ -277,11 +277,6 @@ pub const ROUTES: &[Route] = &[
         .reserves(AdmissionClass::Embedding)
         .replies::<Vec<Vec<f32>>>()
         .fails_with(EMBED_CODES),
-    // `huggingface_hub` calls the base URL
-    Route {
-        summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<Vec<Vec<f32>>>()
-    },
     tei_route("/embed_all", || post(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
         .takes::<EmbedAllRequest>(BodyLimit::Default)
@@ -431,6 +426,11 @@ pub const ROUTES: &[Route] = &[
         .replies::<ReadyReply>(),
     Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
     Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with."),
+    // `huggingface_hub` calls the base URL
+    Route {
+        summary: "The same as `/embed`.",
+        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<Vec<Vec<f32>>>()
+    },
     Route::new("get", "/docs", Access::Public, || get(pages::docs))
         .about("This description as a page, with a form for each route."),
     Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),

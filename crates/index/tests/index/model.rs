@@ -338,7 +338,12 @@ fn smooth(ranking: &mut [Scored<'_>]) {
     };
     let rows: Vec<Vec<f32>> = ranking[..first].iter().map(|one| row(one.0)).collect();
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    let cosine = |a: &[f32], b: &[f32]| dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt());
+    // in this order, so that equal cosines are equal to the last bit
+    let inverse_length = |row: &[f32]| dot(row, row).sqrt().recip();
+    let cosine = |i: usize, j: usize| {
+        let (a, b) = (&rows[i.min(j)], &rows[i.max(j)]);
+        dot(a, b) * inverse_length(a) * inverse_length(b)
+    };
     let own: Vec<f32> = ranking[..first].iter().map(|one| one.1).collect();
     let mut smoothed = own.clone();
     for _ in 0..2 {
@@ -346,7 +351,7 @@ fn smooth(ranking: &mut [Scored<'_>]) {
         for i in 0..first {
             let mut near: Vec<(f32, usize)> = (0..first)
                 .filter(|&j| j != i)
-                .map(|j| (cosine(&rows[i], &rows[j]), j))
+                .map(|j| (cosine(i, j), j))
                 .filter(|(cosine, _)| *cosine > 0.0 && *cosine <= 0.97)
                 .collect();
             near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -40,7 +40,7 @@ fn examples(route: &Route, jobs: &[String]) -> Vec<Example> {
         if route.path.contains("/jobs/") { &jobs } else { &["visible-doc", "hidden-doc", "secret-doc"] };
     uris = fill(uris, "{id}", ids);
     let queries: &[&str] = match route.path {
-        "/v1/feedback" => &["?collection=open", "?collection=secret"],
+        "/v1/feedback" if route.method == "get" => &["?collection=open", "?collection=secret"],
         "/v1/collections/{name}/documents" => &["", "?sort=team", "?filter=%7B%22team%22%3A%22b%22%7D"],
         _ => &[""],
     };
@@ -58,12 +58,13 @@ fn bodies(route: &Route) -> Vec<String> {
     match (route.method, route.path) {
         ("post", "/v1/search") => {
             let mut all = Vec::new();
-            for query in ["river", "zanzibar", "zanzibra", "zanz*", "quicksilver"] {
+            for query in ["river", "zanzibar", "zanzibra", "zanz*", "z?nzibar", "zan*r", "quicksilver"] {
                 for mode in ["hybrid", "lexical", "dense"] {
                     all.extend(both(&|name| json!({"query": query, "mode": mode, "collection": name, "top_k": 10, "explain": true})));
                 }
             }
             all.extend(both(&|name| json!({"collection": name, "facets": ["team"], "count": true})));
+            all.extend(both(&|name| json!({"query": "river", "collection": name, "facets": ["team"], "facet_counts": "exact"})));
             all.extend(both(&|name| json!({"query": "river", "collection": name, "why_not": "hidden-doc"})));
             all.extend(both(&|name| json!({"queries": [{"query": "river", "collection": name}]})));
             all
@@ -81,7 +82,26 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"input": "river", "model": "forbidden"}).to_string(),
             json!({"input": "river", "model": "allowed"}).to_string(),
         ],
-        ("post", "/embed") => vec![json!({"inputs": "river"}).to_string()],
+        ("post", "/embed" | "/" | "/embed_all" | "/embed_sparse" | "/tokenize") => {
+            vec![json!({"inputs": "river"}).to_string()]
+        }
+        ("post", "/similarity") => {
+            vec![json!({"inputs": {"source_sentence": "river", "sentences": ["dam"]}}).to_string()]
+        }
+        ("post", "/decode") => vec![json!({"ids": [1, 2]}).to_string()],
+        ("post", "/predict") => vec![json!({"inputs": ["river", "dam"]}).to_string()],
+        ("post", "/rerank" | "/v1/rerank" | "/v2/rerank") => vec![
+            json!({"query": "river", "documents": ["dam"], "model": "forbidden"}).to_string(),
+            json!({"query": "river", "documents": ["dam"]}).to_string(),
+        ],
+        ("post", "/v1/embed" | "/v2/embed") => vec![
+            json!({"texts": ["river"], "model": "forbidden"}).to_string(),
+            json!({"texts": ["river"], "model": "allowed"}).to_string(),
+        ],
+        ("post", "/api/embed" | "/api/embeddings") => vec![
+            json!({"input": "river", "prompt": "river", "model": "forbidden"}).to_string(),
+            json!({"input": "river", "prompt": "river", "model": "allowed"}).to_string(),
+        ],
         ("post", "/v1/collections/{name}/documents/delete") => vec![
             json!({"filter": {"team": "b"}, "dry_run": true}).to_string(),
             json!({"all": true, "dry_run": true}).to_string(),
