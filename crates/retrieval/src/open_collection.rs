@@ -13,6 +13,7 @@ use weir_index::query::{self, Query};
 use weir_store::{Collection, CollectionId, Retention};
 use weir_text::Language;
 
+use crate::cursor::RequestHash;
 use crate::ingest::Preparer;
 use weir_inference::LoadedModel;
 use weir_telemetry::metrics::Metrics;
@@ -56,14 +57,14 @@ pub struct OpenCollection {
 }
 
 /// The settings of lexical retrieval in force.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LexicalInForce {
     /// As they were sent.
     pub(crate) sent: LexicalSettings,
     /// As the index takes them.
     pub(crate) index: Arc<weir_index::LexicalSettings>,
-    /// `sent` in JSON, on which cursors depend.
-    pub(crate) json: String,
+    /// Of `sent`; cursors depend on it.
+    pub(crate) hash: RequestHash,
 }
 
 impl LexicalInForce {
@@ -75,8 +76,8 @@ impl LexicalInForce {
             sent.stop_words.as_deref(),
             sent.title_weight.unwrap_or(1.0),
         );
-        let json = serde_json::to_string(&sent).unwrap_or_default();
-        LexicalInForce { sent, index: Arc::new(index), json }
+        let hash = RequestHash::of(&[&serde_json::to_vec(&sent).unwrap_or_default()]);
+        LexicalInForce { sent, index: Arc::new(index), hash }
     }
 }
 

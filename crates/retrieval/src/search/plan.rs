@@ -68,7 +68,7 @@ impl Plan {
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!("{fusion:?} {smoothing} {depth} {} {}", lexical.json, second_stage.signature()),
+                &format!("{fusion:?} {smoothing} {depth} {:?} {}", lexical.hash, second_stage.signature()),
             )?,
         };
         let page =
