@@ -52,7 +52,7 @@ fn every_int8_product_equals_the_reference_bit_for_bit() {
     for (name, kernels) in tables() {
         let fused = !name.ends_with("(emulated)"); // emulated registers round a multiply-add twice
         for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 5]) {
-            for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[7, 32]) {
+            for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[7]) {
                 for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[17]) {
                     for (epilogue, group) in [
                         (Epilogue::Store, Group::Pair),
@@ -60,6 +60,9 @@ fn every_int8_product_equals_the_reference_bit_for_bit() {
                         (Epilogue::Add, Group::Pair),
                         (Epilogue::Store, Group::Quad),
                     ] {
+                        if cfg!(miri) && epilogue == Epilogue::Gelu && rows > 1 {
+                            continue; // it is slow
+                        }
                         let of = |kernels| product_int8(kernels, rows, depth, columns, epilogue, group);
                         let (codes, got) = of(kernels);
                         let (want_codes, want) = of(Kernels::scalar());

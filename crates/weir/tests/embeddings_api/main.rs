@@ -28,7 +28,9 @@ pub(crate) use support::gateway::{Gateway, in_repository};
 pub(crate) fn with_the_model(variables: &[(&str, &str)]) -> Gateway {
     let model = in_repository("models/all-MiniLM-L6-v2");
     assert!(model.is_dir(), "`make setup` gets the model");
-    let mut all = vec![("WEIR_MODEL", model.to_str().unwrap())];
+    // the largest requests take long on a busy machine
+    let mut all =
+        vec![("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_SERVER_REQUEST_DEADLINE_MS", "120000")];
     all.extend(variables);
     Gateway::start_with(&all)
 }
