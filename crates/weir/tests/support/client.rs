@@ -26,7 +26,7 @@ pub(crate) struct Reply {
 /// Bytes of a reply that are read at most.
 const REPLY_BYTES_MAX: usize = 256 << 20;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 impl Client {
     pub(crate) fn new(url: &str) -> Client {
