@@ -69,8 +69,8 @@ class Gateway:
     def same_ranking(self, seen: Sequence[tuple[int, float]], **fields: object) -> str:
         """The result of a call that must get what `/v1/rerank` replies."""
         expected = self.ranking(**fields)
-        indexes = [index for index, _ in seen]
-        ensure(indexes == [index for index, _ in expected], f"order {indexes}, expected {expected}")
+        order, best_first = [index for index, _ in seen], [index for index, _ in expected]
+        ensure(order == best_first, f"order {order}, expected {best_first}")
         compare_numbers([score for _, score in seen], [score for _, score in expected])
         return f"the same order and scores of {len(seen)} document{'s' * (len(seen) > 1)}"
 

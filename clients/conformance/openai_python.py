@@ -56,6 +56,8 @@ def calls(gateway: Gateway) -> list[Call]:
         ),
         Call(
             "embeddings.create(input=[])",
-            lambda: refused(lambda: create(model=gateway.model, input=[]), openai.BadRequestError, "input"),
+            lambda: refused(
+                lambda: create(model=gateway.model, input=[]), openai.BadRequestError, "Send at least one text"
+            ),
         ),
     ]

@@ -1,5 +1,6 @@
 //! Clients of other makers, unmodified, against the gateway; `docs/clients.md` has the table of what they get. `UPDATE_DOCS=1` rewrites it.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::dialects::with_a_reranker;
@@ -30,12 +31,12 @@ fn unmodified_clients_get_what_plain_requests_get() {
     if std::env::var("UPDATE_DOCS").is_ok() {
         std::fs::copy(&fresh, &page).unwrap();
     }
-    let pinned = |path| {
+    let pinned = |path: &Path| {
         let text = std::fs::read_to_string(path).unwrap();
         text.lines().filter(|line| !line.starts_with(UNPINNED)).map(str::to_owned).collect::<Vec<String>>()
     };
     assert!(
-        pinned(page) == pinned(fresh),
+        pinned(&page) == pinned(&fresh),
         "docs/clients.md is not fresh; run `UPDATE_DOCS=1 cargo test -p weir --test embeddings_api clients`\n{printed}"
     );
 }
