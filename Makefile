@@ -21,7 +21,7 @@ help: ## print this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 .PHONY: setup
-setup: ## install what is missing: system packages, .venv, the default model
+setup: ## install what is missing: system packages, .venv, the clients that are tested, the default model
 	@scripts/setup.sh
 
 .PHONY: run
@@ -37,6 +37,7 @@ check: ## format, lints, types of the Python client, the crate graph, licences a
 	@scripts/deny.sh bans licenses
 	$(PYTHON) scripts/check_links.py
 	cd clients/python && ../../.venv/bin/ruff check --quiet && ../../.venv/bin/ruff format --quiet --check && ../../.venv/bin/mypy
+	.venv/bin/ruff check --quiet clients/conformance && .venv/bin/ruff format --quiet --check clients/conformance
 
 .PHONY: test
 test: check ## everything that CI runs

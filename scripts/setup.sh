@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build and the tests need and what is missing: system packages, a Python environment, packages that the tests
-# import, the Python client, a browser, the default model; with arguments only the steps named. A second run finds everything
+# import, the Python client, clients of other makers, a browser, the default model; with arguments only the steps named. A second run finds everything
 # and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,6 +68,25 @@ install_client() {
     cp "$wanted" "$installed"
 }
 
+# The clients of other makers that the tests run, 260 MB. They have an environment of their own, because some of them need older packages.
+install_clients() {
+    local cache=.cache/clients wanted=clients/conformance
+    local pip=(.venv/bin/python -m pip --python "$cache/venv/bin/python" install --quiet --disable-pip-version-check --no-compile
+        --only-binary=:all: --no-deps)
+    cat "$wanted"/requirements*.txt "$wanted/package.json" | cmp -s - "$cache/installed.txt" && return
+    has npm || install_packages nodejs npm      # one of them is for Node
+    say "installing clients of other makers into $cache"
+    rm -rf "$cache"
+    python3 -m venv --without-pip "$cache/venv" || die "python3 -m venv failed; install python3-venv and run this again"
+    "${pip[@]}" --requirement "$wanted/requirements.txt" &&
+        "${pip[@]}" --target "$cache/newer" --requirement "$wanted/requirements_newer.txt" ||
+        die "pip could not install $wanted/requirements.txt; check the network and pip's index settings, and run this again"
+    cp "$wanted/package.json" "$cache/package.json"
+    npm install --prefix "$cache" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null ||
+        die "npm could not install $wanted/package.json; check the network and npm's registry settings, and run this again"
+    cat "$wanted"/requirements*.txt "$wanted/package.json" >"$cache/installed.txt"
+}
+
 # Some 300 MB that only the tests of the pages need.
 install_browser() {
     has chromium || install_packages chromium
@@ -80,15 +99,16 @@ install_system() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
 }
 
-[ $# -gt 0 ] || set -- system python test_packages client browser model
+[ $# -gt 0 ] || set -- system python test_packages client clients browser model
 for step in "$@"; do
     case $step in
         system) install_system ;;
         python) make_python_environment ;;
         test_packages) install_python_packages ;;
         client) install_client ;;
+        clients) install_clients ;;
         browser) install_browser ;;
         model) .venv/bin/python scripts/get_model.py ;;
-        *) die "there is no step \`$step\`: system, python, test_packages, client, browser, model" ;;
+        *) die "there is no step \`$step\`: system, python, test_packages, client, clients, browser, model" ;;
     esac
 done

@@ -11,7 +11,7 @@ use crate::{Gateway, bits, embed, in_repository, post, with_the_model};
 const MODEL: &str = "all-MiniLM-L6-v2";
 
 /// A gateway with the default model and a small cross-encoder called `ce`.
-fn gateway() -> (Gateway, NamedTempFile) {
+pub(crate) fn with_a_reranker() -> (Gateway, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
     let toml = format!(
         "[[models]]\nid = \"{MODEL}\"\nfolder = {:?}\n[[models]]\nid = \"ce\"\nfolder = {:?}\nprecision = \"f32\"\n",
@@ -152,7 +152,7 @@ fn tei_tokenises_decodes_compares_and_embeds_tokens() {
 
 #[test]
 fn documents_are_reranked_in_the_dialects_of_cohere_jina_and_tei() {
-    let (gateway, _file) = gateway();
+    let (gateway, _file) = with_a_reranker();
     let query = "what holds back a river";
     let documents = json!(["The gate opens at 06:30.", {"text": "A weir is a low dam across a river."}]);
     let sigmoid = |logit: f64| 1.0 / (1.0 + (-logit).exp());
@@ -198,7 +198,7 @@ fn documents_are_reranked_in_the_dialects_of_cohere_jina_and_tei() {
 
 #[test]
 fn refused_reranks_speak_every_dialect_at_once() {
-    let (gateway, _file) = gateway();
+    let (gateway, _file) = with_a_reranker();
     let refused = |path: &str, body: Value| -> (u16, Value) {
         let reply = post(&gateway, path, "", &body);
         (reply.status, reply.json())

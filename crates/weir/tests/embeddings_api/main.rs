@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod cache;
+mod clients;
 mod dialects;
 mod formats;
 mod memory;

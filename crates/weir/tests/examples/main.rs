@@ -139,6 +139,7 @@ pages! {
     examples_of_the_page_about_relevance_run: "docs/relevance.md",
     examples_of_the_page_about_rerank_run: "docs/rerank.md",
     examples_of_the_page_about_embeddings_run: "docs/embed.md",
+    examples_of_the_page_about_clients_run: "docs/clients.md",
     examples_of_the_page_about_python_run: "docs/python.md",
     examples_of_the_page_to_configure_run: "docs/configure.md",
     examples_of_the_page_about_models_run: "docs/models.md",
