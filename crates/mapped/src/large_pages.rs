@@ -63,6 +63,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri ends the process where a system refuses the memory")]
     fn lengths_beyond_the_address_space_are_refused() {
         for len in [usize::MAX, usize::MAX - LARGE_PAGE_BYTES + 2, usize::MAX / 2 + 1, 1 << 62] {
             assert!(LargePages::zeroed(len).is_err(), "{len} bytes were given");
