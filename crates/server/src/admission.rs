@@ -7,7 +7,7 @@ use weir_inference::Reservation;
 use weir_retrieval::SearchPermit;
 
 use super::Gateway;
-use super::body::content_length;
+use super::body::body_length;
 use super::error::ApiError;
 use super::routes::{AdmissionClass, Route};
 use crate::Result;
@@ -33,7 +33,7 @@ pub(super) enum Admitted {
 pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Result<Admitted> {
     // without an announced length, as much as the longest body
     let (most, _) = gateway.body_limit(route);
-    let announced = content_length(headers).and_then(|bytes| usize::try_from(bytes).ok());
+    let announced = body_length(headers).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = announced.unwrap_or(most).min(most);
     match route.admission {
         AdmissionClass::Light => Ok(Admitted::Light),

@@ -1,17 +1,21 @@
 //! Reading requests: bodies up to a limit, callers, path segments.
 
+use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::body::Bytes;
+use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
+use axum::body::{Body as AxumBody, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio_util::io::{ReaderStream, StreamReader};
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
@@ -37,17 +41,17 @@ pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes> {
         .get::<&'static Route>()
         .map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
     check_media_type(request.headers())?;
-    check_encoding(request.headers())?;
+    let encoding = encoding_of(request.headers())?;
     let too_large = || {
         let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
         ApiError::new(ErrorCode::PayloadTooLarge, message)
     };
-    let announced = content_length(request.headers());
+    let announced = body_length(request.headers());
     if announced.is_some_and(|bytes| bytes > limit as u64) {
         return Err(too_large());
     }
     let mut body = Vec::with_capacity(announced.map_or(0, |bytes| bytes as usize));
-    let mut parts = request.into_body().into_data_stream();
+    let mut parts = decoded(request.into_body(), encoding);
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| {
             ApiError::new(ErrorCode::InvalidParameter, format!("the body broke off: {error}"))
@@ -60,8 +64,11 @@ pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes> {
     Ok(body.into())
 }
 
-/// The length in `Content-Length`.
-pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+/// The length of the body, if it is announced and the body is not compressed.
+pub(super) fn body_length(headers: &HeaderMap) -> Option<u64> {
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        return None;
+    }
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -92,20 +99,40 @@ fn check_media_type(headers: &HeaderMap) -> Result<()> {
     Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
 }
 
-/// Bodies in other encodings than gzip and zstd, which are decompressed on the way here, are refused.
-fn check_encoding(headers: &HeaderMap) -> Result<()> {
-    for value in headers.get_all(header::CONTENT_ENCODING) {
-        let named = value.to_str().unwrap_or("?");
-        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
-        if !named.split(',').map(str::trim).all(is_plain) {
+/// The compression of a body.
+enum Encoding {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// The compression that the headers name; others than gzip and zstd, and several at once, are refused.
+fn encoding_of(headers: &HeaderMap) -> Result<Encoding> {
+    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::None) };
+    let named = value.to_str().unwrap_or("?");
+    let is_only = headers.get_all(header::CONTENT_ENCODING).iter().count() == 1;
+    match named.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" if is_only => Ok(Encoding::None),
+        "gzip" if is_only => Ok(Encoding::Gzip),
+        "zstd" if is_only => Ok(Encoding::Zstd),
+        _ => {
             let message = format!(
                 "the body's content encoding is `{}`; `gzip` and `zstd` are read",
                 named.escape_debug()
             );
-            return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
+            Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
         }
     }
-    Ok(())
+}
+
+/// The parts of a body, decompressed as they come.
+fn decoded(body: AxumBody, encoding: Encoding) -> BoxStream<'static, io::Result<Bytes>> {
+    let parts = body.into_data_stream().map_err(io::Error::other);
+    match encoding {
+        Encoding::None => parts.boxed(),
+        Encoding::Gzip => ReaderStream::new(GzipDecoder::new(StreamReader::new(parts))).boxed(),
+        Encoding::Zstd => ReaderStream::new(ZstdDecoder::new(StreamReader::new(parts))).boxed(),
+    }
 }
 
 /// Takes what was reserved for a request when it was admitted.

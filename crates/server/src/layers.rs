@@ -51,7 +51,7 @@ pub(super) async fn middleware(State(gateway): State<Gateway>, request: Request,
 async fn record(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) -> Response {
     let started = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = path.as_ref().map_or("none", MatchedPath::as_str);
+    let pattern = path.as_ref().map_or("none", |path| Route::pattern_of(path.as_str()));
     let method = method_label(request.method());
     let route = Route::find(pattern, request.method());
     let dialect = route.map_or_else(|| Route::dialect_of(pattern), |route| route.dialect);

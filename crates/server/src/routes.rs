@@ -13,10 +13,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
-use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
-use tower_http::decompression::RequestDecompressionLayer;
-use tower_http::normalize_path::NormalizePathLayer;
 use weir_api::{
     AnyRerankReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings, DecodeRequest,
     DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedRequest,
@@ -442,16 +439,26 @@ static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock:
     routes
 });
 
+/// The routes of a matched path.
+fn routes_of(path: &str) -> Option<&'static [&'static Route]> {
+    BY_PATH.get(Route::pattern_of(path)).map(Vec::as_slice)
+}
+
 impl Route {
+    /// A matched path without the slash at its end.
+    pub(super) fn pattern_of(path: &str) -> &str {
+        if path == "/" { path } else { path.trim_end_matches('/') }
+    }
+
     /// The route of a matched path and a method. `HEAD` is answered like `GET`.
     pub(super) fn find(path: &str, method: &Method) -> Option<&'static Route> {
         let method = if method == Method::HEAD { "get" } else { method.as_str() };
-        BY_PATH.get(path)?.iter().find(|route| route.method.eq_ignore_ascii_case(method)).copied()
+        routes_of(path)?.iter().find(|route| route.method.eq_ignore_ascii_case(method)).copied()
     }
 
     /// The dialect of a matched path, whatever the method.
     pub(super) fn dialect_of(path: &str) -> Dialect {
-        BY_PATH.get(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
+        routes_of(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
     }
 
     /// Every error code that the route can answer with.
@@ -482,11 +489,15 @@ impl Route {
     }
 }
 
-/// The router of every route, inside [the middleware](super::layers::middleware). Slashes at the end of paths are ignored; bodies are
-/// decompressed, up to the limit of their route.
+/// The router of every route, inside [the middleware](super::layers::middleware). A slash at the end of a path is ignored.
 pub fn router(gateway: Gateway) -> Router {
-    let router =
-        ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
+    let router = ROUTES.iter().fold(Router::new(), |router, route| {
+        let router = router.route(route.path, (route.handler)());
+        match route.path == "/" || route.path.contains("{*") {
+            true => router,
+            false => router.route(&format!("{}/", route.path), (route.handler)()),
+        }
+    });
     let config = gateway.config.clone();
     let router = router
         .fallback(unmatched::no_route)
@@ -494,10 +505,6 @@ pub fn router(gateway: Gateway) -> Router {
         .layer(from_fn_with_state(gateway.clone(), super::layers::middleware))
         .layer(super::cors::layer(&config))
         .with_state(gateway);
-    let decompressed = ServiceBuilder::new()
-        .layer(NormalizePathLayer::trim_trailing_slash())
-        .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
-    let router = Router::new().fallback_service(decompressed.service(router));
     match config.server.compress_replies {
         true => router.layer(CompressionLayer::new()),
         false => router,

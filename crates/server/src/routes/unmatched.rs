@@ -5,7 +5,7 @@ use axum::http::{Method, Uri};
 use weir_api::{ErrorCode, similar_names};
 
 use super::super::error::ApiError;
-use super::{BY_PATH, ROUTES};
+use super::{ROUTES, routes_of};
 
 pub(super) async fn no_route(uri: Uri) -> ApiError {
     let path: String = uri.path().chars().take(PATH_CHARS_QUOTED_MAX).collect();
@@ -37,7 +37,7 @@ fn nearest_route(path: &str) -> Option<&'static str> {
 }
 
 pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
-    let taken = BY_PATH.get(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
+    let taken = routes_of(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
     let taken: Vec<String> = taken.collect();
     let message =
         format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
