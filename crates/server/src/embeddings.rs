@@ -54,7 +54,7 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
         if wants_raw {
             return Ok(vectors::raw(&embeddings, &request.model, usage, place));
         }
-        vectors::list(embeddings, format, request.model, usage, place)
+        vectors::list(&embeddings, format, &request.model, usage, place)
     })
     .await??;
     vectors::set_truncated(response.headers_mut(), &truncated);

@@ -53,11 +53,11 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
             embeddings.iter_mut().for_each(|embedding| l2_normalise(embedding));
         }
         if wants_raw {
-            return Ok(vectors::raw(&embeddings, &model.id, usage, place));
+            return vectors::raw(&embeddings, &model.id, usage, place);
         }
-        vectors::json(&embeddings, embeddings.iter().map(Vec::len).sum(), place)
+        vectors::bare_list(&embeddings, place)
     })
-    .await??;
+    .await?;
     describe(response.headers_mut(), &made, started.elapsed());
     Ok(response)
 }

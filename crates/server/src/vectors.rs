@@ -5,9 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_api::{
-    EmbeddingItem, EmbeddingObject, EmbeddingsReply, EncodedEmbedding, EncodingFormat, ListObject, Usage,
-};
+use weir_api::{EncodingFormat, Usage};
 
 use super::error::ApiError;
 use crate::Result;
@@ -27,32 +25,81 @@ pub(super) fn wants_raw(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The reply of OpenAI's API.
+/// The reply of OpenAI's API, written without a value for each float between.
 pub(super) fn list(
-    embeddings: Vec<Vec<f32>>,
+    embeddings: &[Vec<f32>],
     format: EncodingFormat,
-    model: String,
+    model: &str,
     usage: Usage,
     place: Reservation,
 ) -> Result<Response> {
-    let floats = embeddings.iter().map(Vec::len).sum();
-    let items = embeddings.into_iter().enumerate().map(|(index, embedding)| EmbeddingItem {
-        object: EmbeddingObject::Embedding,
-        index,
-        embedding: match format {
-            EncodingFormat::Float => EncodedEmbedding::Float(embedding),
-            EncodingFormat::Base64 => EncodedEmbedding::Base64(STANDARD.encode(bytes(&[embedding]))),
-        },
-    });
-    json(&EmbeddingsReply { object: ListObject::List, data: items.collect(), model, usage }, floats, place)
+    let mut text = text_for(embeddings.iter().map(Vec::len).sum());
+    text.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
+    for (index, embedding) in embeddings.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "," };
+        text.extend_from_slice(
+            format!("{separator}{{\"object\":\"embedding\",\"index\":{index},\"embedding\":").as_bytes(),
+        );
+        match format {
+            EncodingFormat::Float => push_floats(&mut text, embedding),
+            EncodingFormat::Base64 => {
+                text.push(b'"');
+                text.extend_from_slice(STANDARD.encode(bytes(std::slice::from_ref(embedding))).as_bytes());
+                text.push(b'"');
+            }
+        }
+        text.push(b'}');
+    }
+    text.extend_from_slice(b"],\"model\":");
+    serde_json::to_writer(&mut text, model).map_err(|error| ApiError::internal(&error))?;
+    text.extend_from_slice(b",\"usage\":");
+    serde_json::to_writer(&mut text, &usage).map_err(|error| ApiError::internal(&error))?;
+    text.push(b'}');
+    Ok(json_response(text, place))
+}
+
+/// The reply of TEI's API: the embeddings alone.
+pub(super) fn bare_list(embeddings: &[Vec<f32>], place: Reservation) -> Response {
+    let mut text = text_for(embeddings.iter().map(Vec::len).sum());
+    text.push(b'[');
+    for (index, embedding) in embeddings.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        push_floats(&mut text, embedding);
+    }
+    text.push(b']');
+    json_response(text, place)
+}
+
+/// Appends a list of floats in JSON, each with the fewest digits that parse to the same float; `null` for what is no number.
+fn push_floats(text: &mut Vec<u8>, floats: &[f32]) {
+    let mut digits = zmij::Buffer::new();
+    text.push(b'[');
+    for (index, float) in floats.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        let float = if float.is_finite() { digits.format_finite(*float) } else { "null" };
+        text.extend_from_slice(float.as_bytes());
+    }
+    text.push(b']');
+}
+
+/// An empty text with space for a reply of so many floats: the longest take 16 bytes with their comma; base64 takes less.
+fn text_for(floats: usize) -> Vec<u8> {
+    Vec::with_capacity(256 + 14 * floats)
+}
+
+fn json_response(text: Vec<u8>, place: Reservation) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], held(text, place)).into_response()
 }
 
 /// A reply in JSON that holds about this many floats.
 pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Reservation) -> Result<Response> {
-    // the longest floats take 16 bytes with their comma; base64 takes less
-    let mut text = Vec::with_capacity(256 + 14 * floats);
+    let mut text = text_for(floats);
     serde_json::to_writer(&mut text, reply).map_err(|error| ApiError::internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], held(text, place)).into_response())
+    Ok(json_response(text, place))
 }
 
 /// The reply as [raw bytes](wants_raw): the floats of all embeddings one after the other; count, dimension and type in headers.
@@ -120,6 +167,37 @@ pub(super) fn bytes(embeddings: &[Vec<f32>]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reply_is_what_serde_would_write() {
+        use weir_api::{EmbeddingItem, EmbeddingObject, EmbeddingsReply, EncodedEmbedding, ListObject};
+
+        let embeddings =
+            [vec![0.1f32, -1.0, 0.0, -0.0, 1e-30, 3.4e38, 1.0 / 3.0], vec![], vec![16_777_216.0, 0.3]];
+        let usage = Usage { prompt_tokens: 3, total_tokens: 3, truncated: 1 };
+        let items = embeddings.iter().enumerate().map(|(index, embedding)| EmbeddingItem {
+            object: EmbeddingObject::Embedding,
+            index,
+            embedding: EncodedEmbedding::Float(embedding.clone()),
+        });
+        let reply = EmbeddingsReply {
+            object: ListObject::List,
+            data: items.collect(),
+            model: "a\"b".to_owned(),
+            usage,
+        };
+        let body = |response: Response| {
+            let bytes = axum::body::to_bytes(response.into_body(), 10_000);
+            String::from_utf8(futures_util::FutureExt::now_or_never(bytes).unwrap().unwrap().to_vec())
+                .unwrap()
+        };
+        let written =
+            list(&embeddings, EncodingFormat::Float, "a\"b", usage, Reservation::default()).unwrap();
+        assert_eq!(body(written), serde_json::to_string(&reply).unwrap());
+        let bare = bare_list(&embeddings, Reservation::default());
+        assert_eq!(body(bare), serde_json::to_string(&embeddings).unwrap());
+        assert_eq!(body(bare_list(&[vec![f32::NAN]], Reservation::default())), "[[null]]");
+    }
 
     #[test]
     fn raw_bytes_must_be_asked_for_by_name() {
