@@ -35,7 +35,7 @@ class RelevanceTest(unittest.TestCase):
 
     def test_what_searches_find_is_learned_after_each_of_them_and_fades(self) -> None:
         queries = [Query({"hybrid": [Hit(1.0, 0.0, 1.0, judged=True)]}, 1.0, (0.4, None))] * 2
-        curve = curves.Curve((0.0, 100.0), 0.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+        curve = curves.Curve((0.0, 100.0), 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
         fitted = curves.Fit(curve, (0.5, 0.4), curve.answerable)
         seen = list(fitted.followed(queries, [1, 0]))
         self.assertEqual([at for at, _ in seen], [1, 0])
@@ -70,17 +70,17 @@ class RelevanceTest(unittest.TestCase):
         self.assertLess(second["middle"], second["flat"] - 0.5)
 
     def test_the_curves_are_those_of_the_product(self) -> None:
-        curve = curves.Curve((-21.09, 48.18), 0.493, 4.131, 0.8, 0.555, -6.791, 14.807)
+        curve = curves.Curve((-21.09, 48.18), 0.511, 7.753, 0.8, 0.539, 0.058, -6.908, 28.328)
         near, flat, sharp, high = (0.0, 0.0), (0.0, 0.22 - 0.435), (0.0, 0.75 - 0.435), (0.6 - 0.518, 0.0)
         for nearness, gap, deviations, expected in (
-            (0.7, 0.0, near, 0.6208),
-            (0.7, 0.5, near, 0.1324),
-            (0.4, 0.0, near, 0.3545),
-            (0.7, 0.5, sharp, 0.0104),
-            (0.7, 0.5, flat, 0.4872),
-            (0.7, 0.0, high, 0.4840),
+            (0.7, 0.0, near, 0.6318),
+            (0.7, 0.5, near, 0.0196),
+            (0.4, 0.0, near, 0.3668),
+            (0.7, 0.2, sharp, 0.0169),
+            (0.7, 0.2, flat, 0.5203),
+            (0.7, 0.0, high, 0.4934),
         ):
-            seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True), deviations))
+            seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True, share=0.5), deviations))
             self.assertAlmostEqual(seen, expected, places=4)
 
 
