@@ -97,6 +97,7 @@ class ResultOptions(TypedDict, total=False):
     collapse: bool
     diversity: float
     facets: Sequence[Union[str, FacetOptions]]
+    facet_counts: Literal["exact", "candidates"]
     highlight: bool
     context: int
     explain: bool

@@ -283,6 +283,7 @@ class SearchReply:
     """Results of this page omitted by `min_relevance`."""
     next_cursor: Optional[str] = None
     facets: Optional[dict[str, list[FacetCount]]] = None
+    facet_counts: Optional[str] = None
     corrections: list[Correction] = field(default_factory=list)
     degraded: bool = False
     """Whether a stage was skipped, because of load, time or an error."""
