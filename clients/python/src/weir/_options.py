@@ -138,10 +138,19 @@ class Chunks(TypedDict, total=False):
     overlap_tokens: int
 
 
+class Lexical(TypedDict, total=False):
+    """Synonyms, stop words and the weight of titles; what is sent replaces all of them."""
+
+    synonyms: Mapping[str, Sequence[str]]
+    stop_words: Sequence[str]
+    title_weight: float
+
+
 class NewCollection(TypedDict, total=False):
-    """Settings of a collection, which cannot be changed later."""
+    """Settings of a collection; `lexical` alone can be changed later."""
 
     model: str
     embedding: Literal["none"]
     language: str
     chunking: Chunks
+    lexical: Lexical

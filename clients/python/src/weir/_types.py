@@ -247,6 +247,7 @@ class Explain:
     mode: Optional[str] = None
     fusion: Optional[ExplainFusion] = None
     smoothing: bool = False
+    synonyms: list[str] = field(default_factory=list)
     rerank: Optional[ExplainRerank] = None
     selected_chunks: Optional[int] = None
     selectivity: Optional[float] = None
@@ -344,6 +345,15 @@ class Chunking:
 
 
 @dataclass(frozen=True)
+class LexicalSettings:
+    """Settings of lexical retrieval that apply to queries."""
+
+    synonyms: Optional[dict[str, list[str]]] = None
+    stop_words: Optional[list[str]] = None
+    title_weight: Optional[float] = None
+
+
+@dataclass(frozen=True)
 class CollectionSettings:
     """The settings of a collection."""
 
@@ -351,6 +361,7 @@ class CollectionSettings:
     embedding: Optional[str] = None
     language: Optional[str] = None
     chunking: Optional[Chunking] = None
+    lexical: Optional[LexicalSettings] = None
 
 
 @dataclass(frozen=True)
