@@ -7,7 +7,7 @@ use weir_text::{Language, QueryTerm, StopWords};
 /// Synonyms, stop words and the weight of titles in one collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LexicalSettings {
-    /// By the first term of what they stand beside.
+    /// By the first term of the words that have the synonyms.
     synonyms: HashMap<String, Vec<Synonyms>>,
     /// Instead of those of the language.
     stop_words: Option<StopWords>,
@@ -15,7 +15,7 @@ pub struct LexicalSettings {
     pub(crate) title_weight: f32,
 }
 
-/// What is searched beside a sequence of terms.
+/// The synonyms of a sequence of terms.
 #[derive(Debug, Clone, PartialEq)]
 struct Synonyms {
     of: Vec<String>,
@@ -94,7 +94,8 @@ impl LexicalSettings {
     }
 }
 
-fn terms(text: &str, language: Language) -> Vec<String> {
+/// The terms of a text in its order, stop words and repetitions included.
+pub(crate) fn terms(text: &str, language: Language) -> Vec<String> {
     let mut terms = Vec::new();
     weir_text::analyse(text, language, |token| terms.push(token.text.to_owned()));
     terms

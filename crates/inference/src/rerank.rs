@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_encoder::{Model, Tokenizer};
+use weir_encoder::{EncodedPair, Model, Tokenizer};
 
 use super::pool::{ModelTask, Sequence};
 use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
@@ -47,6 +47,20 @@ enum Content {
     Remote(RemoteRequest),
 }
 
+impl RerankInput {
+    fn of_pairs(pairs: impl Iterator<Item = EncodedPair>) -> RerankInput {
+        let (mut sequences, mut truncated) = (Vec::new(), Vec::new());
+        for (index, pair) in pairs.enumerate() {
+            if pair.is_truncated {
+                truncated.push(index);
+            }
+            sequences.push(Sequence { ids: pair.ids, second: pair.second });
+        }
+        let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
+        RerankInput { content: Content::Pairs(sequences), tokens, truncated }
+    }
+}
+
 impl Reranker {
     /// The model, if it runs in this process.
     pub(super) fn local_model(&self) -> Option<&Model> {
@@ -68,6 +82,18 @@ impl Reranker {
 
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         self.local_model().map(Model::tokenizer)
+    }
+
+    /// The labels of a model that runs in this process; `None` for an upstream.
+    pub fn labels(&self) -> Option<&[String]> {
+        self.local_model().map(|model| model.info().labels.as_slice())
+    }
+
+    /// Tokenises pairs of texts, truncated to the model's length; `None` for an upstream.
+    pub fn pairs(&self, pairs: &[[String; 2]]) -> Option<RerankInput> {
+        let model = self.local_model()?;
+        let pairs = pairs.iter().map(|[first, second]| model.tokenizer().encode_pair(first, second));
+        Some(RerankInput::of_pairs(pairs))
     }
 
     /// Maximum tokens of a pair, special ones included; `None` for an upstream.
@@ -93,16 +119,7 @@ impl Reranker {
             .map(|text| if document.is_empty() { text.clone() } else { format!("{document}{text}") });
         match &self.cross_encoder {
             CrossEncoder::Local(model) => {
-                let pairs = texts.map(|text| model.tokenizer().encode_pair(&query, &text)).enumerate();
-                let (mut sequences, mut truncated) = (Vec::new(), Vec::new());
-                for (index, pair) in pairs {
-                    if pair.is_truncated {
-                        truncated.push(index);
-                    }
-                    sequences.push(Sequence { ids: pair.ids, second: pair.second });
-                }
-                let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-                RerankInput { content: Content::Pairs(sequences), tokens, truncated }
+                RerankInput::of_pairs(texts.map(|text| model.tokenizer().encode_pair(&query, &text)))
             }
             CrossEncoder::Upstream(_) => {
                 let query_tokens = estimate::token_spans(&query).len();
@@ -165,18 +182,35 @@ impl Scheduler {
         input: RerankInput,
         deadline: Option<Instant>,
     ) -> Result<Vec<f32>, InferenceError> {
+        if model.local_model().is_some() {
+            let rows = self.classify(model, input).await?;
+            return rows.iter().map(|logits| logit(logits).ok_or(InferenceError::Failed)).collect();
+        }
         let rows = match (&model.cross_encoder, input.content) {
-            (CrossEncoder::Local(model), Content::Pairs(sequences)) => {
-                let rows =
-                    self.compute_second_stage(&ModelTask::ScorePairs(model.clone()), sequences).await?;
-                return rows.iter().map(|logits| logit(logits).ok_or(InferenceError::Failed)).collect();
-            }
             (CrossEncoder::Upstream(model), Content::Remote(request)) => {
                 model.rows(request, Lane::Query, deadline).await?.0
             }
             (CrossEncoder::Local(_) | CrossEncoder::Upstream(_), _) => return Err(InferenceError::Failed),
         };
         rows.iter().map(|row| row.first().copied().ok_or(InferenceError::Failed)).collect()
+    }
+
+    /// The logits of each pair, one for each of the model's [labels](Reranker::labels).
+    ///
+    /// # Errors
+    /// [`InferenceError`]; `Failed` for an upstream, and for logits that are no numbers.
+    pub async fn classify(
+        &self,
+        model: &Reranker,
+        input: RerankInput,
+    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+        let (CrossEncoder::Local(model), Content::Pairs(sequences)) = (&model.cross_encoder, input.content)
+        else {
+            return Err(InferenceError::Failed);
+        };
+        let rows = self.compute_second_stage(&ModelTask::ScorePairs(model.clone()), sequences).await?;
+        let is_finite = rows.iter().flatten().all(|logit| logit.is_finite());
+        if is_finite { Ok(rows) } else { Err(InferenceError::Failed) }
     }
 }
 

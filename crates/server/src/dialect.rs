@@ -60,7 +60,7 @@ impl Dialect {
     }
 }
 
-/// The detail behind the place in the request, for bodies that have no other room for the place.
+/// The parameter, if one is wrong, and the detail: for error bodies with a single text.
 fn with_place(problem: &Problem) -> String {
     match &problem.error.param {
         Some(place) => format!("{place}: {}", problem.detail),

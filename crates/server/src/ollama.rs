@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::Request;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use weir_api::{
     Count, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaModel, OllamaPromptReply,
     OllamaPromptRequest, OllamaTags, Texts, Truncate,
 };
-use weir_inference::LoadedModel;
+use weir_inference::{Caching, LoadedModel};
 use weir_retrieval::{maybe_spawn_blocking, models};
 
 use super::body::{self, Call, Json, Reply};
@@ -69,13 +68,13 @@ pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPr
 
 /// What a request says beside its body.
 struct Prepared {
-    headers: HeaderMap,
+    caching: Caching,
     until: Option<Instant>,
 }
 
 impl Prepared {
     fn of(request: &Request) -> Prepared {
-        Prepared { headers: request.headers().clone(), until: body::until(request) }
+        Prepared { caching: body::caching(request.headers()), until: body::until(request) }
     }
 
     fn job(
@@ -86,7 +85,7 @@ impl Prepared {
         truncate: Truncate,
         place: weir_inference::Reservation,
     ) -> EmbedJob {
-        let caching = body::caching(&self.headers);
+        let caching = self.caching;
         EmbedJob {
             role: None,
             truncate,

@@ -11,12 +11,13 @@ use weir_api::{
     PredictRequest, RerankMeta, RerankReply, RerankRequest, RerankResult, RerankUnits, RerankedDocument,
     TeiRank, Usage,
 };
-use weir_inference::Reranker;
+use weir_inference::{RerankInput, Reranker};
 use weir_retrieval::models;
 
 use super::body::{self, Call, Json, Reply};
 use super::dialect::Dialect;
 use super::embeddings::read_body;
+use super::error::ApiError;
 use crate::Result;
 
 /// Sorts documents by their relevance to a query.
@@ -51,6 +52,7 @@ async fn answer(
     };
     let (name, is_raw) = (request.model.clone().unwrap_or_else(|| model.id.clone()), request.raw_scores);
     let is_tei = request.texts.is_some();
+    let field = if is_tei { "texts" } else { "documents" };
     let texts = request.take_texts();
     let is_shown = match (is_tei, version) {
         (true, _) => request.return_text == Some(true),
@@ -58,7 +60,8 @@ async fn answer(
         (false, Version::Two) => request.return_documents == Some(true),
     };
     let mut shown = if is_shown { texts.clone() } else { Vec::new() };
-    let (scores, tokens) = scores(call, model, request.query, texts, is_raw == Some(true), until).await?;
+    let (scores, tokens) =
+        scores(call, model, request.query, texts, field, is_raw == Some(true), until).await?;
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let count = request.top_n.map_or(usize::MAX, |top_n| usize::try_from(top_n.get()).unwrap_or(usize::MAX));
@@ -98,19 +101,15 @@ async fn scores(
     model: &Arc<Reranker>,
     query: String,
     texts: Vec<String>,
+    field: &str,
     is_raw: bool,
     until: Option<Instant>,
 ) -> Result<(Vec<f32>, usize)> {
     let tokenizing = model.clone();
     let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts));
-    let input = input.await.map_err(|error| super::error::ApiError::internal(&error))?;
-    let (tokens, most) = (input.tokens, call.config.limits.embedding_tokens_max);
-    if tokens > most {
-        let message = format!(
-            "the pairs of the query and each document have {tokens} tokens; the limit `limits.embedding_tokens_max` is {most}"
-        );
-        return Err(Invalid::at(ErrorCode::BatchTooLarge, &["documents"], message).into());
-    }
+    let input = input.await.map_err(|error| ApiError::internal(&error))?;
+    check_tokens(call, &input, field)?;
+    let tokens = input.tokens;
     let scores = match is_raw {
         true => call.scheduler.rerank_logits(model, input, until).await?,
         false => call.scheduler.rerank(model, input, until).await?,
@@ -118,9 +117,8 @@ async fn scores(
     Ok((scores, tokens))
 }
 
-/// Classifies texts, or pairs of texts, by the model that reranks.
+/// Classifies pairs of texts by the model that reranks.
 pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply> {
-    let until = body::until(&request);
     let (bytes, _place) = read_body(&call, request).await?;
     let request: PredictRequest = weir_api::parse(&bytes)?;
     let is_raw = request.raw_scores == Some(true);
@@ -136,21 +134,76 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
             format!("`inputs` has {} texts; send 1 to {most} (`limits.embedding_inputs_max`)", inputs.len());
         return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
     }
-    let mut all: Vec<Labels> = Vec::with_capacity(inputs.len());
-    for (index, input) in inputs.into_iter().enumerate() {
-        let Ok([first, second]) = <[String; 2]>::try_from(input) else {
+    let pair = |(index, input)| {
+        <[String; 2]>::try_from(input).map_err(|_: Vec<String>| {
             let message = format!("the model `{}` classifies pairs of texts; send two", model.id);
-            return Err(Invalid::at_item(ErrorCode::InvalidParameter, "inputs", index, message).into());
-        };
-        let (scores, _) = scores(&call, model, first, vec![second], is_raw, until).await?;
-        let score = scores.first().copied().unwrap_or_default();
-        all.push(vec![Label { label: RELEVANT.to_owned(), score }]);
-    }
+            Invalid::at_item(ErrorCode::InvalidParameter, "inputs", index, message)
+        })
+    };
+    let pairs = inputs.into_iter().enumerate().map(pair).collect::<Result<Vec<[String; 2]>, Invalid>>()?;
+    let tokenizing = model.clone();
+    let input = tokio::task::spawn_blocking(move || tokenizing.pairs(&pairs)).await;
+    let input = input.map_err(|error| ApiError::internal(&error))?;
+    let (Some(labels), Some(input)) = (model.labels(), input) else {
+        let message = format!(
+            "the model `{}` runs on another server, which does not tell its labels; send the request there, or use `/rerank`",
+            model.id
+        );
+        return Err(ApiError::new(ErrorCode::InvalidParameter, message));
+    };
+    check_tokens(&call, &input, "inputs")?;
+    let rows = call.scheduler.classify(model, input).await?;
+    let mut all: Vec<Labels> = rows.iter().map(|logits| labelled(labels, logits, is_raw)).collect();
     Ok(Json(match is_one {
         true => PredictReply::One(all.pop().unwrap_or_default()),
         false => PredictReply::Many(all),
     }))
 }
 
-/// The label of a model with a single one.
-const RELEVANT: &str = "LABEL_0";
+/// The labels with their scores, the best first: logits, or probabilities, by the sigmoid of a single logit and the softmax of several.
+fn labelled(labels: &[String], logits: &[f32], is_raw: bool) -> Labels {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = logits.iter().map(|logit| (logit - largest).exp()).sum();
+    let score = |logit: f32| match logits.len() {
+        _ if is_raw => logit,
+        1 => 1.0 / (1.0 + (-logit).exp()),
+        _ => (logit - largest).exp() / sum,
+    };
+    let mut labelled: Labels = labels
+        .iter()
+        .zip(logits)
+        .map(|(label, logit)| Label { label: label.clone(), score: score(*logit) })
+        .collect();
+    labelled.sort_by(|a, b| b.score.total_cmp(&a.score));
+    labelled
+}
+
+/// Refuses pairs with more tokens than a request may have; `field` is where the request has the texts.
+fn check_tokens(call: &Call, input: &RerankInput, field: &str) -> Result<(), Invalid> {
+    let (tokens, most) = (input.tokens, call.config.limits.embedding_tokens_max);
+    if tokens <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the pairs have {tokens} tokens; the limit `limits.embedding_tokens_max` is {most}, so send fewer or shorter texts"
+    );
+    Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_label_has_the_sigmoid_and_several_have_the_softmax() {
+        let labels = ["no".to_owned(), "yes".to_owned()];
+        let shown = |logits: &[f32], is_raw| -> Vec<(String, f32)> {
+            labelled(&labels, logits, is_raw).into_iter().map(|one| (one.label, one.score)).collect()
+        };
+        assert_eq!(shown(&[0.0], false), [("no".to_owned(), 0.5)]);
+        assert_eq!(shown(&[1.0, 1.0], false), [("no".to_owned(), 0.5), ("yes".to_owned(), 0.5)]);
+        let best = shown(&[-200.0, 200.0], false);
+        assert_eq!(best, [("yes".to_owned(), 1.0), ("no".to_owned(), 0.0)]);
+        assert_eq!(shown(&[-1.5, 2.5], true), [("yes".to_owned(), 2.5), ("no".to_owned(), -1.5)]);
+    }
+}

@@ -85,9 +85,16 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         );
         Invalid::at(ErrorCode::InvalidParameter, &["inputs"], message)
     })?;
-    let prompt = prompt_of(&model, request.prompt_name).to_owned();
-    let texts: Vec<String> = request.inputs.into_vec().iter().map(|text| format!("{prompt}{text}")).collect();
-    let tokens: usize = texts.iter().map(|text| model.count_tokens(text).min(model.max_tokens())).sum();
+    let counting = model.clone();
+    let (texts, tokens) = maybe_spawn_blocking(true, move || {
+        let prompt = prompt_of(&counting, request.prompt_name);
+        let texts: Vec<String> =
+            request.inputs.as_slice().iter().map(|text| format!("{prompt}{text}")).collect();
+        let counts = texts.iter().map(|text| counting.count_tokens(text).min(counting.max_tokens()));
+        let tokens: usize = counts.sum();
+        (texts, tokens)
+    })
+    .await?;
     let most = call.config.limits.embedding_tokens_max / TOKEN_EMBEDDINGS_SHARE;
     if tokens > most {
         let message = format!(
@@ -105,7 +112,7 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
     .await?
 }
 
-/// Token embeddings take so much more memory than those of texts that this part of the limit of tokens applies.
+/// A reply has one embedding per token, so that the limit of tokens is divided by this.
 const TOKEN_EMBEDDINGS_SHARE: usize = 64;
 
 /// No model of sparse embeddings is served.

@@ -86,7 +86,7 @@ fn push_floats(text: &mut Vec<u8>, floats: &[f32]) {
     text.push(b']');
 }
 
-/// An empty text with space for a reply of so many floats: the longest take 16 bytes with their comma; base64 takes less.
+/// An empty buffer for a reply with this number of floats, most of which take at most 14 bytes with their comma.
 fn text_for(floats: usize) -> Vec<u8> {
     Vec::with_capacity(256 + 14 * floats)
 }

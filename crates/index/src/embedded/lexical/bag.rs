@@ -4,8 +4,9 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryTerm};
 
-use super::compile::{Compiler, TermPostings, once, tokens};
+use super::compile::{Compiler, TermPostings, once};
 use super::near_terms;
+use crate::lexical_settings::terms as terms_of;
 use crate::search::SpellingCorrection;
 
 /// Maximum number of distinct terms of a query, in the order of the text.
@@ -102,7 +103,7 @@ impl Compiler<'_> {
             // as a whole word it is perhaps known, or misspelt
             return self.words(text, field);
         }
-        terms.extend(tokens(&text[start..], self.view.language));
+        terms.extend(terms_of(&text[start..], self.view.language));
         terms.sort_unstable();
         terms.dedup();
         let before = self.settings.query_terms(&text[..start], self.view.language);

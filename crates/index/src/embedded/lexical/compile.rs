@@ -14,6 +14,7 @@ use super::bag::{Bag, QUERY_TERMS_MAX};
 use super::statistics::DocumentFrequencies;
 use super::{LexicalView, TITLE, near_terms, wildcard};
 use crate::embedded::selection::{Selection, Visible};
+use crate::lexical_settings::terms as terms_of;
 use crate::query::Query;
 use crate::search::SpellingCorrection;
 use crate::{LexicalSettings, RetrievalMode};
@@ -242,7 +243,7 @@ impl Compiler<'_> {
 
     /// Adjacent terms. Includes stop words, which documents keep.
     fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
-        let mut terms = tokens(text, self.view.language);
+        let mut terms = terms_of(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
         if terms.len() < 2 {
             return self.any_of(terms.into_iter().map(once).collect(), field);
@@ -255,9 +256,9 @@ impl Compiler<'_> {
     /// All words but the last as they are, and the last as a prefix.
     fn prefix(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         // terms are stems, which are shorter than their words: `running*` also matches the stem `run`
-        let mut whole = tokens(text, self.view.language);
+        let mut whole = terms_of(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
-        let beginning = tokens(text, Language::None).pop().unwrap_or_default();
+        let beginning = terms_of(text, Language::None).pop().unwrap_or_default();
         let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning)?;
         if !terms.contains(&stem) {
             terms.push(stem);
@@ -359,7 +360,7 @@ impl Compiler<'_> {
 
 fn is_without_terms(query: &Query, language: Language) -> bool {
     match query {
-        Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => tokens(text, language).is_empty(),
+        Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => terms_of(text, language).is_empty(),
         Query::Wildcard(_) => false,
         Query::Field { name, value, .. } => name == TITLE && is_without_terms(value, language),
         Query::Boolean { must, should, .. } => {
@@ -391,12 +392,6 @@ fn union(mut queries: Vec<Box<dyn Matcher>>) -> Option<Box<dyn Matcher>> {
 
 pub(super) fn once(text: String) -> QueryTerm {
     QueryTerm { text, count: 1 }
-}
-
-pub(super) fn tokens(text: &str, language: Language) -> Vec<String> {
-    let mut terms = Vec::new();
-    weir_text::analyse(text, language, |token| terms.push(token.text.to_owned()));
-    terms
 }
 
 /// The meaning of `name:value` for metadata: a string, or the number, boolean or date with this spelling.

@@ -6,11 +6,13 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 use weir_text::Language;
 
+use crate::lexical_settings::terms as terms_of;
+
 /// Maximum number of terms that a pattern expands to: the most frequent.
 const TERMS_MAX: usize = 64;
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
 const TERMS_SCANNED_MAX: usize = 200_000;
-/// In a pattern with at most so many `?` and no `*`, each `?` is replaced by every letter, so that the words can be stemmed.
+/// Maximum number of `?` that are replaced by each letter of the alphabet, which gives 676 words to stem.
 const LETTERS_REPLACED_MAX: usize = 2;
 
 /// The terms that match a pattern of letters, digits, `*` (any letters) and `?` (one letter), the most frequent first.
@@ -25,9 +27,7 @@ pub(super) fn expand(
     let pattern = normalised(pattern);
     let mut found: HashMap<String, u64> = HashMap::new();
     for word in words_of(&pattern) {
-        let mut stems = Vec::new();
-        weir_text::analyse(&word, language, |token| stems.push(token.text.to_owned()));
-        let Ok([stem]) = <[String; 1]>::try_from(stems) else { continue };
+        let Ok([stem]) = <[String; 1]>::try_from(terms_of(&word, language)) else { continue };
         let chunks = searcher.doc_freq(&Term::from_field_text(field, &stem))?;
         if chunks > 0 {
             found.insert(stem, chunks);
