@@ -14,6 +14,8 @@ pub struct EmbeddingsRequest {
     pub input: Texts,
     /// Encoding of the embeddings; default: `float`.
     pub encoding_format: Option<EncodingFormat>,
+    /// Type of the numbers in bytes and base64; default: `float32`.
+    pub embed_dtype: Option<EmbeddingDtype>,
     /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
     pub dimensions: Option<Count>,
     /// How texts longer than the model's input limit are truncated; default: `end`.
@@ -33,8 +35,42 @@ pub enum EncodingFormat {
     /// A list of numbers, each with the fewest digits that parse to the same float.
     #[default]
     Float,
-    /// Little-endian floats in standard base64 with padding.
+    /// Little-endian numbers of `embed_dtype` in standard base64 with padding.
     Base64,
+    /// The reply is no JSON but the numbers of all embeddings, as with `Accept: application/octet-stream`.
+    #[serde(alias = "bytes_only")]
+    Bytes,
+}
+
+/// Type of the numbers in an embedding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingDtype {
+    /// 32-bit floats.
+    #[default]
+    Float32,
+    /// 16-bit floats.
+    Float16,
+    /// Signed bytes: each value times 127, divided by the largest absolute value of its embedding.
+    Int8,
+    /// One bit per value, 1 if it is positive; eight in a byte, the first in the highest bit, the last byte filled with zeros.
+    Ubinary,
+}
+
+impl EmbeddingDtype {
+    /// Every type.
+    pub const ALL: [EmbeddingDtype; 4] =
+        [EmbeddingDtype::Float32, EmbeddingDtype::Float16, EmbeddingDtype::Int8, EmbeddingDtype::Ubinary];
+
+    /// The name in requests and headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            EmbeddingDtype::Float32 => "float32",
+            EmbeddingDtype::Float16 => "float16",
+            EmbeddingDtype::Int8 => "int8",
+            EmbeddingDtype::Ubinary => "ubinary",
+        }
+    }
 }
 
 /// How a text longer than the model's input limit is truncated. The reply reports every truncated text.
@@ -207,10 +243,7 @@ mod tests {
         let nulls =
             r#","encoding_format":null,"dimensions":null,"truncate":null,"input_type":null,"task":null"#;
         check(nulls, "None");
-        check(
-            r#","prompt_name":null,"user":"u","embed_dtype":"float16","embedding_types":["float"]"#,
-            "None",
-        );
+        check(r#","prompt_name":null,"user":"u","embed_dtype":null,"embedding_types":["float"]"#, "None");
     }
 
     #[test]

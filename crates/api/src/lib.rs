@@ -42,8 +42,8 @@ pub use collections::{
 pub use count::Count;
 pub use documents::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest};
 pub use embeddings::{
-    EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding, EncodingFormat,
-    ListObject, TextRole, Truncate, Usage,
+    EmbeddingDtype, EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding,
+    EncodingFormat, ListObject, TextRole, Truncate, Usage,
 };
 pub use feedback::{FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
@@ -52,7 +52,7 @@ pub use invalid::{Invalid, Result, parse, parse_item, require};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use limits::Limits;
 pub use list::List;
-pub use models::{Capability, ModelObject, ModelReply, ModelsReply};
+pub use models::{Capability, EmbedderPrompts, EmbedderReply, ModelObject, ModelReply, ModelsReply};
 pub use ollama::{
     OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError, OllamaModel, OllamaPromptReply,
     OllamaPromptRequest, OllamaTags,
@@ -73,9 +73,10 @@ pub use search::{
 };
 pub use similar::similar_names;
 pub use tei::{
-    DecodeRequest, EmbedAllRequest, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Label, Labels,
-    PredictInputs, PredictReply, PredictRequest, SimilarityInputs, SimilarityParameters, SimilarityRequest,
-    TeiError, TeiErrorType, TeiToken, TokenIds, TokenizeRequest, TruncationDirection,
+    DecodeRequest, EmbedAllRequest, EmbedReply, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Label,
+    Labels, PredictInputs, PredictReply, PredictRequest, SimilarityInputs, SimilarityParameters,
+    SimilarityRequest, TeiError, TeiErrorType, TeiToken, TextsReply, TokenIds, TokenizeRequest,
+    TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
 

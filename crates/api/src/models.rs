@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::ListObject;
 
@@ -37,6 +38,38 @@ pub struct ModelReply {
     pub max_input_tokens: Option<usize>,
     /// Hash of everything that determines the model's output.
     pub fingerprint: String,
+}
+
+/// The reply of `GET /v1/embedder`: what another gateway needs to send texts to an embedding model, and to split and count them as it does.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EmbedderDescription")]
+pub struct EmbedderReply {
+    /// The id of the model.
+    pub model: String,
+    /// Hash of everything that determines an embedding, without prompts.
+    pub fingerprint: String,
+    /// Dimension of the embeddings.
+    pub dimension: usize,
+    /// Shorter dimensions that the model was trained for.
+    pub dimensions: Vec<usize>,
+    /// Most tokens of a text, including special tokens; null if there is no limit.
+    pub max_input_tokens: Option<usize>,
+    /// Whether embeddings have length one.
+    pub normalized: bool,
+    /// The prompts of the model.
+    pub prompts: EmbedderPrompts,
+    /// The tokenizer, in the form of Hugging Face's `tokenizer.json`; null for a model without one.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub tokenizer: Option<Box<RawValue>>,
+}
+
+/// Prefixes that a model expects before texts; empty for most models.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EmbedderPrompts {
+    /// Prefix of queries.
+    pub query: String,
+    /// Prefix of documents.
+    pub document: String,
 }
 
 /// The constant `model`.

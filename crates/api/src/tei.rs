@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Count, ErrorCode, Limits, Result, TextRole, Texts, Truncate};
+use crate::{Count, ErrorCode, Invalid, Limits, Result, TextRole, Texts, Truncate};
 
 /// Texts to embed with the default model. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct EmbedRequest {
-    /// The texts.
-    pub inputs: Texts,
+    /// The texts; required unless there are `texts`.
+    pub inputs: Option<Texts>,
+    /// The texts, for a reply `{"embeddings": […]}` in place of a list.
+    pub texts: Option<Texts>,
     /// Whether texts longer than the model's input limit are truncated or refused; default: true. A value of `truncate`
     /// of `/v1/embeddings` is also accepted and overrides `truncation_direction`.
     pub truncate: Option<EmbedTruncate>,
@@ -21,6 +23,23 @@ pub struct EmbedRequest {
     pub normalize: Option<bool>,
     /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
     pub dimensions: Option<Count>,
+}
+
+/// The reply to `texts`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TextsReply {
+    /// An embedding for each text, in order.
+    pub embeddings: Vec<Vec<f32>>,
+}
+
+/// The reply of `POST /embed`: a list of embeddings for `inputs`, an object with them for `texts`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum EmbedReply {
+    /// For `inputs`.
+    List(Vec<Vec<f32>>),
+    /// For `texts`.
+    Object(TextsReply),
 }
 
 /// Texts whose tokens are embedded. Unknown fields are ignored.
@@ -172,9 +191,28 @@ pub enum TruncationDirection {
 }
 
 impl EmbedRequest {
-    /// Validates the request by itself.
-    pub fn check(&self, limits: &Limits) -> Result<()> {
-        self.inputs.check("inputs", limits)
+    /// Takes the texts, and the name of their field.
+    ///
+    /// # Errors
+    /// Those of the texts; `invalid_parameter` without texts, and with both fields.
+    pub fn take_texts(&mut self, limits: &Limits) -> Result<(Texts, &'static str)> {
+        let (texts, field) = match (self.inputs.take(), self.texts.take()) {
+            (Some(texts), None) => (texts, "inputs"),
+            (None, Some(texts)) => (texts, "texts"),
+            (given, _) => {
+                let what = if given.is_some() {
+                    "`inputs` and `texts` are both sent"
+                } else {
+                    "missing field `inputs`"
+                };
+                let message = format!(
+                    "{what}; send `inputs` for a list of embeddings, or `texts` for {{\"embeddings\": […]}}"
+                );
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &["inputs"], message));
+            }
+        };
+        texts.check(field, limits)?;
+        Ok((texts, field))
     }
 
     /// How texts longer than the model's input limit are truncated.

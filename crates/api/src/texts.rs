@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::{ErrorCode, Invalid, Limits, Result};
@@ -12,10 +12,15 @@ use crate::{ErrorCode, Invalid, Limits, Result};
 /// Most texts that are kept; further texts are only counted. Upper bound of `limits.embedding_inputs_max`.
 pub const INPUTS_MAX: usize = 65_536;
 
-/// One text, or a list of texts. Token ids are recognised, for a specific error.
+/// Most token ids that are kept of one request; a request with more is refused.
+const TOKEN_IDS_MAX: usize = 1 << 20;
+
+/// One text, or a list of texts; or token ids instead of texts, which are to be [decoded](Texts::decode).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     kept: Vec<String>,
+    /// The token ids of each text, before they are decoded.
+    tokens: Vec<Vec<u32>>,
     count: usize,
     shape: Shape,
 }
@@ -24,6 +29,7 @@ pub struct Texts {
 enum Shape {
     One,
     List,
+    /// Token ids of one text or of several.
     Tokens,
 }
 
@@ -35,12 +41,38 @@ impl Texts {
 
     /// These texts as a list.
     pub fn list(kept: Vec<String>) -> Texts {
-        Texts { count: kept.len(), kept, shape: Shape::List }
+        Texts { count: kept.len(), kept, tokens: Vec::new(), shape: Shape::List }
     }
 
     /// The texts, in order; complete once [`Texts::check`] has passed.
     pub fn into_vec(self) -> Vec<String> {
         self.kept
+    }
+
+    /// Whether they are token ids.
+    pub fn are_tokens(&self) -> bool {
+        self.shape == Shape::Tokens
+    }
+
+    /// Turns token ids into texts by `decode`, which fails with a message; `field` is their name in the request.
+    ///
+    /// # Errors
+    /// `batch_too_large` for more than 2^20 ids; `invalid_parameter` with the message of `decode`.
+    pub fn decode(&mut self, field: &str, decode: impl Fn(&[u32]) -> Result<String, String>) -> Result<()> {
+        if !self.are_tokens() {
+            return Ok(());
+        }
+        if self.tokens.iter().map(Vec::len).sum::<usize>() > TOKEN_IDS_MAX {
+            let message =
+                format!("`{field}` has more than {TOKEN_IDS_MAX} token ids; send fewer in a request");
+            return Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message));
+        }
+        let decoded = std::mem::take(&mut self.tokens).into_iter().enumerate().map(|(index, ids)| {
+            decode(&ids)
+                .map_err(|message| Invalid::at_item(ErrorCode::InvalidParameter, field, index, message))
+        });
+        *self = Texts::list(decoded.collect::<Result<Vec<String>>>()?);
+        Ok(())
     }
 
     /// An error of one text, with its position in the request.
@@ -56,7 +88,7 @@ impl Texts {
     /// # Errors
     /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the position.
     pub fn check(&self, field: &str, limits: &Limits) -> Result<()> {
-        if self.shape == Shape::Tokens {
+        if self.are_tokens() {
             let message = format!("`{field}` contains token ids, which are specific to another tokenizer");
             return Err(Invalid::at(ErrorCode::TokenInputUnsupported, &[field], message));
         }
@@ -111,31 +143,42 @@ impl<'de> Visitor<'de> for TextsVisitor {
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<Texts, E> {
-        Ok(Texts { kept: vec![text], count: 1, shape: Shape::One })
+        Ok(Texts { kept: vec![text], tokens: Vec::new(), count: 1, shape: Shape::One })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
-        let (mut kept, mut count, mut tokens) = (Vec::new(), 0, 0);
+        let (mut kept, mut ids, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut count, mut all_ids) = (0, 0);
         while let Some(item) = items.next_element::<Item>()? {
             count += 1;
             match item {
                 Item::Text(text) if kept.len() < INPUTS_MAX => kept.push(text),
-                Item::Text(_) => {}
-                Item::Tokens => tokens += 1,
+                Item::Id(id) if ids.len() <= TOKEN_IDS_MAX => ids.push(id),
+                // the first list beyond the limit is kept, for the error
+                Item::Ids(list) if tokens.len() < INPUTS_MAX && all_ids <= TOKEN_IDS_MAX => {
+                    all_ids += list.len();
+                    tokens.push(list);
+                }
+                Item::Text(_) | Item::Id(_) | Item::Ids(_) => {}
             }
         }
-        match tokens {
-            0 => Ok(Texts { kept, count, shape: Shape::List }),
-            _ if tokens == count => Ok(Texts { kept, count, shape: Shape::Tokens }),
+        match (kept.is_empty(), ids.is_empty(), tokens.is_empty()) {
+            (_, true, true) => Ok(Texts { kept, tokens, count, shape: Shape::List }),
+            (true, false, true) => Ok(Texts { kept, tokens: vec![ids], count: 1, shape: Shape::Tokens }),
+            (true, true, false) => Ok(Texts { kept, tokens, count, shape: Shape::Tokens }),
             _ => Err(A::Error::custom("strings and token ids are mixed, expected a list of strings")),
         }
     }
 }
 
-/// One item of a list: a text, or token ids.
+/// One item of a list.
 enum Item {
+    /// A text.
     Text(String),
-    Tokens,
+    /// A token id of a single text.
+    Id(u32),
+    /// The token ids of one of several texts; one more than the limit if there are more.
+    Ids(Vec<u32>),
 }
 
 impl<'de> Deserialize<'de> for Item {
@@ -161,17 +204,19 @@ impl<'de> Visitor<'de> for ItemVisitor {
         Ok(Item::Text(text))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Item, E> {
-        Ok(Item::Tokens)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Item, E> {
-        Ok(Item::Tokens)
+    fn visit_u64<E: Error>(self, id: u64) -> Result<Item, E> {
+        let id = u32::try_from(id).map_err(|_| E::custom(format!("the token id {id} is too large")))?;
+        Ok(Item::Id(id))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<Item, A::Error> {
-        while ids.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Item::Tokens)
+        let mut kept = Vec::new();
+        while let Some(id) = ids.next_element::<u32>()? {
+            if kept.len() <= TOKEN_IDS_MAX {
+                kept.push(id);
+            }
+        }
+        Ok(Item::Ids(kept))
     }
 }
 
@@ -231,6 +276,9 @@ mod tests {
         check(r#"["a",{}]"#, "invalid_parameter input[1]");
         check(r#"["a",7]"#, "invalid_parameter input");
         check(r#"[[1],"a"]"#, "invalid_parameter input");
+        check("[1,[2]]", "invalid_parameter input");
+        check("[-1]", "invalid_parameter input[0]");
+        check("[4294967296]", "invalid_parameter input[0]");
     }
 
     #[test]
@@ -239,6 +287,27 @@ mod tests {
         check("[[57668,53901],[1]]", "token_input_unsupported input");
         check("[1,2,3,4,5]", "token_input_unsupported input");
         check("[[]]", "token_input_unsupported input");
+    }
+
+    #[test]
+    fn token_ids_become_texts_by_a_decoder() {
+        let decoded = |input: &str| {
+            let mut input =
+                crate::parse::<Request>(format!("{{\"input\":{input}}}").as_bytes()).unwrap().input;
+            input
+                .decode("input", |ids| match ids {
+                    [9] => Err("no such token".to_owned()),
+                    ids => Ok(format!("{ids:?}")),
+                })
+                .map(|()| input.into_vec().join("|"))
+                .map_err(|invalid| invalid.param.unwrap_or_default())
+        };
+        assert_eq!(decoded("[1,2]"), Ok("[1, 2]".to_owned()));
+        assert_eq!(decoded("[[1,2],[],[3]]"), Ok("[1, 2]|[]|[3]".to_owned()));
+        assert_eq!(decoded(r#"["a"]"#), Ok("a".to_owned()));
+        assert_eq!(decoded("[[1],[9]]"), Err("input[1]".to_owned()));
+        let many = format!("[[{}1],[1]]", "1,".repeat(TOKEN_IDS_MAX));
+        assert_eq!(decoded(&many), Err("input".to_owned()));
     }
 
     #[test]

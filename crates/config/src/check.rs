@@ -6,6 +6,7 @@ use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
+use crate::value::Role;
 
 /// Invalid settings and models, which checks between settings skip.
 #[derive(Debug, Default)]
@@ -91,10 +92,13 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     if unknowns.are_known(&["server.listen", "server.insecure_no_auth"]) {
         problems.extend(config.check_address());
     }
+    if unknowns.are_known(&["server.role"]) && config.server.role == Role::Gateway {
+        problems.extend(config.models.iter().filter_map(check_is_elsewhere));
+    }
     if config.models.is_empty() && unknowns.models_are_known() {
         let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
         problems.push(Problem::new(Location::General, message).hint(
-            "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--model pseudo` needs none",
+            "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--embedder-url URL` another server's, `--model pseudo` needs none",
         ));
     }
     problems.extend(config.models.iter().filter_map(check_model));
@@ -105,6 +109,19 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
         problems.extend(config.check_rerank(reranks));
     }
     problems
+}
+
+/// The problem of a model of this machine in a gateway that runs none.
+fn check_is_elsewhere(model: &ModelConfig) -> Option<Problem> {
+    match &model.kind {
+        ModelKind::Upstream(_) | ModelKind::Pseudo { .. } => None,
+        ModelKind::Local { .. } | ModelKind::Onnx { .. } => {
+            let message =
+                format!("the role is `gateway`, and the model `{}` would run in this process", model.id);
+            let hint = "name another server with --embedder-url or in `[[models]]`, or leave the role out";
+            Some(Problem::new(Location::General, message).hint(hint))
+        }
+    }
 }
 
 impl Config {

@@ -155,6 +155,7 @@ impl Reader<'_> {
                 "dimension" => raw.dimension = self.integer(key, value),
                 "dimensions" => raw.dimensions = self.integers(key, value),
                 "prompts" => raw.prompts = self.prompts(value),
+                "decode_token_ids" => raw.decode_token_ids = self.text(key, value),
                 "url" => raw.upstream.url = self.text(key, value),
                 "model" => raw.upstream.model = self.text(key, value),
                 "api_key" => raw.upstream.api_key = self.text(key, value),

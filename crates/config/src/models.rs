@@ -18,6 +18,8 @@ pub struct ModelConfig {
     pub kind: ModelKind,
     /// Prefixes of texts.
     pub prompts: Prompts,
+    /// The vocabulary by which token ids in requests become texts.
+    pub decode_token_ids: Option<PathBuf>,
 }
 
 /// The implementation that computes the embeddings or scores of a model.
@@ -67,15 +69,15 @@ pub(super) const PSEUDO_DIMENSION: usize = 384;
 pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
 
 /// The fields of a `[[models]]` table, for the docs and for messages: name, type, default, description.
-pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
+pub(super) const FIELDS: [(&str, &str, &str, &str); 20] = [
     ("id", "text", "required", "The name in requests; unique among all ids and aliases."),
     ("alias", "list of texts", "`[]`", "Other names."),
     (
         "kind",
-        "`local`, `onnx`, `openai`, `tei`, `cohere` or `pseudo`",
+        "`local`, `onnx`, `weir`, `openai`, `tei`, `texts`, `cohere` or `pseudo`",
         "`\"local\"`",
-        "How embeddings or scores are computed: by Weir's encoder, an ONNX file, a server with the API of OpenAI, TEI or Cohere, or a hash \
-         of the text, without a model or meaning. [Models](models.md) has an example of each.",
+        "How embeddings or scores are computed: by Weir's encoder, an ONNX file, another gateway, a server with the API of OpenAI, TEI \
+         or Cohere or that answers `{\"texts\": […]}` by `{\"embeddings\": […]}`, or a hash of the text, without a model or meaning. [Models](models.md) has an example of each.",
     ),
     (
         "task",
@@ -94,7 +96,7 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
         "dimension",
         "whole number",
         "`384` for `pseudo`",
-        "Length of an embedding, for `pseudo`, `openai` and `tei`. Without it, the upstream is asked once and the answer is saved in \
+        "Length of an embedding, for `pseudo`, `openai`, `tei` and `texts`. Without it, the upstream is asked once and the answer is saved in \
          `server.data_dir`.",
     ),
     (
@@ -106,14 +108,14 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
     (
         "url",
         "URL",
-        "required for `openai`, `tei` and `cohere`",
-        "Base URL of the upstream; `/embeddings`, `/embed` or `/rerank` is appended.",
+        "required for upstreams",
+        "Base URL of the upstream; `/embeddings`, `/embed` or `/rerank` is appended, for `weir` `/v1/embeddings`.",
     ),
     (
         "model",
         "text",
         "required for `openai` and `cohere`",
-        "The upstream's name of the model. It is not sent to TEI, which serves one model; there it only distinguishes models at the same URL.",
+        "The upstream's name of the model; for `weir` its default model if there is none. It is not sent to TEI, which serves one model; there it only distinguishes models at the same URL.",
     ),
     (
         "api_key",
@@ -125,7 +127,7 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
     (
         "texts_per_request_max",
         "texts",
-        "`128`, for `tei` `32`",
+        "`128`, for `tei` and `texts` `32`",
         "Maximum texts in one request to the upstream.",
     ),
     (
@@ -137,7 +139,7 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
     (
         "concurrent_requests_max",
         "requests",
-        "`8`",
+        "`8`, for `weir` `64`",
         "Maximum requests to the upstream at the same time. Bulk work leaves one of them to interactive requests.",
     ),
     ("timeout_ms", "milliseconds", "`10000`", "Time limit of one request to the upstream."),
@@ -149,6 +151,13 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 19] = [
     ),
     ("prompts.query", "text", "`\"\"`", "Prefix of queries."),
     ("prompts.document", "text", "`\"\"`", "Prefix of documents."),
+    (
+        "decode_token_ids",
+        "file",
+        "none",
+        "A vocabulary such as `cl100k_base.tiktoken`, by which `/v1/embeddings` turns token ids into texts; without it they are refused, because \
+         they are those of another tokenizer. Not for rerankers.",
+    ),
 ];
 
 /// Fields of every upstream.
@@ -165,8 +174,8 @@ const UPSTREAM_FIELDS: &[&str] = &[
 /// Further fields of upstreams that embed.
 const EMBEDDING_UPSTREAM_FIELDS: &[&str] = &["dimension", "dimensions", "normalize"];
 
-/// Fields of every kind.
-const COMMON_FIELDS: [&str; 4] = ["id", "alias", "kind", "prompts"];
+/// Fields of every kind; the last one not of rerankers.
+const COMMON_FIELDS: [&str; 5] = ["id", "alias", "kind", "prompts", "decode_token_ids"];
 
 /// Upper bound of `dimension`.
 const DIMENSION_MAX: i64 = 16_384;
@@ -183,6 +192,7 @@ pub(super) struct RawModel {
     pub(super) dimension: Option<i64>,
     pub(super) dimensions: Option<Vec<i64>>,
     pub(super) prompts: Prompts,
+    pub(super) decode_token_ids: Option<String>,
     pub(super) upstream: RawUpstream,
 }
 
@@ -201,8 +211,22 @@ impl ModelConfig {
         )
     }
 
+    /// The model of `--embedder-url` or a variable: that of another server.
+    ///
+    /// # Errors
+    /// A message about the URL, which continues a sentence.
+    pub(super) fn from_embedder_url(url: &str, protocol: Protocol) -> Result<ModelConfig, String> {
+        let mut errors = Vec::new();
+        let raw = RawUpstream { url: Some(url.to_owned()), ..RawUpstream::default() };
+        let upstream = raw.resolve(protocol, None, Vec::new(), &mut errors);
+        match errors.into_iter().next() {
+            Some((_, message)) => Err(message),
+            None => Ok(ModelConfig::new("embedder".to_owned(), ModelKind::Upstream(Box::new(upstream)))),
+        }
+    }
+
     fn new(id: String, kind: ModelKind) -> ModelConfig {
-        ModelConfig { id, alias: Vec::new(), kind, prompts: Prompts::default() }
+        ModelConfig { id, alias: Vec::new(), kind, prompts: Prompts::default(), decode_token_ids: None }
     }
 
     /// The id and every alias.
@@ -270,6 +294,8 @@ impl ModelConfig {
                 fields.push(("dimension", Scalar::Integer(i64::try_from(*dimension).unwrap_or(i64::MAX))));
             }
         }
+        let file = self.decode_token_ids.as_ref();
+        fields.extend(file.map(|file| ("decode_token_ids", text(&file.display().to_string()))));
         fields
     }
 }
@@ -290,20 +316,24 @@ impl RawModel {
             "openai" => &[UPSTREAM_FIELDS, EMBEDDING_UPSTREAM_FIELDS],
             "tei" if is_reranking => &[UPSTREAM_FIELDS, &["task"]],
             "tei" => &[UPSTREAM_FIELDS, EMBEDDING_UPSTREAM_FIELDS, &["task"]],
+            "weir" => &[UPSTREAM_FIELDS],
+            "texts" => &[UPSTREAM_FIELDS, EMBEDDING_UPSTREAM_FIELDS],
             "cohere" => &[UPSTREAM_FIELDS, &["task"]],
             "pseudo" => &[&["dimension"]],
             _ => {
-                let kinds = "local, onnx, openai, tei, cohere, pseudo";
+                let kinds = "local, onnx, weir, openai, tei, texts, cohere, pseudo";
                 errors.push(("kind", format!("must be one of {kinds}, not {kind:?}")));
                 return Err(errors);
             }
         };
-        let allowed = [allowed.concat(), COMMON_FIELDS.to_vec()].concat();
+        let common = &COMMON_FIELDS[..COMMON_FIELDS.len() - usize::from(is_reranking)];
+        let allowed = [allowed.concat(), common.to_vec()].concat();
         for (field, ..) in FIELDS.iter().filter(|(field, ..)| is_given(field) && !allowed.contains(field)) {
             let subject = if is_reranking { "a reranker".to_owned() } else { format!("the kind `{kind}`") };
             errors.push((*field, format!("is not a field of {subject}: remove it")));
         }
         let (alias, prompts) = (std::mem::take(&mut self.alias), std::mem::take(&mut self.prompts));
+        let decode_token_ids = self.decode_token_ids.take().map(PathBuf::from);
         let kind = match kind.as_str() {
             "onnx" => ModelKind::Onnx {
                 folder: self.resolve_folder(&mut errors),
@@ -312,6 +342,8 @@ impl RawModel {
             "openai" => self.resolve_upstream(Protocol::OpenAi, &mut errors),
             "tei" if is_reranking => self.resolve_upstream(Protocol::TeiRerank, &mut errors),
             "tei" => self.resolve_upstream(Protocol::Tei, &mut errors),
+            "weir" => self.resolve_upstream(Protocol::Weir, &mut errors),
+            "texts" => self.resolve_upstream(Protocol::Texts, &mut errors),
             "cohere" => self.resolve_upstream(Protocol::Cohere, &mut errors),
             "pseudo" => {
                 let dimension = self.resolve_dimension(&mut errors).unwrap_or(PSEUDO_DIMENSION);
@@ -323,7 +355,11 @@ impl RawModel {
                 folder: self.resolve_folder(&mut errors),
             },
         };
-        if errors.is_empty() { Ok(ModelConfig { id, alias, kind, prompts }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(ModelConfig { id, alias, kind, prompts, decode_token_ids })
+        } else {
+            Err(errors)
+        }
     }
 
     /// Whether a model of this kind is a reranker.

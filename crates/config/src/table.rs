@@ -8,7 +8,7 @@ use weir_api::FusionMethod;
 use weir_text::Language;
 
 use crate::models::ModelConfig;
-use crate::value::{LogFormat, LogLevel, Precision, Scalar, SettingValue};
+use crate::value::{LogFormat, LogLevel, Precision, Role, Scalar, SettingValue};
 
 /// One row of the table: everything about a setting but its value.
 pub struct Setting {
@@ -40,6 +40,7 @@ impl Setting {
         match self.name {
             "server.listen" => Some("WEIR_LISTEN"),
             "server.data_dir" => Some("WEIR_DATA_DIR"),
+            "server.role" => Some("WEIR_ROLE"),
             "client.url" => Some("WEIR_URL"),
             _ => None,
         }
@@ -112,6 +113,9 @@ settings! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
         /// The folder with the store and the indexes; created if it does not exist.
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
+        /// What this gateway does: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other
+        /// servers, `all` does both.
+        role: Role = Role::All, "all, embed or gateway", ANY;
         /// Allow a listen address that other machines can reach, although requests need no API key.
         insecure_no_auth: bool = false, "true or false", ANY;
         /// Comma-separated host names that requests may use (`Host`) and whose web pages may send requests (`Origin`), in addition to

@@ -12,6 +12,10 @@ pub enum Protocol {
     Tei,
     /// The same server with a reranker: `POST {url}/rerank`.
     TeiRerank,
+    /// Weir's own: raw floats of `POST {url}/v1/embeddings`, and the tokenizer of the model at `GET {url}/v1/embedder`.
+    Weir,
+    /// A list of texts for a list of embeddings: `POST {url}/embed` with `{"texts": […]}`, answered by `{"embeddings": […]}`.
+    Texts,
     /// Cohere's, which Jina and many servers implement: `POST {url}/rerank`.
     Cohere,
 }
@@ -22,6 +26,8 @@ impl Protocol {
         match self {
             Protocol::OpenAi => "openai",
             Protocol::Tei | Protocol::TeiRerank => "tei",
+            Protocol::Weir => "weir",
+            Protocol::Texts => "texts",
             Protocol::Cohere => "cohere",
         }
     }
@@ -29,24 +35,32 @@ impl Protocol {
     /// Whether its models are rerankers.
     pub fn is_reranking(self) -> bool {
         match self {
-            Protocol::OpenAi | Protocol::Tei => false,
+            Protocol::OpenAi | Protocol::Tei | Protocol::Weir | Protocol::Texts => false,
             Protocol::TeiRerank | Protocol::Cohere => true,
         }
     }
 
-    /// Whether a request names one of several models.
+    /// Whether a request must name one of several models.
     fn has_model_names(self) -> bool {
         match self {
             Protocol::OpenAi | Protocol::Cohere => true,
-            Protocol::Tei | Protocol::TeiRerank => false,
+            Protocol::Tei | Protocol::TeiRerank | Protocol::Weir | Protocol::Texts => false,
+        }
+    }
+
+    /// The default of `concurrent_requests_max`: another gateway queues requests by itself.
+    fn concurrent_requests_max(self) -> i64 {
+        match self {
+            Protocol::Weir => 64,
+            Protocol::OpenAi | Protocol::Cohere | Protocol::Tei | Protocol::TeiRerank | Protocol::Texts => 8,
         }
     }
 
     /// The default of `texts_per_request_max`: that of TEI is 32.
     fn texts_per_request_max(self) -> usize {
         match self {
-            Protocol::OpenAi | Protocol::Cohere => 128,
-            Protocol::Tei | Protocol::TeiRerank => 32,
+            Protocol::OpenAi | Protocol::Cohere | Protocol::Weir => 128,
+            Protocol::Tei | Protocol::TeiRerank | Protocol::Texts => 32,
         }
     }
 }
@@ -103,7 +117,6 @@ pub(super) const RERANK: &str = "rerank";
 
 /// Far below the limits of servers, and enough to saturate one.
 const BYTES_PER_REQUEST_MAX: i64 = 256 << 10;
-const CONCURRENT_REQUESTS_MAX: i64 = 8;
 const TIMEOUT_MS: i64 = 10_000;
 const RETRIES_MAX: i64 = 3;
 
@@ -144,7 +157,8 @@ impl RawUpstream {
             api_key,
             dimension,
             dimensions,
-            normalize: self.normalize.unwrap_or(true),
+            // the other gateway does what its model needs
+            normalize: self.normalize.unwrap_or(protocol != Protocol::Weir),
             texts_per_request_max: number(
                 "texts_per_request_max",
                 self.texts_per_request_max,
@@ -160,7 +174,7 @@ impl RawUpstream {
             concurrent_requests_max: number(
                 "concurrent_requests_max",
                 self.concurrent_requests_max,
-                CONCURRENT_REQUESTS_MAX,
+                protocol.concurrent_requests_max(),
                 1..=256,
             ),
             timeout_ms: number("timeout_ms", self.timeout_ms, TIMEOUT_MS, 1..=600_000) as u64,
@@ -198,8 +212,8 @@ impl UpstreamConfig {
         fields.extend(self.api_key.as_ref().map(|key| ("api_key", Scalar::Text(key.to_string()))));
         match self.protocol {
             Protocol::TeiRerank => fields.push(("task", text(RERANK))),
-            Protocol::Cohere => {}
-            Protocol::OpenAi | Protocol::Tei => {
+            Protocol::Cohere | Protocol::Weir => {}
+            Protocol::OpenAi | Protocol::Tei | Protocol::Texts => {
                 fields.extend(self.dimension.map(|dimension| ("dimension", number(dimension))));
                 fields.push(("normalize", Scalar::Bool(self.normalize)));
             }

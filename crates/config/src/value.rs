@@ -8,6 +8,17 @@ use std::path::PathBuf;
 use weir_api::FusionMethod;
 use weir_text::Language;
 
+/// What a gateway does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    All,
+    /// Embeddings and reranking alone: no collections.
+    Embed,
+    /// Everything but running models: those of other servers.
+    Gateway,
+}
+
 /// The precision that a local model computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
@@ -264,4 +275,5 @@ macro_rules! choice {
 choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
 choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
+choice!(Role: "all" => All, "embed" => Embed, "gateway" => Gateway);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);

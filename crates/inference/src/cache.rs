@@ -35,7 +35,7 @@ pub(super) struct EmbeddingCache {
 }
 
 struct Entries {
-    by_key: LruCache<CacheKey, Box<[f32]>>,
+    by_key: LruCache<CacheKey, Arc<[f32]>>,
     bytes: usize,
 }
 
@@ -50,8 +50,8 @@ impl EmbeddingCache {
         self.bytes_max > 0
     }
 
-    pub(super) fn get(&self, key: &CacheKey) -> Option<Vec<f32>> {
-        self.lock().by_key.get(key).map(|embedding| embedding.to_vec())
+    pub(super) fn get(&self, key: &CacheKey) -> Option<Arc<[f32]>> {
+        self.lock().by_key.get(key).cloned()
     }
 
     /// Whether it has an entry for `key`. Does not count as a use.
@@ -100,7 +100,7 @@ mod tests {
         for id in 0..3 {
             cache.put(key(id), &[id as f32, 0.5]);
         }
-        assert_eq!(cache.get(&key(0)), Some(vec![0.0, 0.5]));
+        assert_eq!(cache.get(&key(0)), Some([0.0, 0.5].into()));
         cache.put(key(3), &[3.0, 0.5]);
         assert_eq!(cache.get(&key(1)), None);
         assert!([0, 2, 3].iter().all(|id| cache.get(&key(*id)).is_some()));

@@ -69,30 +69,35 @@ impl Input {
 impl LoadedModel {
     /// Tokenises `text`, which includes the prompt, and truncates it to the model's length.
     pub fn input(&self, text: &str, truncation: Truncation) -> Input {
-        if let Some(tokenizer) = self.tokenizer() {
+        let tokenizer = self.tokenizer();
+        if let Embedder::Upstream(_) = &self.embedder {
+            return self.remote_input(text, truncation);
+        }
+        if let Some(tokenizer) = tokenizer {
             let encoded = match truncation {
                 Truncation::End | Truncation::Never => tokenizer.encode(text),
                 Truncation::Start => tokenizer.encode_end(text),
             };
             return Input::from_ids(encoded.ids, encoded.is_truncated);
         }
-        // their length limit, if any, is not known here
-        let (tokens, text) = (self.token_spans(text).len(), text.to_owned());
-        let content = match &self.embedder {
-            Embedder::Upstream(_) => Content::Remote(RemoteText { text, tokens, truncation }),
-            Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Pseudo(_) => Content::Words(text, tokens),
-        };
-        Input { content, is_truncated: false }
+        Input { content: Content::Words(text.to_owned(), self.token_spans(text).len()), is_truncated: false }
+    }
+
+    /// The text is truncated by the upstream; whether, is known of another gateway's model only.
+    fn remote_input(&self, text: &str, truncation: Truncation) -> Input {
+        let (count, most) = (self.count_tokens(text), self.input_tokens_max().unwrap_or(usize::MAX));
+        let text = RemoteText { text: text.to_owned(), tokens: count.min(most), truncation };
+        Input { content: Content::Remote(text), is_truncated: count > most }
     }
 
     /// The input of a query, with the model's prompt for queries.
     pub fn query_input(&self, query: &str) -> Input {
-        self.input(&format!("{}{query}", self.query_prompt), Truncation::End)
+        self.input(&format!("{}{query}", self.query_prompt()), Truncation::End)
     }
 
     /// Tokenises `text` and splits it into parts within the model's length. A text for an upstream is one part.
     pub fn parts(&self, text: &str) -> Vec<Input> {
-        match self.tokenizer() {
+        match self.tokenizer().filter(|_| self.is_local()) {
             Some(tokenizer) => {
                 tokenizer.encode_parts(text).into_iter().map(|ids| Input::from_ids(ids, false)).collect()
             }
@@ -100,12 +105,14 @@ impl LoadedModel {
         }
     }
 
-    /// Maximum tokens of an input, special ones included; `None` for the pseudo model, which has no limit, and for upstreams.
+    /// Maximum tokens of an input, special ones included; `None` for the pseudo model, which has no limit, and for upstreams other than
+    /// gateways.
     pub fn input_tokens_max(&self) -> Option<usize> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.info().max_tokens),
             Embedder::Onnx(model) => Some(model.external_model().max_tokens()),
-            Embedder::Pseudo(_) | Embedder::Upstream(_) => None,
+            Embedder::Upstream(upstream) => upstream.described()?.reply.max_input_tokens,
+            Embedder::Pseudo(_) => None,
         }
     }
 

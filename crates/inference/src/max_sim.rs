@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::models::{Embedder, LoadedModel};
 use super::pool::{ModelTask, Sequence};
+use super::rows::Rows;
 use super::{InferenceError, Scheduler};
 
 impl LoadedModel {
@@ -34,10 +35,9 @@ impl Scheduler {
         let (query, texts) =
             tokio::task::spawn_blocking(tokenize).await.map_err(|_| InferenceError::Failed)?;
         let rows = self.compute_second_stage(&ModelTask::EmbedTokens(encoder.clone()), vec![query]).await?;
-        let query = rows.into_iter().next().unwrap_or_default();
-        let query = without_special_tokens(&query, encoder.info().dimension);
+        let query = without_special_tokens(rows.get(0).unwrap_or_default(), encoder.info().dimension);
         let scores = self.compute_second_stage(&ModelTask::MaxSim(encoder.clone(), query), texts).await?;
-        let finite = |row: &Vec<f32>| row.first().copied().filter(|score| score.is_finite());
+        let finite = |row: &[f32]| row.first().copied().filter(|score| score.is_finite());
         scores.iter().map(|row| finite(row).ok_or(InferenceError::Failed)).collect()
     }
 }
@@ -51,7 +51,7 @@ impl Scheduler {
         &self,
         model: &LoadedModel,
         texts: Vec<String>,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+    ) -> Result<Rows, InferenceError> {
         let Embedder::Local(encoder) = &model.embedder else { return Err(InferenceError::Failed) };
         let tokenizing = encoder.clone();
         let tokenize = move || {

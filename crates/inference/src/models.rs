@@ -12,7 +12,11 @@ use super::normalise::l2_normalise;
 use super::pseudo::Pseudo;
 use super::request::InferenceError;
 use super::rerank::{CrossEncoder, Reranker};
+use super::rows::Rows;
+use super::token_decoder::TokenDecoder;
 use super::upstream::{RemoteModel, Upstream};
+use serde_json::value::RawValue;
+use weir_api::{EmbedderPrompts, EmbedderReply};
 use weir_config::{Config, ModelConfig, ModelKind};
 use weir_telemetry::metrics::Metrics;
 
@@ -47,6 +51,14 @@ pub enum ModelError {
         id: String,
         /// The cause.
         source: OnnxError,
+    },
+    /// The file of `decode_token_ids` can't be used.
+    #[error("the model `{id}` can't decode token ids: {reason}")]
+    TokenIds {
+        /// The model.
+        id: String,
+        /// The cause.
+        reason: String,
     },
     /// It neither embeds nor reranks.
     #[error(
@@ -97,10 +109,10 @@ pub struct LoadedModel {
     pub embedder: Embedder,
     /// Measured time of our encoder for one token of a short text on one thread; zero for other embedders.
     pub(super) token_time: Duration,
-    /// Prefix of queries.
-    pub query_prompt: String,
-    /// Prefix of documents.
-    pub document_prompt: String,
+    /// Turns token ids in requests into texts, if that is configured.
+    token_decoder: Option<TokenDecoder>,
+    /// Configured prompts, or those in the model's files.
+    prompts: Prompts,
     /// When it was loaded, in unix seconds.
     pub loaded_at: u64,
 }
@@ -256,7 +268,8 @@ impl Loader<'_> {
             ModelKind::Upstream(settings) => {
                 let folder = self.config.server.data_dir.join(UPSTREAMS_FOLDER);
                 let waiting_max = self.config.inference.queue_tokens_max;
-                let remote = RemoteModel::new(&model.id, settings, waiting_max, self.metrics.clone());
+                let remote =
+                    RemoteModel::new(&model.id, settings, waiting_max, &folder, self.metrics.clone());
                 let remote =
                     remote.map_err(|reason| ModelError::Upstream { id: model.id.clone(), reason })?;
                 if settings.protocol.is_reranking() {
@@ -270,15 +283,22 @@ impl Loader<'_> {
                 (Embedder::Pseudo(Pseudo { dimension: *dimension }), Prompts::default())
             }
         };
+        let token_decoder = model.decode_token_ids.as_ref().map(|file| TokenDecoder::load(file)).transpose();
+        let token_decoder =
+            token_decoder.map_err(|reason| ModelError::TokenIds { id: model.id.clone(), reason })?;
         // the configuration overrides the model's files
         let choose = |configured: &String, default: String| {
             if configured.is_empty() { default } else { configured.clone() }
         };
+        let prompts = Prompts {
+            query: choose(&model.prompts.query, prompts.query),
+            document: choose(&model.prompts.document, prompts.document),
+        };
         Ok(Loaded::Embedder(LoadedModel {
             id: model.id.clone(),
             alias: model.alias.clone(),
-            query_prompt: choose(&model.prompts.query, prompts.query),
-            document_prompt: choose(&model.prompts.document, prompts.document),
+            prompts,
+            token_decoder,
             token_time: token_time(&embedder),
             embedder,
             loaded_at: unix_now(),
@@ -332,13 +352,58 @@ impl LoadedModel {
         matches!(self.embedder, Embedder::Local(_) | Embedder::Onnx(_))
     }
 
-    /// The tokenizer of a model that runs in this process.
+    /// The tokenizer of a model that runs in this process, or of another gateway's.
     pub(super) fn tokenizer(&self) -> Option<&Tokenizer> {
         match &self.embedder {
             Embedder::Local(model) => Some(model.tokenizer()),
             Embedder::Onnx(model) => Some(model.external_model().tokenizer()),
-            Embedder::Upstream(_) | Embedder::Pseudo(_) => None,
+            Embedder::Upstream(upstream) => upstream.described()?.tokenizer.as_ref(),
+            Embedder::Pseudo(_) => None,
         }
+    }
+
+    /// Turns token ids in requests into texts, if that is configured.
+    pub fn token_decoder(&self) -> Option<&TokenDecoder> {
+        self.token_decoder.as_ref()
+    }
+
+    /// Prefix of queries.
+    pub fn query_prompt(&self) -> &str {
+        self.prompt(&self.prompts.query, |prompts| &prompts.query)
+    }
+
+    /// Prefix of documents.
+    pub fn document_prompt(&self) -> &str {
+        self.prompt(&self.prompts.document, |prompts| &prompts.document)
+    }
+
+    /// The prompt of this gateway, or of the one that runs the model.
+    fn prompt<'a>(&'a self, own: &'a str, other: fn(&EmbedderPrompts) -> &String) -> &'a str {
+        match &self.embedder {
+            Embedder::Upstream(upstream) if own.is_empty() => {
+                upstream.described().map_or("", |described| other(&described.reply.prompts))
+            }
+            Embedder::Local(_) | Embedder::Onnx(_) | Embedder::Upstream(_) | Embedder::Pseudo(_) => own,
+        }
+    }
+
+    /// What another gateway needs to use this model; `None` while the dimension of an upstream is unknown.
+    pub fn description(&self) -> Option<EmbedderReply> {
+        let json = self.tokenizer().and_then(|tokenizer| std::str::from_utf8(tokenizer.json()).ok());
+        let dimension = self.dimension()?;
+        Some(EmbedderReply {
+            model: self.id.clone(),
+            fingerprint: self.embedder_fingerprint(),
+            dimension,
+            dimensions: self.dimensions().filter(|shorter| *shorter < dimension).collect(),
+            max_input_tokens: self.input_tokens_max(),
+            normalized: self.is_normalised(),
+            prompts: EmbedderPrompts {
+                query: self.query_prompt().to_owned(),
+                document: self.document_prompt().to_owned(),
+            },
+            tokenizer: json.and_then(|json| RawValue::from_string(json.to_owned()).ok()),
+        })
     }
 
     /// The length of an embedding; `None` while that of an upstream is unknown.
@@ -375,18 +440,27 @@ impl LoadedModel {
         trained_for.iter().copied().filter(is_shorter).chain(full)
     }
 
-    /// Truncates an embedding to `dimensions` floats and normalises it; unchanged for a dimension that is [not served](Self::dimensions).
-    pub fn truncate_embedding(&self, mut embedding: Vec<f32>, dimensions: u64) -> Vec<f32> {
-        let Ok(dimension) = usize::try_from(dimensions) else { return embedding };
-        if dimension >= embedding.len() || !self.dimensions().any(|allowed| allowed == dimension) {
-            return embedding;
+    /// Truncates embeddings to `dimensions` floats and normalises them; unchanged for a dimension that is [not served](Self::dimensions).
+    pub fn truncate_embeddings(&self, embeddings: Rows, dimensions: u64) -> Rows {
+        let Ok(dimension) = usize::try_from(dimensions) else { return embeddings };
+        if dimension >= embeddings.width() || !self.dimensions().any(|allowed| allowed == dimension) {
+            return embeddings;
         }
-        if let Embedder::Local(model) = &self.embedder {
-            return model.cut(&embedding, dimension).unwrap_or(embedding);
+        let mut truncated = Rows::with_capacity(embeddings.len(), dimension);
+        for embedding in embeddings.iter() {
+            match &self.embedder {
+                Embedder::Local(model) => {
+                    truncated.push(&model.cut(embedding, dimension).unwrap_or_default())
+                }
+                Embedder::Onnx(_) | Embedder::Upstream(_) | Embedder::Pseudo(_) => {
+                    truncated.push(embedding.get(..dimension).unwrap_or(embedding));
+                }
+            }
         }
-        embedding.truncate(dimension);
-        l2_normalise(&mut embedding);
-        embedding
+        if !matches!(self.embedder, Embedder::Local(_)) {
+            truncated.iter_mut().for_each(l2_normalise);
+        }
+        truncated
     }
 
     /// Whether every embedding has length one.
@@ -400,7 +474,7 @@ impl LoadedModel {
     }
 
     /// Identifies comparable embeddings; excludes prompts.
-    pub(super) fn embedder_fingerprint(&self) -> String {
+    pub fn embedder_fingerprint(&self) -> String {
         match &self.embedder {
             Embedder::Local(model) => model.info().fingerprint.clone(),
             Embedder::Onnx(model) => model.fingerprint().to_owned(),
@@ -412,10 +486,10 @@ impl LoadedModel {
     /// The fingerprint of the embedder and the prompt of documents, which every generation of a collection pins.
     pub fn fingerprint(&self) -> String {
         let embedder = self.embedder_fingerprint();
-        if self.document_prompt.is_empty() {
+        if self.document_prompt().is_empty() {
             return embedder;
         }
-        let prompt = blake3::hash(self.document_prompt.as_bytes()).to_hex();
+        let prompt = blake3::hash(self.document_prompt().as_bytes()).to_hex();
         format!("{embedder}-{}", &prompt[..16])
     }
 

@@ -14,6 +14,7 @@ use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
 use weir_onnx::{OnnxError, OnnxModel};
 
 use super::request::{Embedded, InferenceError, Lane};
+use super::rows::Rows;
 use super::thread_priority::ThreadPriority;
 use weir_telemetry::metrics::{Metrics, Queued};
 
@@ -68,12 +69,7 @@ impl ModelTask {
     }
 
     /// One row for each sequence.
-    fn compute(
-        &self,
-        sequences: &[&Sequence],
-        lane: Lane,
-        scratch: &mut Scratch,
-    ) -> Result<Vec<Vec<f32>>, OnnxError> {
+    fn compute(&self, sequences: &[&Sequence], lane: Lane, scratch: &mut Scratch) -> Result<Rows, OnnxError> {
         let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids.as_slice()).collect();
         let (out, width) = match self {
             ModelTask::Embed(model, _) => {
@@ -103,18 +99,17 @@ impl ModelTask {
                 (out, 1)
             }
         };
-        Ok(out.chunks_exact(width).map(<[f32]>::to_vec).collect())
+        Ok(Rows::of_lengths(out, std::iter::repeat_n(width, ids.len())))
     }
 }
 
 /// The embeddings of the tokens of each sequence, concatenated.
-fn embed_tokens(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+fn embed_tokens(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Rows {
     let width = model.info().dimension;
     let count: usize = sequences.iter().map(|ids| ids.len()).sum();
     let (mut pooled, mut tokens) = (vec![0.0; sequences.len() * width], vec![0.0; count * width]);
     model.embed_tokens(sequences, scratch, &mut pooled, &mut tokens);
-    let mut tokens = tokens.into_iter();
-    sequences.iter().map(|ids| tokens.by_ref().take(ids.len() * width).collect()).collect()
+    Rows::of_lengths(tokens, sequences.iter().map(|ids| ids.len() * width))
 }
 
 /// Sequences that are computed together, and the channel for their rows.
@@ -479,9 +474,9 @@ impl Shared {
         let running = RunningGuard::new(self, &batches, false);
         let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::dequeue).collect();
         let Some(rows) = self.compute_rows(&batches, running, scratch) else { return };
-        let mut rows = rows.into_iter();
+        let mut rows = rows;
         for (batch, waited) in batches.into_iter().zip(waited) {
-            let embeddings = rows.by_ref().take(batch.sequences.len()).collect();
+            let embeddings = rows.take_front(batch.sequences.len());
             // fails if the caller has cancelled
             drop(batch.reply.send(Embedded { embeddings, waited }));
         }
@@ -493,7 +488,7 @@ impl Shared {
         batches: &[MicroBatch],
         running: RunningGuard<'_>,
         scratch: &mut Scratch,
-    ) -> Option<Vec<Vec<f32>>> {
+    ) -> Option<Rows> {
         let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
         self.settings.metrics.batch(sequences.len(), running.tokens);
         let started = Instant::now();
@@ -528,8 +523,9 @@ impl Shared {
         self.settings.metrics.batch(batch.sequences.len(), batch.tokens);
         let out = pass.run(scratch);
         drop(running);
-        let width = out.len() / batch.sequences.len().max(1);
-        Embedded { embeddings: out.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(), waited }
+        let count = batch.sequences.len();
+        let width = out.len() / count.max(1);
+        Embedded { embeddings: Rows::of_lengths(out, std::iter::repeat_n(width, count)), waited }
     }
 }
 

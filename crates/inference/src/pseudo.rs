@@ -12,21 +12,22 @@ pub struct Pseudo {
 }
 
 impl Pseudo {
-    /// The embedding of `text`, of length one: `[1, 0, …]` for a text without words.
-    pub fn embed(self, text: &str) -> Vec<f32> {
-        let mut sum = vec![0.0f32; self.dimension];
+    /// Appends the embedding of `text`, of length one: `[1, 0, …]` for a text without words.
+    pub(super) fn embed(self, text: &str, floats: &mut Vec<f32>) {
+        let start = floats.len();
+        floats.resize(start + self.dimension, 0.0);
+        let sum = &mut floats[start..];
         for span in word_spans(text) {
             let mut state = hash(&text[span].to_lowercase());
-            for x in &mut sum {
+            for x in &mut *sum {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 *x += (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
             }
         }
         match sum.first_mut() {
             Some(first) if word_spans(text).next().is_none() => *first = 1.0,
-            Some(_) | None => l2_normalise(&mut sum),
+            Some(_) | None => l2_normalise(sum),
         }
-        sum
     }
 
     /// One token per word.
@@ -59,8 +60,12 @@ mod tests {
     use super::*;
 
     fn cosine(a: &str, b: &str) -> f32 {
-        let pseudo = Pseudo { dimension: 64 };
-        pseudo.embed(a).iter().zip(pseudo.embed(b)).map(|(x, y)| x * y).sum()
+        let embed = |text| {
+            let mut floats = Vec::new();
+            Pseudo { dimension: 64 }.embed(text, &mut floats);
+            floats
+        };
+        embed(a).iter().zip(embed(b)).map(|(x, y)| x * y).sum()
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use weir_upstream::UpstreamError;
 
+use super::rows::Rows;
+
 /// What texts are embedded for, which decides when and on which threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
@@ -41,7 +43,7 @@ pub struct EmbedOptions {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Embedded {
     /// One for each text, in order.
-    pub embeddings: Vec<Vec<f32>>,
+    pub embeddings: Rows,
     /// The longest wait of a text in a queue.
     pub waited: Duration,
 }

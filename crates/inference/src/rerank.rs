@@ -8,6 +8,7 @@ use std::time::Instant;
 use weir_encoder::{EncodedPair, Model, Tokenizer};
 
 use super::pool::{ModelTask, Sequence};
+use super::rows::Rows;
 use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
 use super::{InferenceError, Lane, Scheduler, Truncation, estimate};
 use weir_config::{ModelConfig, Prompts};
@@ -199,17 +200,13 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`InferenceError`]; `Failed` for an upstream, and for logits that are no numbers.
-    pub async fn classify(
-        &self,
-        model: &Reranker,
-        input: RerankInput,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+    pub async fn classify(&self, model: &Reranker, input: RerankInput) -> Result<Rows, InferenceError> {
         let (CrossEncoder::Local(model), Content::Pairs(sequences)) = (&model.cross_encoder, input.content)
         else {
             return Err(InferenceError::Failed);
         };
         let rows = self.compute_second_stage(&ModelTask::ScorePairs(model.clone()), sequences).await?;
-        let is_finite = rows.iter().flatten().all(|logit| logit.is_finite());
+        let is_finite = rows.floats().iter().all(|logit| logit.is_finite());
         if is_finite { Ok(rows) } else { Err(InferenceError::Failed) }
     }
 }

@@ -22,6 +22,7 @@ use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, ModelTask, Pool, Sequence, Settings};
 use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
+use super::rows::Rows;
 use super::waiting::WaitingTokens;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
@@ -113,7 +114,7 @@ impl Scheduler {
         let Inner { cache, metrics, .. } = &*self.0;
         let fingerprint = model.embedder_fingerprint();
         let keys: Vec<CacheKey> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
-        let known: Vec<Option<Vec<f32>>> = keys.iter().map(|key| cache.get(key)).collect();
+        let known: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| cache.get(key)).collect();
         let unknown: Vec<Input> = inputs
             .into_iter()
             .zip(&known)
@@ -125,20 +126,25 @@ impl Scheduler {
             true => Embedded::default(),
             false => self.embed_uncached(model, unknown, options).await?,
         };
-        let mut computed_embeddings = computed.embeddings.into_iter();
-        let mut embeddings = Vec::with_capacity(keys.len());
+        if computed.embeddings.len() == keys.len() {
+            if options.lane != Lane::Bulk {
+                keys.into_iter().zip(computed.embeddings.iter()).for_each(|(key, row)| cache.put(key, row));
+            }
+            return Ok(computed);
+        }
+        let mut new = computed.embeddings.iter();
+        let mut embeddings = Rows::with_capacity(keys.len(), computed.embeddings.width());
         for (key, known) in keys.into_iter().zip(known) {
-            let embedding = match known {
-                Some(embedding) => embedding,
+            match known {
+                Some(embedding) => embeddings.push(&embedding),
                 None => {
-                    let embedding = computed_embeddings.next().ok_or(InferenceError::Failed)?;
+                    let embedding = new.next().ok_or(InferenceError::Failed)?;
                     if options.lane != Lane::Bulk {
-                        cache.put(key, &embedding);
+                        cache.put(key, embedding);
                     }
-                    embedding
+                    embeddings.push(embedding);
                 }
-            };
-            embeddings.push(embedding);
+            }
         }
         Ok(Embedded { embeddings, waited: computed.waited })
     }
@@ -157,8 +163,11 @@ impl Scheduler {
                 return upstream.embed(texts, options.lane, options.deadline).await;
             }
             Embedder::Pseudo(pseudo) => {
-                let embeddings = inputs.into_iter().map(|input| pseudo.embed(&input.into_text().text));
-                return Ok(Embedded { embeddings: embeddings.collect(), waited: Duration::ZERO });
+                let mut embeddings = Rows::with_capacity(inputs.len(), pseudo.dimension);
+                for input in inputs {
+                    embeddings.push_with(|floats| pseudo.embed(&input.into_text().text, floats));
+                }
+                return Ok(Embedded { embeddings, waited: Duration::ZERO });
             }
         };
         let sequences = inputs.into_iter().map(|input| Sequence::from(input.into_ids())).collect();
@@ -204,7 +213,7 @@ impl Scheduler {
         let mut embedded = Embedded::default();
         for reply in replies {
             let part = reply.await.map_err(|_| self.no_reply_error())?;
-            embedded.embeddings.extend(part.embeddings);
+            embedded.embeddings.append(part.embeddings);
             embedded.waited = embedded.waited.max(part.waited);
         }
         Ok(embedded)
@@ -221,7 +230,7 @@ impl Scheduler {
         &self,
         task: &ModelTask,
         sequences: Vec<Sequence>,
-    ) -> Result<Vec<Vec<f32>>, InferenceError> {
+    ) -> Result<Rows, InferenceError> {
         let SecondStage { permits, concurrency, waiting } = &self.0.second_stage;
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
         let waiting = waiting.add(tokens);
@@ -239,11 +248,11 @@ impl Scheduler {
         });
         let parts: Vec<Embedded> =
             futures_util::stream::iter(parts).buffered(*concurrency).try_collect().await?;
-        let mut rows = vec![Vec::new(); order.len()];
-        for (index, row) in order.into_iter().zip(parts.into_iter().flat_map(|part| part.embeddings)) {
+        let mut rows: Vec<&[f32]> = vec![&[]; order.len()];
+        for (index, row) in order.into_iter().zip(parts.iter().flat_map(|part| part.embeddings.iter())) {
             rows[index] = row;
         }
-        Ok(rows)
+        Ok(rows.into_iter().collect())
     }
 
     fn count_queued(&self, batch: &mut MicroBatch, lane: Lane) {

@@ -113,7 +113,7 @@ async fn features(
         let options = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, deadline: None };
         let inputs = vec![model.query_input(&text)];
         match collection.preparer.scheduler.embed(model, inputs, options).await {
-            Ok(mut made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.pop()),
+            Ok(made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.into_single()),
             Err(error) if collection.preparer.is_text_refused(&error).await => return Ok(None),
             Err(error) => return Err(error.into()),
         }

@@ -6,15 +6,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use weir_api::{
     CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereMeta, CohereUnits, CohereVersion, Count,
-    EmbeddingType, EmbeddingsByType,
+    EmbeddingDtype, EmbeddingType, EmbeddingsByType,
 };
+use weir_inference::Rows;
 use weir_retrieval::{maybe_spawn_blocking, models};
 
 use super::body::{self, Call};
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
-use super::{quantised, vectors};
+use super::{dtype, vectors};
 use crate::Result;
 
 /// Embeds texts.
@@ -39,7 +40,7 @@ pub(super) async fn embed(call: Call, path: MatchedPath, request: Request) -> Re
         place,
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
-    let floats = embeddings.iter().map(Vec::len).sum();
+    let floats = embeddings.floats().len();
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         let is_list = is_first_version && request.embedding_types.is_empty();
         let reply = CohereEmbedReply {
@@ -47,8 +48,8 @@ pub(super) async fn embed(call: Call, path: MatchedPath, request: Request) -> Re
             response_type: is_first_version
                 .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
             embeddings: match is_list {
-                true => CohereEmbeddings::Floats(embeddings),
-                false => CohereEmbeddings::ByType(Box::new(by_type(embeddings, &request.embedding_types))),
+                true => CohereEmbeddings::Floats(vectors::lists(&embeddings)),
+                false => CohereEmbeddings::ByType(Box::new(by_type(&embeddings, &request.embedding_types))),
             },
             texts: request.texts.into_vec(),
             meta: CohereMeta {
@@ -64,37 +65,37 @@ pub(super) async fn embed(call: Call, path: MatchedPath, request: Request) -> Re
 }
 
 /// The embeddings in each of the types; floats without any.
-fn by_type(embeddings: Vec<Vec<f32>>, types: &[EmbeddingType]) -> EmbeddingsByType {
+fn by_type(embeddings: &Rows, types: &[EmbeddingType]) -> EmbeddingsByType {
     let mut all = EmbeddingsByType::default();
     for kind in types {
         match kind {
             EmbeddingType::Float => {}
             EmbeddingType::Int8 => {
-                all.int8 = Some(embeddings.iter().map(|row| quantised::int8(row)).collect())
+                all.int8 = Some(embeddings.iter().map(|row| dtype::int8(row).collect()).collect())
             }
             EmbeddingType::Uint8 => {
-                let unsigned = |row: &Vec<f32>| {
-                    quantised::int8(row).into_iter().map(|x| x.cast_unsigned() ^ 0x80).collect()
-                };
+                let unsigned = |row| dtype::int8(row).map(|x| x.cast_unsigned() ^ 0x80).collect();
                 all.uint8 = Some(embeddings.iter().map(unsigned).collect());
             }
             EmbeddingType::Binary => {
-                let signed = |row: &Vec<f32>| {
-                    quantised::bits(row).into_iter().map(|x| (x ^ 0x80).cast_signed()).collect()
-                };
+                let signed = |row| dtype::bits(row).map(|x| (x ^ 0x80).cast_signed()).collect();
                 all.binary = Some(embeddings.iter().map(signed).collect());
             }
             EmbeddingType::Ubinary => {
-                all.ubinary = Some(embeddings.iter().map(|row| quantised::bits(row)).collect());
+                all.ubinary = Some(embeddings.iter().map(|row| dtype::bits(row).collect()).collect());
             }
             EmbeddingType::Base64 => {
-                let encoded = |row: &Vec<f32>| STANDARD.encode(vectors::bytes(std::slice::from_ref(row)));
+                let encoded = |row| {
+                    let mut bytes = Vec::new();
+                    dtype::push_bytes(EmbeddingDtype::Float32, row, &mut bytes);
+                    STANDARD.encode(bytes)
+                };
                 all.base64 = Some(embeddings.iter().map(encoded).collect());
             }
         }
     }
     if types.is_empty() || types.contains(&EmbeddingType::Float) {
-        all.float = Some(embeddings);
+        all.float = Some(vectors::lists(embeddings));
     }
     all
 }

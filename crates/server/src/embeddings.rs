@@ -11,10 +11,11 @@ use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid, TextRole, Texts, Tr
 use super::Gateway;
 use super::admission::Admitted;
 use super::body::{self, Call};
-use super::vectors;
+use super::encoding::{Encoding, Wanted};
+use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{
-    Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Truncation, l2_normalise,
+    Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Rows, Truncation, l2_normalise,
 };
 use weir_retrieval::{maybe_spawn_blocking, models};
 
@@ -30,31 +31,35 @@ const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 /// Embeds texts in the shape of OpenAI's API.
 pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
-    let wants_raw = vectors::wants_raw(request.headers());
+    let headers = request.headers().clone();
     let (bytes, place) = read_body(&call, request).await?;
-    let request: EmbeddingsRequest = weir_api::parse(&bytes)?;
+    let mut request: EmbeddingsRequest = weir_api::parse(&bytes)?;
     drop(bytes);
-    request.check(&call.config.request_limits())?;
+    let encoding =
+        Encoding::of(&headers, &Wanted { format: request.encoding_format, dtype: request.embed_dtype })?;
     let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
+    if let Some(decoder) = model.token_decoder() {
+        request.input.decode("input", |ids| decoder.decode(ids))?;
+    }
+    request.check(&call.config.request_limits())?;
     check_dimensions(&model, request.dimensions).await?;
     let job = EmbedJob {
         role: request.role()?,
         truncate: request.truncate.unwrap_or_default(),
         texts: request.input,
         field: "input",
-        model,
+        model: model.clone(),
         caching,
         until,
         dimensions: request.dimensions.map(Count::get),
         place,
     };
     let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
-    let format = request.encoding_format.unwrap_or_default();
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
-        if wants_raw {
-            return Ok(vectors::raw(&embeddings, &request.model, usage, place));
-        }
-        vectors::list(&embeddings, format, &request.model, usage, place)
+        let described = Described { name: &request.model, model: &model, usage };
+        vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
+            vectors::list(&embeddings, base64, &request.model, usage, place)
+        })
     })
     .await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
@@ -96,7 +101,7 @@ pub(super) struct EmbedJob {
 /// Embeddings, and what they took.
 pub(super) struct EmbedOutput {
     /// An embedding for each text, in order.
-    pub(super) embeddings: Vec<Vec<f32>>,
+    pub(super) embeddings: Rows,
     /// Counted tokens.
     pub(super) usage: Usage,
     /// Indices of truncated texts.
@@ -152,11 +157,10 @@ pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedO
         .await?;
     let mut embeddings = made.embeddings;
     if !texts.split.is_empty() {
-        embeddings = average_parts(embeddings, &weights, &texts.parts, model.is_normalised());
+        embeddings = average_parts(&embeddings, &weights, &texts.parts, model.is_normalised());
     }
     if let Some(dimensions) = dimensions {
-        embeddings =
-            embeddings.into_iter().map(|embedding| model.truncate_embedding(embedding, dimensions)).collect();
+        embeddings = model.truncate_embeddings(embeddings, dimensions);
     }
     gateway.metrics.embedded(&model.id, texts.tokens as u64, texts.truncated.len() as u64);
     Ok(EmbedOutput {
@@ -193,8 +197,8 @@ struct TokenizedTexts {
 pub(super) fn prompt_of(model: &LoadedModel, role: Option<TextRole>) -> &str {
     match role {
         None => "",
-        Some(TextRole::Query) => &model.query_prompt,
-        Some(TextRole::Document) => &model.document_prompt,
+        Some(TextRole::Query) => model.query_prompt(),
+        Some(TextRole::Document) => model.document_prompt(),
     }
 }
 
@@ -243,21 +247,20 @@ fn tokenize(job: &EmbedJob, tokens_max: usize) -> Result<TokenizedTexts, Invalid
 }
 
 /// One embedding for each text: the mean of its parts, weighted by their tokens, scaled to length one if the model's embeddings are.
-fn average_parts(
-    embeddings: Vec<Vec<f32>>,
-    weights: &[usize],
-    parts: &[usize],
-    is_normalised: bool,
-) -> Vec<Vec<f32>> {
-    let mut weighted = embeddings.into_iter().zip(weights);
-    let join = |count: &usize| {
+fn average_parts(embeddings: &Rows, weights: &[usize], parts: &[usize], is_normalised: bool) -> Rows {
+    let mut weighted = embeddings.iter().zip(weights);
+    let mut averaged = Rows::with_capacity(parts.len(), embeddings.width());
+    let mut sum = Vec::new();
+    for count in parts {
         let mut parts = weighted.by_ref().take(*count);
-        let Some((mut sum, first)) = parts.next() else { return Vec::new() };
+        let Some((embedding, first)) = parts.next() else { continue };
         if *count == 1 {
-            return sum;
+            averaged.push(embedding);
+            continue;
         }
         let mut total = *first as f32;
-        sum.iter_mut().for_each(|x| *x *= total);
+        sum.clear();
+        sum.extend(embedding.iter().map(|x| x * total));
         for (part, weight) in parts {
             sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += *weight as f32 * x);
             total += *weight as f32;
@@ -266,9 +269,9 @@ fn average_parts(
         if is_normalised {
             l2_normalise(&mut sum);
         }
-        sum
-    };
-    parts.iter().map(join).collect()
+        averaged.push(&sum);
+    }
+    averaged
 }
 
 fn too_long(job: &EmbedJob, index: usize, text: &str) -> Invalid {
@@ -279,8 +282,8 @@ fn too_long(job: &EmbedJob, index: usize, text: &str) -> Invalid {
 }
 
 /// Whether rendering these embeddings would delay other requests on this thread.
-pub(super) fn is_long_reply(embeddings: &[Vec<f32>]) -> bool {
-    embeddings.iter().map(Vec::len).sum::<usize>() > RENDERED_INLINE_FLOATS_MAX
+pub(super) fn is_long_reply(embeddings: &Rows) -> bool {
+    embeddings.floats().len() > RENDERED_INLINE_FLOATS_MAX
 }
 
 #[cfg(test)]
@@ -289,10 +292,10 @@ mod tests {
 
     #[test]
     fn parts_are_weighted_by_their_tokens_and_whole_texts_are_unchanged() {
-        let embeddings = || vec![vec![0.6, 0.8], vec![1.0, 0.0], vec![0.0, 1.0], vec![0.0, 5.0]];
+        let embeddings = Rows::from_iter([&[0.6, 0.8][..], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 5.0]]);
         let check = |is_normalised, expected: [[f32; 2]; 3]| {
-            let averaged = average_parts(embeddings(), &[7, 30, 10, 9], &[1, 2, 1], is_normalised);
-            assert_eq!(averaged, expected);
+            let averaged = average_parts(&embeddings, &[7, 30, 10, 9], &[1, 2, 1], is_normalised);
+            assert_eq!(averaged, expected.iter().map(|row| row.as_slice()).collect());
         };
         check(false, [[0.6, 0.8], [0.75, 0.25], [0.0, 5.0]]);
         let length = 0.625f32.sqrt();

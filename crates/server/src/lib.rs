@@ -3,13 +3,16 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod arrow;
 mod body;
 mod cohere;
 mod collections;
 mod cors;
 mod dialect;
 mod documents;
+mod dtype;
 mod embeddings;
+mod encoding;
 mod error;
 mod feedback;
 mod health;
@@ -21,7 +24,6 @@ mod models;
 mod ollama;
 mod openapi;
 mod pages;
-mod quantised;
 mod rerank;
 mod routes;
 mod search;

@@ -1,10 +1,12 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`.
 
-use weir_api::{Capability, ListObject, ModelObject, ModelReply, ModelsReply};
+use axum::extract::RawQuery;
+use weir_api::{Capability, EmbedderReply, ListObject, ModelObject, ModelReply, ModelsReply};
 
 use weir_retrieval::models;
 
-use super::body::{Call, Json, Reply, Segments};
+use super::body::{self, Call, Json, Reply, Segments};
+use super::error::ApiError;
 use weir_inference::{LoadedModel, Reranker};
 
 /// All models, the default one first.
@@ -21,6 +23,23 @@ pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<Mode
         models::reranker(&call.models, &call.caller, &name, "model").map(|model| reranker(model))
     });
     Ok(Json(found.map_err(|_| models::no_model(&name))?))
+}
+
+/// What another gateway needs to use an embedding model: the one of the query parameter `model`, or the default one.
+pub(super) async fn describe(call: Call, RawQuery(query): RawQuery) -> Reply<EmbedderReply> {
+    let mut name = None;
+    for (key, value) in body::query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "model" => name = Some(value),
+            _ => return Err(body::unknown_parameter(&key, "`model`")),
+        }
+    }
+    let model = match name {
+        Some(name) => models::embedder(&call.models, &call.caller, &name)?.clone(),
+        None => super::tei::default_model(&call)?,
+    };
+    model.fetch_dimension().await?;
+    model.description().map(Json).ok_or_else(ApiError::internal_error)
 }
 
 fn embedder(model: &LoadedModel) -> ModelReply {

@@ -38,11 +38,11 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
         ..prepared.job(model, request.input, "input", truncate, place)
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
-    let floats = embeddings.iter().map(Vec::len).sum();
+    let floats = embeddings.floats().len();
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         let reply = OllamaEmbedReply {
             model: request.model,
-            embeddings,
+            embeddings: vectors::lists(&embeddings),
             total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             load_duration: 0,
             prompt_eval_count: usage.prompt_tokens,
@@ -62,8 +62,8 @@ pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPr
     request.prompt.check("prompt", &call.config.request_limits())?;
     let model = model_of(&call, &request.model)?;
     let job = prepared.job(model, request.prompt, "prompt", Truncate::End, place);
-    let mut made = embed_texts(&call, job).await?;
-    Ok(Json(OllamaPromptReply { embedding: made.embeddings.pop().unwrap_or_default() }))
+    let made = embed_texts(&call, job).await?;
+    Ok(Json(OllamaPromptReply { embedding: made.embeddings.into_floats() }))
 }
 
 /// What a request says beside its body.

@@ -16,12 +16,14 @@ use serde_json::Value;
 use tower_http::compression::CompressionLayer;
 use weir_api::{
     AnyRerankReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings, DecodeRequest,
-    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedRequest,
-    EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply, FeedbackRequest, HealthReply, InfoReply,
-    IngestRequest, JobReply, List, ModelReply, ModelsReply, OllamaEmbedReply, OllamaEmbedRequest,
-    OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply,
-    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiToken, TokenizeRequest,
+    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply,
+    EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
+    FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
+    OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply,
+    PredictRequest, QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest,
+    SimilarityRequest, TeiToken, TokenizeRequest,
 };
+use weir_config::Role;
 use weir_policy::Scope;
 
 use codes::{
@@ -272,7 +274,7 @@ pub const ROUTES: &[Route] = &[
         .in_dialect(Dialect::Tei)
         .takes::<EmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .replies::<Vec<Vec<f32>>>()
+        .replies::<EmbedReply>()
         .fails_with(EMBED_CODES),
     tei_route("/embed_all", || post(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
@@ -335,6 +337,11 @@ pub const ROUTES: &[Route] = &[
     openai_models("/models").about("The same as `/v1/models`."),
     openai_model("/v1/models/{*id}").about("One model, by its id or an alias; slashes in it need no encoding."),
     openai_model("/models/{*id}").about("The same as `/v1/models/{id}`."),
+    Route::new("get", "/v1/embedder", EMBED, || get(models::describe))
+        .about("What another gateway needs to use an embedding model: its tokenizer, prompts and limits.")
+        .with_query(&[("model", "the id or an alias (the default model)")])
+        .replies::<EmbedderReply>()
+        .fails_with(&[ErrorCode::ModelNotFound, ErrorCode::UpstreamError, ErrorCode::UpstreamTimeout]),
     Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
         .about("All jobs, newest first.")
         .with_query(&[
@@ -426,7 +433,7 @@ pub const ROUTES: &[Route] = &[
     // `huggingface_hub` calls the base URL
     Route {
         summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<Vec<Vec<f32>>>()
+        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<EmbedReply>()
     },
     Route::new("get", "/docs", Access::Public, || get(pages::docs))
         .about("This description as a page, with a form for each route."),
@@ -461,6 +468,15 @@ impl Route {
         routes_of(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
     }
 
+    /// Whether gateways of this role have the route: those that embed have no collections.
+    pub fn is_served_by(&self, role: Role) -> bool {
+        match (role, self.access) {
+            (Role::All | Role::Gateway, _) => true,
+            (Role::Embed, Access::Scope(Scope::Search | Scope::Ingest | Scope::Admin)) => false,
+            (Role::Embed, _) => !has_collections(self.path) && (self.method, self.path) != ("get", "/"),
+        }
+    }
+
     /// Every error code that the route can answer with.
     pub fn codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::Internal, ErrorCode::DeadlineExceeded];
@@ -489,9 +505,16 @@ impl Route {
     }
 }
 
+/// Whether a path leads to collections and their jobs.
+fn has_collections(path: &str) -> bool {
+    ["/v1/collections", "/v1/jobs"].iter().any(|start| path.starts_with(start))
+}
+
 /// The router of every route, inside [the middleware](super::layers::middleware). A slash at the end of a path is ignored.
 pub fn router(gateway: Gateway) -> Router {
-    let router = ROUTES.iter().fold(Router::new(), |router, route| {
+    let role = gateway.config.server.role;
+    let served = ROUTES.iter().filter(|route| route.is_served_by(role));
+    let router = served.fold(Router::new(), |router, route| {
         let router = router.route(route.path, (route.handler)());
         match route.path == "/" || route.path.contains("{*") {
             true => router,

@@ -15,8 +15,9 @@ use super::body::{self, Call, Json, Reply};
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
+use super::encoding::{Encoding, Wanted};
 use super::error::ApiError;
-use super::vectors;
+use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{LoadedModel, l2_normalise};
 use weir_retrieval::{maybe_spawn_blocking, models};
@@ -24,12 +25,12 @@ use weir_retrieval::{maybe_spawn_blocking, models};
 /// Embeds texts with the default model.
 pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), body::until(&request));
-    let wants_raw = vectors::wants_raw(request.headers());
+    let encoding = Encoding::of(request.headers(), &Wanted::default())?;
     let (bytes, place) = read_body(&call, request).await?;
     let started = Instant::now();
-    let request: EmbedRequest = weir_api::parse(&bytes)?;
+    let mut request: EmbedRequest = weir_api::parse(&bytes)?;
     drop(bytes);
-    request.check(&call.config.request_limits())?;
+    let (texts, field) = request.take_texts(&call.config.request_limits())?;
     let model = default_model(&call)?;
     check_dimensions(&model, request.dimensions).await?;
     let is_scaled = request.normalize.unwrap_or(true) && !model.is_normalised();
@@ -37,8 +38,8 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let job = EmbedJob {
         role: request.prompt_name,
         truncate: request.truncate(),
-        texts: request.inputs,
-        field: "inputs",
+        texts,
+        field,
         model: model.clone(),
         caching,
         until,
@@ -50,14 +51,17 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let place = std::mem::take(&mut made.place);
     let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
         if is_scaled {
-            embeddings.iter_mut().for_each(|embedding| l2_normalise(embedding));
+            embeddings.iter_mut().for_each(l2_normalise);
         }
-        if wants_raw {
-            return vectors::raw(&embeddings, &model.id, usage, place);
-        }
-        vectors::bare_list(&embeddings, place)
+        let described = Described { name: &model.id, model: &model, usage };
+        vectors::reply(encoding, embeddings, &described, place, |embeddings, _, place| {
+            Ok(match field {
+                "texts" => vectors::object(&embeddings, place),
+                _ => vectors::bare_list(&embeddings, place),
+            })
+        })
     })
-    .await?;
+    .await??;
     describe(response.headers_mut(), &made, started.elapsed());
     Ok(response)
 }

@@ -105,7 +105,7 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
     }
     let rows = call.scheduler.embed_tokens(&model, texts).await?;
     maybe_spawn_blocking(true, move || {
-        let floats = rows.iter().map(Vec::len).sum();
+        let floats = rows.floats().len();
         let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
         vectors::json(&by_token, floats, place)
     })
@@ -149,10 +149,9 @@ pub(super) async fn similarity(call: Call, request: Request) -> Reply<Vec<f32>> 
         place,
     };
     let made = embed_texts(&call, job).await?;
-    let Some((source, others)) = made.embeddings.split_first() else {
-        return Err(ApiError::internal_error());
-    };
-    Ok(Json(others.iter().map(|other| cosine(source, other)).collect()))
+    let mut embeddings = made.embeddings.iter();
+    let source = embeddings.next().ok_or_else(ApiError::internal_error)?;
+    Ok(Json(embeddings.map(|other| cosine(source, other)).collect()))
 }
 
 /// 0 for an embedding without direction.

@@ -5,47 +5,95 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_api::{EncodingFormat, Usage};
+use weir_api::{EmbeddingDtype, Usage};
+use weir_inference::{LoadedModel, Reservation, Rows};
+use zerocopy::{Immutable, IntoBytes};
 
+use super::encoding::{ARROW, Encoding, RAW};
 use super::error::ApiError;
+use super::{arrow, dtype};
 use crate::Result;
-use weir_inference::Reservation;
-
-const RAW: &str = "application/octet-stream";
 
 /// Most indices in one header, so that it stays below the limits of common clients.
 const INDICES_MAX: usize = 100;
 
-/// Whether the request accepts raw bytes.
-pub(super) fn wants_raw(headers: &HeaderMap) -> bool {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accept.flat_map(|value| value.split(',')).any(|media| {
-        let essence = media.split(';').next().unwrap_or_default();
-        essence.trim().eq_ignore_ascii_case(RAW)
-    })
+/// What a reply tells beside the embeddings.
+pub(super) struct Described<'a> {
+    /// The model, as named in the request.
+    pub(super) name: &'a str,
+    pub(super) model: &'a LoadedModel,
+    pub(super) usage: Usage,
 }
 
-/// The reply of OpenAI's API, written without a value for each float between.
+/// The reply in the encoding of the request; `json` writes it as JSON, with numbers or base64.
+pub(super) fn reply(
+    encoding: Encoding,
+    embeddings: Rows,
+    described: &Described<'_>,
+    place: Reservation,
+    json: impl FnOnce(Rows, Option<EmbeddingDtype>, Reservation) -> Result<Response>,
+) -> Result<Response> {
+    let (count, dimension) = (embeddings.len(), embeddings.width());
+    let (mut response, media, dtype) = match encoding {
+        Encoding::Json => return json(embeddings, None, place),
+        Encoding::Base64(dtype) => return json(embeddings, Some(dtype), place),
+        Encoding::Raw(dtype) => (raw(embeddings, dtype, place), RAW, dtype),
+        Encoding::Arrow => {
+            let stream = arrow::stream(embeddings).map_err(|error| ApiError::internal(&error))?;
+            (held(stream, place).into_response(), ARROW, EmbeddingDtype::Float32)
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    set(headers, "x-embedding-count", count);
+    set(headers, "x-embedding-dim", dimension);
+    headers.insert("x-embedding-dtype", HeaderValue::from_static(dtype.name()));
+    set(headers, "x-usage-prompt-tokens", described.usage.prompt_tokens);
+    let named = [
+        ("x-embedding-model", described.name),
+        ("x-embedding-fingerprint", &described.model.embedder_fingerprint()),
+    ]
+    .map(|(header, value)| Some((header, HeaderValue::from_bytes(value.as_bytes()).ok()?)));
+    headers
+        .extend(named.into_iter().flatten().map(|(header, value)| (HeaderName::from_static(header), value)));
+    Ok(response)
+}
+
+/// The numbers of all embeddings one after the other. 32-bit floats are sent from where the model wrote them.
+fn raw(embeddings: Rows, dtype: EmbeddingDtype, place: Reservation) -> Response {
+    if dtype == EmbeddingDtype::Float32 && cfg!(target_endian = "little") {
+        return held(embeddings.into_floats(), place).into_response();
+    }
+    let mut bytes = Vec::with_capacity(embeddings.len() * dtype::bytes_of(dtype, embeddings.width()));
+    embeddings.iter().for_each(|embedding| dtype::push_bytes(dtype, embedding, &mut bytes));
+    held(bytes, place).into_response()
+}
+
+/// The reply of OpenAI's API, written without a value for each float between; base64 of a type, or numbers.
 pub(super) fn list(
-    embeddings: &[Vec<f32>],
-    format: EncodingFormat,
+    embeddings: &Rows,
+    base64: Option<EmbeddingDtype>,
     model: &str,
     usage: Usage,
     place: Reservation,
 ) -> Result<Response> {
-    let mut text = text_for(embeddings.iter().map(Vec::len).sum());
+    let mut text = text_for(embeddings.floats().len());
+    let mut bytes = Vec::new();
     text.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
     for (index, embedding) in embeddings.iter().enumerate() {
         let separator = if index == 0 { "" } else { "," };
         text.extend_from_slice(
             format!("{separator}{{\"object\":\"embedding\",\"index\":{index},\"embedding\":").as_bytes(),
         );
-        match format {
-            EncodingFormat::Float => push_floats(&mut text, embedding),
-            EncodingFormat::Base64 => {
-                text.push(b'"');
-                text.extend_from_slice(STANDARD.encode(bytes(std::slice::from_ref(embedding))).as_bytes());
-                text.push(b'"');
+        match base64 {
+            None => push_floats(&mut text, embedding),
+            Some(EmbeddingDtype::Float32) if cfg!(target_endian = "little") => {
+                push_base64(&mut text, embedding.as_bytes());
+            }
+            Some(dtype) => {
+                bytes.clear();
+                dtype::push_bytes(dtype, embedding, &mut bytes);
+                push_base64(&mut text, &bytes);
             }
         }
         text.push(b'}');
@@ -59,17 +107,45 @@ pub(super) fn list(
 }
 
 /// The reply of TEI's API: the embeddings alone.
-pub(super) fn bare_list(embeddings: &[Vec<f32>], place: Reservation) -> Response {
-    let mut text = text_for(embeddings.iter().map(Vec::len).sum());
+pub(super) fn bare_list(embeddings: &Rows, place: Reservation) -> Response {
+    let mut text = text_for(embeddings.floats().len());
+    push_rows(&mut text, embeddings);
+    json_response(text, place)
+}
+
+/// The reply to `texts`.
+pub(super) fn object(embeddings: &Rows, place: Reservation) -> Response {
+    let mut text = text_for(embeddings.floats().len());
+    text.extend_from_slice(b"{\"embeddings\":");
+    push_rows(&mut text, embeddings);
+    text.push(b'}');
+    json_response(text, place)
+}
+
+fn push_rows(text: &mut Vec<u8>, embeddings: &Rows) {
     text.push(b'[');
     for (index, embedding) in embeddings.iter().enumerate() {
         if index > 0 {
             text.push(b',');
         }
-        push_floats(&mut text, embedding);
+        push_floats(text, embedding);
     }
     text.push(b']');
-    json_response(text, place)
+}
+
+/// Appends bytes in base64, in quotation marks.
+fn push_base64(text: &mut Vec<u8>, bytes: &[u8]) {
+    text.push(b'"');
+    let start = text.len();
+    text.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut text[start..]).unwrap_or_default();
+    text.truncate(start + written);
+    text.push(b'"');
+}
+
+/// A list for each embedding, for replies that are no hot path.
+pub(super) fn lists(embeddings: &Rows) -> Vec<Vec<f32>> {
+    embeddings.iter().map(<[f32]>::to_vec).collect()
 }
 
 /// Appends a list of floats in JSON, each with the fewest digits that parse to the same float; `null` for what is no number.
@@ -102,22 +178,6 @@ pub(super) fn json(reply: &impl serde::Serialize, floats: usize, place: Reservat
     Ok(json_response(text, place))
 }
 
-/// The reply as [raw bytes](wants_raw): the floats of all embeddings one after the other; count, dimension and type in headers.
-pub(super) fn raw(embeddings: &[Vec<f32>], model: &str, usage: Usage, place: Reservation) -> Response {
-    let dimension = embeddings.first().map_or(0, Vec::len);
-    let mut response = held(bytes(embeddings), place).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(RAW));
-    set(headers, "x-embedding-count", embeddings.len());
-    set(headers, "x-embedding-dim", dimension);
-    headers.insert("x-embedding-dtype", HeaderValue::from_static("float32"));
-    set(headers, "x-usage-prompt-tokens", usage.prompt_tokens);
-    if let Ok(name) = HeaderValue::from_bytes(model.as_bytes()) {
-        headers.insert("x-embedding-model", name);
-    }
-    response
-}
-
 /// Sets the headers with the indices of truncated texts: the first hundred, and their number.
 pub(super) fn set_truncated(headers: &mut HeaderMap, truncated: &[usize]) {
     set_indices(headers, ["x-truncated-inputs", "x-truncated-inputs-count"], truncated);
@@ -145,23 +205,14 @@ pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: usize) {
 }
 
 /// A body that keeps its memory reserved until it is sent.
-fn held(content: Vec<u8>, place: Reservation) -> Body {
-    struct Held(Vec<u8>, #[expect(dead_code, reason = "dropped with the content")] Reservation);
-    impl AsRef<[u8]> for Held {
+fn held<T: IntoBytes + Immutable + Send + 'static>(content: Vec<T>, place: Reservation) -> Body {
+    struct Held<T>(Vec<T>, #[expect(dead_code, reason = "dropped with the content")] Reservation);
+    impl<T: IntoBytes + Immutable> AsRef<[u8]> for Held<T> {
         fn as_ref(&self) -> &[u8] {
-            &self.0
+            self.0.as_bytes()
         }
     }
     Body::from(Bytes::from_owner(Held(content, place)))
-}
-
-/// The floats of all embeddings as bytes, little-endian.
-pub(super) fn bytes(embeddings: &[Vec<f32>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(embeddings.iter().map(|embedding| 4 * embedding.len()).sum());
-    for embedding in embeddings {
-        bytes.extend(embedding.iter().flat_map(|x| x.to_le_bytes()));
-    }
-    bytes
 }
 
 #[cfg(test)]
@@ -172,13 +223,13 @@ mod tests {
     fn a_reply_is_what_serde_would_write() {
         use weir_api::{EmbeddingItem, EmbeddingObject, EmbeddingsReply, EncodedEmbedding, ListObject};
 
-        let embeddings =
-            [vec![0.1f32, -1.0, 0.0, -0.0, 1e-30, 3.4e38, 1.0 / 3.0], vec![], vec![16_777_216.0, 0.3]];
+        let rows = [vec![0.1f32, -1.0, 0.0, -0.0, 1e-30, 3.4e38, 1.0 / 3.0], vec![], vec![16_777_216.0, 0.3]];
+        let embeddings: Rows = rows.iter().map(Vec::as_slice).collect();
         let usage = Usage { prompt_tokens: 3, total_tokens: 3, truncated: 1 };
         let items = embeddings.iter().enumerate().map(|(index, embedding)| EmbeddingItem {
             object: EmbeddingObject::Embedding,
             index,
-            embedding: EncodedEmbedding::Float(embedding.clone()),
+            embedding: EncodedEmbedding::Float(embedding.to_vec()),
         });
         let reply = EmbeddingsReply {
             object: ListObject::List,
@@ -191,25 +242,20 @@ mod tests {
             String::from_utf8(futures_util::FutureExt::now_or_never(bytes).unwrap().unwrap().to_vec())
                 .unwrap()
         };
-        let written =
-            list(&embeddings, EncodingFormat::Float, "a\"b", usage, Reservation::default()).unwrap();
+        let written = list(&embeddings, None, "a\"b", usage, Reservation::default()).unwrap();
         assert_eq!(body(written), serde_json::to_string(&reply).unwrap());
         let bare = bare_list(&embeddings, Reservation::default());
-        assert_eq!(body(bare), serde_json::to_string(&embeddings).unwrap());
-        assert_eq!(body(bare_list(&[vec![f32::NAN]], Reservation::default())), "[[null]]");
-    }
-
-    #[test]
-    fn raw_bytes_must_be_asked_for_by_name() {
-        let check = |accept: &'static str, expected| {
-            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(wants_raw(&headers), expected, "{accept}");
+        assert_eq!(body(bare), serde_json::to_string(&rows).unwrap());
+        let none = Rows::from_iter([&[f32::NAN][..]]);
+        assert_eq!(body(object(&none, Reservation::default())), r#"{"embeddings":[[null]]}"#);
+        let ones = Rows::from_iter([&[1.0f32, -2.0][..]]);
+        let encoded = |dtype| {
+            let written = list(&ones, Some(dtype), "m", usage, Reservation::default()).unwrap();
+            let reply: EmbeddingsReply = serde_json::from_str(&body(written)).unwrap();
+            reply.data[0].embedding.clone()
         };
-        check("application/octet-stream", true);
-        check("Application/Octet-Stream;q=0.9, application/json;q=0.1", true);
-        check("application/json", false);
-        check("*/*", false);
-        assert!(!wants_raw(&HeaderMap::new()));
+        assert_eq!(encoded(EmbeddingDtype::Float32), EncodedEmbedding::Base64("AACAPwAAAMA=".to_owned()));
+        assert_eq!(encoded(EmbeddingDtype::Float16), EncodedEmbedding::Base64("ADwAwA==".to_owned()));
     }
 
     #[test]

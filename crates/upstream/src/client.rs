@@ -78,6 +78,17 @@ pub struct UpstreamRequest {
 }
 
 impl UpstreamRequest {
+    /// A `GET` that is answered by JSON.
+    pub fn get(path: &str, limits: TimeLimits) -> UpstreamRequest {
+        UpstreamRequest {
+            method: Method::GET,
+            path: path.to_owned(),
+            headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
+            body: Full::default().map_err(|never| match never {}).boxed_unsync(),
+            limits,
+        }
+    }
+
     /// A `POST` of JSON that is answered by JSON.
     pub fn post_json(path: &str, body: impl Into<Bytes>, limits: TimeLimits) -> UpstreamRequest {
         let json = HeaderValue::from_static("application/json");

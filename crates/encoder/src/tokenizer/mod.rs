@@ -69,20 +69,38 @@ impl Tokenizer {
     pub(crate) fn load(path: &Path, max_tokens: usize, vocabulary: usize) -> Result<Tokenizer, LoadError> {
         let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
         let json = read_optional(path)?.ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
-        let fast = WordPiece::from_json(&json);
-        let (reference, largest) = match &fast {
-            Some(fast) => (OnceLock::new(), fast.largest_id()),
-            None => {
-                let reference = Reference::read(&json).map_err(damaged)?;
-                let largest = reference.tokenizer.get_vocab(true).values().copied().max().unwrap_or(0);
-                (OnceLock::from(reference), largest)
-            }
-        };
+        let tokenizer = Tokenizer::from_json(json, max_tokens).map_err(damaged)?;
+        let largest = tokenizer.largest_id();
         if largest as usize >= vocabulary {
             let reason = format!("token id {largest} is outside of the model's vocabulary of {vocabulary}");
             return Err(damaged(reason));
         }
+        Ok(tokenizer)
+    }
+
+    /// Reads the content of a `tokenizer.json`, without the model that it belongs to. `max_tokens` includes special tokens.
+    ///
+    /// # Errors
+    /// The defect of the file.
+    pub fn from_json(json: Vec<u8>, max_tokens: usize) -> Result<Tokenizer, String> {
+        let fast = WordPiece::from_json(&json);
+        let reference = match &fast {
+            Some(_) => OnceLock::new(),
+            None => OnceLock::from(Reference::read(&json)?),
+        };
         Ok(Tokenizer { json, reference, fast, max_tokens })
+    }
+
+    /// The content of the `tokenizer.json`.
+    pub fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    fn largest_id(&self) -> u32 {
+        match &self.fast {
+            Some(fast) => fast.largest_id(),
+            None => self.reference().tokenizer.get_vocab(true).values().copied().max().unwrap_or(0),
+        }
     }
 
     /// Loads the reference tokenizer now, so that no text waits for it.

@@ -102,7 +102,7 @@ fn a_short_or_parallel_micro_batch_is_computed_on_the_calling_thread() {
         computed.map(|computed| {
             let mut expected = vec![0.0; model.info().dimension];
             model.embed(&[&batch.sequences[0].ids], &mut Scratch::new(), &mut expected);
-            assert_eq!(computed.unwrap().embeddings, [expected]);
+            assert_eq!(computed.unwrap().embeddings.floats(), expected);
         })
     };
     let (fast, slow) = (Duration::from_micros(1), Duration::from_millis(1));

@@ -2,6 +2,7 @@
 //!
 //! Dropping a future cancels its requests, whether they wait for a permit or are in flight.
 
+mod description;
 mod dimension;
 mod remote;
 mod wire;
@@ -9,6 +10,8 @@ mod wire;
 use std::time::Instant;
 
 use super::request::{Embedded, InferenceError, Lane, Truncation};
+use super::rows::Rows;
+use description::Described;
 use dimension::Dimension;
 
 pub(super) use remote::{RemoteModel, RemoteRequest, RemoteText};
@@ -28,21 +31,36 @@ impl Upstream {
 
     /// Floats of an embedding, once known.
     pub fn dimension(&self) -> Option<usize> {
-        self.dimension.get()
+        match self.model.description() {
+            Some(description) => description.get().map(|described| described.reply.dimension),
+            None => self.dimension.get(),
+        }
+    }
+
+    /// What another gateway has told of the model.
+    pub(super) fn described(&self) -> Option<&Described> {
+        self.model.description()?.get()
     }
 
     /// Dimensions that an embedding may be truncated to.
     pub fn dimensions(&self) -> &[usize] {
-        &self.model.settings().dimensions
+        match self.described() {
+            Some(described) => &described.reply.dimensions,
+            None => &self.model.settings().dimensions,
+        }
     }
 
     /// Whether every embedding has length one.
     pub fn is_normalised(&self) -> bool {
-        self.model.settings().normalize
+        self.described().map_or(self.model.settings().normalize, |described| described.reply.normalized)
     }
 
-    /// Hash of protocol, address, model name and, once known, dimension. It can't detect another model of the same name.
+    /// Hash of protocol, address, model name and, once known, dimension, which can't detect another model of the same name; that of the model
+    /// itself, once known, if it is another gateway's.
     pub fn fingerprint(&self) -> String {
+        if let Some(described) = self.described() {
+            return described.reply.fingerprint.clone();
+        }
         let dimension = self.dimension().map_or_else(String::new, |dimension| dimension.to_string());
         fingerprint(&[self.model.fingerprint(), &dimension])
     }
@@ -54,6 +72,9 @@ impl Upstream {
     pub async fn fetch_dimension(&self) -> Result<(), InferenceError> {
         if self.dimension().is_some() {
             return Ok(());
+        }
+        if self.model.description().is_some() {
+            return self.model.describe().await;
         }
         let text = RemoteText { text: "dimension".to_owned(), tokens: 1, truncation: Truncation::End };
         self.embed(vec![text], Lane::Interactive, None).await.map(drop)
@@ -69,6 +90,9 @@ impl Upstream {
         lane: Lane,
         deadline: Option<Instant>,
     ) -> Result<Embedded, InferenceError> {
+        if self.model.description().is_some_and(|description| description.get().is_none()) {
+            self.model.describe().await?;
+        }
         let (embeddings, waited) =
             self.model.rows(RemoteRequest { query: None, texts }, lane, deadline).await?;
         self.check(&embeddings)?;
@@ -76,9 +100,11 @@ impl Upstream {
     }
 
     /// Rejects embeddings whose length is not the known dimension.
-    fn check(&self, embeddings: &[Vec<f32>]) -> Result<(), InferenceError> {
-        for embedding in embeddings {
-            let dimension = self.dimension.get_or_save(embedding.len());
+    fn check(&self, embeddings: &Rows) -> Result<(), InferenceError> {
+        for embedding in embeddings.iter() {
+            let dimension = self
+                .described()
+                .map_or_else(|| self.dimension.get_or_save(embedding.len()), |it| it.reply.dimension);
             if embedding.len() != dimension {
                 let reason = format!(
                     "an embedding of {} floats instead of {dimension}: check that the upstream runs the configured `model` and \

@@ -1,17 +1,22 @@
 //! A model on another server: splits texts into requests within the upstream's limits, with several in flight.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use weir_config::UpstreamConfig;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue};
+use weir_config::{Protocol, UpstreamConfig};
 use weir_telemetry::metrics::Metrics;
 use weir_upstream::{
     Permit, Priority, TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings,
 };
 
+use super::description::Description;
 use super::{fingerprint, wire};
 use crate::request::{InferenceError, Lane, Truncation};
+use crate::rows::Rows;
 use crate::waiting::WaitingTokens;
 
 /// Time before a deadline that is reserved for our own reply.
@@ -27,6 +32,8 @@ pub(crate) struct RemoteModel {
     settings: UpstreamConfig,
     fingerprint: String,
     client: UpstreamClient,
+    /// What another gateway tells of the model; `None` for other servers.
+    description: Option<Description>,
     /// Estimated tokens of interactive texts that wait for a permit.
     waiting: WaitingTokens,
     metrics: Metrics,
@@ -51,10 +58,10 @@ pub(crate) struct RemoteRequest {
 }
 
 /// One row for each text, and the wait for a permit.
-type Rows = (Vec<Vec<f32>>, Duration);
+type TimedRows = (Rows, Duration);
 
 impl RemoteModel {
-    /// The model `id`; sends nothing. Interactive requests are refused while `waiting_max` tokens wait for a permit.
+    /// The model `id`; sends nothing. What another gateway tells of it is saved in `folder`. Interactive requests are refused while `waiting_max` tokens wait for a permit.
     ///
     /// # Errors
     /// A message about an unreadable `api_key` or an invalid address.
@@ -62,6 +69,7 @@ impl RemoteModel {
         id: &str,
         settings: &UpstreamConfig,
         waiting_max: usize,
+        folder: &Path,
         metrics: Metrics,
     ) -> Result<RemoteModel, String> {
         let UpstreamConfig { protocol, url, model, normalize, concurrent_requests_max, .. } = settings;
@@ -72,6 +80,7 @@ impl RemoteModel {
         } else {
             "false"
         };
+        let fingerprint = fingerprint(&[protocol.name(), url, model, kind]);
         let api_key = settings.api_key.as_ref().map(|key| key.secret()).transpose()?;
         let client = UpstreamSettings {
             id: id.to_owned(),
@@ -83,7 +92,8 @@ impl RemoteModel {
         };
         Ok(RemoteModel {
             client: UpstreamClient::new(client, metrics.clone()).map_err(|error| error.to_string())?,
-            fingerprint: fingerprint(&[protocol.name(), url, model, kind]),
+            description: (*protocol == Protocol::Weir).then(|| Description::new(folder, &fingerprint)),
+            fingerprint,
             settings: settings.clone(),
             waiting: WaitingTokens::new(waiting_max),
             metrics,
@@ -104,6 +114,36 @@ impl RemoteModel {
         self.client.invalid_reply(reason).into()
     }
 
+    /// What another gateway tells of the model; `None` for other servers.
+    pub(super) fn description(&self) -> Option<&Description> {
+        self.description.as_ref()
+    }
+
+    /// Asks another gateway what the model needs, and keeps the answer.
+    ///
+    /// # Errors
+    /// [`InferenceError`].
+    pub(super) async fn describe(&self) -> Result<(), InferenceError> {
+        let Some(description) = &self.description else { return Ok(()) };
+        let mut retries = self.client.retries(None);
+        let body = loop {
+            let permit = self.client.permit(Priority::Interactive, None).await?;
+            match self.fetch_description(permit).await {
+                Ok(body) => break body,
+                Err(error) => retries.wait(error).await?,
+            }
+        };
+        description.keep(&body).map_err(|reason| {
+            self.invalid_reply(&format!("its description of the model can't be read: {reason}"))
+        })
+    }
+
+    async fn fetch_description(&self, permit: Permit) -> Result<Bytes, UpstreamError> {
+        let limits = TimeLimits::whole_reply(Duration::from_millis(self.settings.timeout_ms), None);
+        let request = UpstreamRequest::get(&wire::description_path(&self.settings.model), limits);
+        self.client.send(request, permit).await?.into_body().read(REPLY_BYTES_MAX).await
+    }
+
     /// A row for each text, in order: its embedding or its one score; and the longest wait for a permit. Fails if replies would arrive
     /// after `deadline`, less [`REPLY_TIME`].
     ///
@@ -114,13 +154,15 @@ impl RemoteModel {
         request: RemoteRequest,
         lane: Lane,
         deadline: Option<Instant>,
-    ) -> Result<Rows, InferenceError> {
+    ) -> Result<TimedRows, InferenceError> {
         let deadline = deadline.map(|deadline| deadline.checked_sub(REPLY_TIME).unwrap_or(deadline));
         let requests = split(request, &self.settings);
         let parts = requests.iter().map(|request| self.send(request, lane, deadline));
         let parts = try_join_all(parts).await?;
         let waited = parts.iter().map(|(_, waited)| *waited).max().unwrap_or_default();
-        Ok((parts.into_iter().flat_map(|(rows, _)| rows).collect(), waited))
+        let mut rows = Rows::default();
+        parts.into_iter().for_each(|(part, _)| rows.append(part));
+        Ok((rows, waited))
     }
 
     /// Sends one request, with retries.
@@ -129,8 +171,11 @@ impl RemoteModel {
         request: &RemoteRequest,
         lane: Lane,
         deadline: Option<Instant>,
-    ) -> Result<Rows, InferenceError> {
-        let body = Bytes::from(wire::request(&self.settings, request));
+    ) -> Result<TimedRows, InferenceError> {
+        let model =
+            self.description.as_ref().and_then(Description::get).map(|known| known.reply.model.as_str());
+        let model = model.unwrap_or(&self.settings.model);
+        let body = Bytes::from(wire::request(&self.settings, model, request));
         let mut retries = self.client.retries(deadline);
         let mut waited = Duration::ZERO;
         loop {
@@ -174,11 +219,31 @@ impl RemoteModel {
     ) -> Result<Bytes, UpstreamError> {
         let timeout = Duration::from_millis(self.settings.timeout_ms);
         let limits = TimeLimits::whole_reply(timeout, deadline);
-        let request = UpstreamRequest::post_json(wire::path(self.settings.protocol), body, limits);
-        self.client.send(request, permit).await?.into_body().read(REPLY_BYTES_MAX).await
+        let mut request = UpstreamRequest::post_json(wire::path(self.settings.protocol), body, limits);
+        if self.settings.protocol == Protocol::Weir {
+            request.headers.insert(ACCEPT, HeaderValue::from_static("application/octet-stream"));
+        }
+        let reply = self.client.send(request, permit).await?;
+        self.check_model(reply.headers())?;
+        reply.into_body().read(REPLY_BYTES_MAX).await
     }
 
-    async fn parse(&self, reply: Bytes, count: usize) -> Result<Vec<Vec<f32>>, InferenceError> {
+    /// Refuses the reply of another gateway that has changed its model.
+    fn check_model(&self, headers: &HeaderMap) -> Result<(), UpstreamError> {
+        let Some(description) = &self.description else { return Ok(()) };
+        let Some(known) = description.get() else { return Ok(()) };
+        let seen = headers.get(wire::FINGERPRINT_HEADER).map(HeaderValue::as_bytes);
+        if seen == Some(known.reply.fingerprint.as_bytes()) {
+            return Ok(());
+        }
+        description.forget();
+        Err(self.client.invalid_reply(&format!(
+            "embeddings of another model than `{}`, which it served when this gateway started; restart this gateway",
+            known.reply.model
+        )))
+    }
+
+    async fn parse(&self, reply: Bytes, count: usize) -> Result<Rows, InferenceError> {
         let UpstreamConfig { protocol, normalize, .. } = self.settings;
         let is_large = reply.len() > PARSE_INLINE_BYTES_MAX;
         let parse = move || wire::rows(protocol, &reply, count, normalize);

@@ -4,27 +4,49 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::json;
 
 use super::RemoteRequest;
-use crate::{Truncation, l2_normalise};
+use crate::{Rows, Truncation, l2_normalise};
 use weir_config::{Protocol, UpstreamConfig};
 
 /// The path that is appended to the upstream's address.
 pub(super) fn path(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::OpenAi => "/embeddings",
-        Protocol::Tei => "/embed",
+        Protocol::Weir => "/v1/embeddings",
+        Protocol::Tei | Protocol::Texts => "/embed",
         Protocol::TeiRerank | Protocol::Cohere => "/rerank",
     }
 }
 
-/// The body of a request. Its texts have the same truncation.
-pub(super) fn request(settings: &UpstreamConfig, request: &RemoteRequest) -> String {
+/// The header of a gateway's raw embeddings that tells their model.
+pub(super) const FINGERPRINT_HEADER: &str = "x-embedding-fingerprint";
+
+/// The path at which a gateway describes a model; its default one without a name.
+pub(super) fn description_path(model: &str) -> String {
+    match model {
+        "" => "/v1/embedder".to_owned(),
+        name => format!("/v1/embedder?model={}", utf8_percent_encode(name, NON_ALPHANUMERIC)),
+    }
+}
+
+/// The body of a request to `model`. Its texts have the same truncation.
+pub(super) fn request(settings: &UpstreamConfig, model: &str, request: &RemoteRequest) -> String {
     let inputs: Vec<&str> = request.texts.iter().map(|text| text.text.as_str()).collect();
     let body = match settings.protocol {
+        Protocol::Weir => {
+            let truncate = match request.texts.first().map_or(Truncation::End, |text| text.truncation) {
+                Truncation::End => "end",
+                Truncation::Start => "start",
+                Truncation::Never => "error",
+            };
+            json!({"model": model, "input": inputs, "truncate": truncate})
+        }
+        Protocol::Texts => json!({"texts": inputs}),
         Protocol::OpenAi => json!({"model": settings.model, "input": inputs, "encoding_format": "base64"}),
         Protocol::Tei => {
             let truncation = request.texts.first().map_or(Truncation::End, |text| text.truncation);
@@ -52,16 +74,19 @@ pub(super) fn request(settings: &UpstreamConfig, request: &RemoteRequest) -> Str
 ///
 /// # Errors
 /// A message about the defect of the reply.
-pub(super) fn rows(
-    protocol: Protocol,
-    body: &[u8],
-    count: usize,
-    normalize: bool,
-) -> Result<Vec<Vec<f32>>, String> {
+pub(super) fn rows(protocol: Protocol, body: &[u8], count: usize, normalize: bool) -> Result<Rows, String> {
     let unreadable = |error: serde_json::Error| format!("its reply can't be read: {error}");
     let kind = if protocol.is_reranking() { "scores" } else { "embeddings" };
-    let mut rows: Vec<Vec<f32>> = match protocol {
-        Protocol::Tei => serde_json::from_slice(body).map_err(unreadable)?,
+    let mut rows: Rows = match protocol {
+        Protocol::Weir => raw_rows(body, count)?,
+        Protocol::Texts => {
+            let reply: TextsReply = serde_json::from_slice(body).map_err(unreadable)?;
+            reply.embeddings.iter().map(Vec::as_slice).collect()
+        }
+        Protocol::Tei => {
+            let rows: Vec<Vec<f32>> = serde_json::from_slice(body).map_err(unreadable)?;
+            rows.iter().map(Vec::as_slice).collect()
+        }
         Protocol::OpenAi => {
             let reply: OpenAiReply = serde_json::from_slice(body).map_err(unreadable)?;
             in_order(reply.data.into_iter().map(|item| (item.index, item.embedding.0)))?
@@ -78,7 +103,7 @@ pub(super) fn rows(
     if rows.len() != count {
         return Err(format!("{} {kind} for {count} texts", rows.len()));
     }
-    for row in &mut rows {
+    for row in rows.iter_mut() {
         if row.is_empty() || !row.iter().all(|x| x.is_finite()) {
             return Err(format!("{kind} that are empty or not finite numbers"));
         }
@@ -87,6 +112,23 @@ pub(super) fn rows(
         }
     }
     Ok(rows)
+}
+
+/// The reply of the contract of `texts`.
+#[derive(Deserialize)]
+struct TextsReply {
+    embeddings: Vec<Vec<f32>>,
+}
+
+/// Little-endian floats, the same number for each text.
+fn raw_rows(body: &[u8], count: usize) -> Result<Rows, String> {
+    let (floats, remainder) = body.as_chunks::<4>();
+    if !remainder.is_empty() || count == 0 || !floats.len().is_multiple_of(count) {
+        return Err(format!("{} bytes, which are not embeddings of {count} texts", body.len()));
+    }
+    let width = floats.len() / count;
+    let floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    Ok(Rows::of_lengths(floats, std::iter::repeat_n(width, count)))
 }
 
 /// The used fields of OpenAI's reply.
@@ -157,9 +199,7 @@ impl<'de> Visitor<'de> for FloatsVisitor {
 }
 
 /// Sorts rows by their `index`; rows without one keep their position.
-fn in_order(
-    items: impl ExactSizeIterator<Item = (Option<usize>, Vec<f32>)>,
-) -> Result<Vec<Vec<f32>>, String> {
+fn in_order(items: impl ExactSizeIterator<Item = (Option<usize>, Vec<f32>)>) -> Result<Rows, String> {
     let mut ordered: Vec<Option<Vec<f32>>> = vec![None; items.len()];
     for (position, (index, row)) in items.enumerate() {
         let index = index.unwrap_or(position);
@@ -168,7 +208,7 @@ fn in_order(
             Some(Some(_)) | None => return Err(format!("its `index` {index} is a duplicate or too large")),
         }
     }
-    Ok(ordered.into_iter().flatten().collect())
+    Ok(ordered.iter().flatten().map(Vec::as_slice).collect())
 }
 
 #[cfg(test)]
@@ -177,7 +217,7 @@ mod tests {
 
     fn check(protocol: Protocol, body: &str, count: usize, expected: Result<&[&[f32]], &str>) {
         let read = rows(protocol, body.as_bytes(), count, false);
-        let expected = expected.map(|rows| rows.iter().map(|row| row.to_vec()).collect());
+        let expected = expected.map(|rows| rows.iter().copied().collect());
         assert_eq!(read, expected.map_err(str::to_owned), "{body}");
     }
 
@@ -192,6 +232,12 @@ mod tests {
             Ok(&[&[1.0], &[2.0]]),
         );
         check(Protocol::Tei, "[[1,2],[3,4]]", 2, Ok(&[&[1.0, 2.0], &[3.0, 4.0]]));
+        check(Protocol::Texts, r#"{"embeddings":[[1,2],[3,4]]}"#, 2, Ok(&[&[1.0, 2.0], &[3.0, 4.0]]));
+        let raw: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let floats =
+            |count| rows(Protocol::Weir, &raw, count, false).map(|rows| rows.get(1).map(<[f32]>::to_vec));
+        assert_eq!(floats(2), Ok(Some(vec![3.0, 4.0])));
+        assert_eq!(floats(3), Err("16 bytes, which are not embeddings of 3 texts".to_owned()));
     }
 
     #[test]
@@ -209,8 +255,11 @@ mod tests {
 
     #[test]
     fn embeddings_are_finite_and_scaled_where_that_is_configured() {
-        assert_eq!(rows(Protocol::Tei, b"[[3,4]]", 1, true).unwrap(), [[0.6, 0.8]]);
-        assert_eq!(rows(Protocol::TeiRerank, br#"[{"index":0,"score":3}]"#, 1, true).unwrap(), [[3.0]]);
+        assert_eq!(rows(Protocol::Tei, b"[[3,4]]", 1, true).unwrap().floats(), [0.6, 0.8]);
+        assert_eq!(
+            rows(Protocol::TeiRerank, br#"[{"index":0,"score":3}]"#, 1, true).unwrap().floats(),
+            [3.0]
+        );
         for body in ["[[]]", "[[1,1e300]]"] {
             let wrong = rows(Protocol::Tei, body.as_bytes(), 1, true).unwrap_err();
             assert!(wrong.contains("finite") || wrong.contains("can't be read"), "{wrong}");

@@ -126,14 +126,14 @@ impl Preparer {
             missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
         let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, deadline: None };
         let made = self.scheduler.embed(model, inputs, terms).await?;
-        let new: Vec<_> = missing.into_iter().zip(made.embeddings).collect();
+        let new: Vec<_> = missing.into_iter().zip(made.embeddings.iter().map(<[f32]>::to_vec)).collect();
         known.extend(new.iter().cloned());
         Ok((known, new))
     }
 
     fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
         let title = document.title.as_deref().unwrap_or_default();
-        let prompt = self.model.as_ref().map_or("", |model| model.document_prompt.as_str());
+        let prompt = self.model.as_ref().map_or("", |model| model.document_prompt());
         // the title is searchable and gives the chunk its context
         let before = if title.is_empty() { prompt.to_owned() } else { format!("{prompt}{title} ") };
         let mut spans = self.spans(&document.text, &before);

@@ -96,6 +96,6 @@ async fn embed(
     let source = if is_cached { EmbeddingSource::Cache } else { EmbeddingSource::Made };
     let options = EmbedOptions { lane: Lane::Query, caching, deadline: Some(deadline.into_std()) };
     let made = timeout_at(deadline, scheduler.embed(model, vec![input], options)).await;
-    let mut made = made.map_err(|_| None)?.map_err(Some)?;
-    Ok(Embedded::made(Some(mode), made.embeddings.pop(), source))
+    let made = made.map_err(|_| None)?.map_err(Some)?;
+    Ok(Embedded::made(Some(mode), made.embeddings.into_single(), source))
 }

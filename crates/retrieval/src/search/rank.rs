@@ -261,10 +261,10 @@ async fn max_sim_scores(
     let text = |ranked: &RankedHit| {
         let (title, text) = (ranked.hit.title.as_deref().unwrap_or_default(), &ranked.hit.text);
         let space = if title.is_empty() { "" } else { " " };
-        format!("{}{title}{space}{text}", model.document_prompt)
+        format!("{}{title}{space}{text}", model.document_prompt())
     };
     let texts = hits.iter().map(text).collect();
-    retrieval.scheduler.max_sim(model, format!("{}{}", model.query_prompt, plan.text), texts).await
+    retrieval.scheduler.max_sim(model, format!("{}{}", model.query_prompt(), plan.text), texts).await
 }
 
 /// The reranker's score of each text for the query.

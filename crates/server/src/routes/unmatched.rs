@@ -1,13 +1,16 @@
 //! Replies to requests that match no route.
 
-use axum::extract::MatchedPath;
+use axum::extract::{MatchedPath, State};
 use axum::http::{Method, Uri};
 use weir_api::{ErrorCode, similar_names};
 
+use weir_config::Role;
+
+use super::super::Gateway;
 use super::super::error::ApiError;
 use super::{ROUTES, routes_of};
 
-pub(super) async fn no_route(uri: Uri) -> ApiError {
+pub(super) async fn no_route(State(gateway): State<Gateway>, uri: Uri) -> ApiError {
     let path: String = uri.path().chars().take(PATH_CHARS_QUOTED_MAX).collect();
     let remedy = match nearest_route(&path) {
         Some(near) if path.starts_with("/v1/v1/") => {
@@ -17,6 +20,12 @@ pub(super) async fn no_route(uri: Uri) -> ApiError {
         }
         Some(near) => format!("; did you mean `{near}`?"),
         None => "; `/docs` lists all routes".to_owned(),
+    };
+    let remedy = match gateway.config.server.role {
+        Role::Embed => {
+            "; this gateway has the role `embed`, which serves embeddings and reranking alone".to_owned()
+        }
+        Role::All | Role::Gateway => remedy,
     };
     let message = format!("there is no route `{}`{remedy}", path.escape_debug());
     ApiError::new(ErrorCode::RouteNotFound, message)

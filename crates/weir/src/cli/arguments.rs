@@ -110,6 +110,12 @@ pub struct ServeArguments {
     /// [default: models/all-MiniLM-L6-v2].
     #[arg(long, value_name = "DIR")]
     pub model: Option<String>,
+    /// The URL of a gateway that embeds, in place of a model; also WEIR_EMBEDDER_URL.
+    #[arg(long, value_name = "URL", conflicts_with = "model")]
+    pub embedder_url: Option<String>,
+    /// `embed`: embeddings and reranking without collections; `gateway`: models of other servers only; also WEIR_ROLE [default: all].
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<String>,
     /// Allow listening on an address that other machines can reach, although no API key is required.
     #[arg(long)]
     pub insecure_no_auth: bool,
@@ -122,6 +128,8 @@ impl ServeArguments {
             listen: self.listen.clone(),
             data_dir: self.data_dir.clone(),
             model: self.model.clone(),
+            embedder_url: self.embedder_url.clone(),
+            role: self.role.clone(),
             insecure_no_auth: self.insecure_no_auth,
             ..Flags::default()
         }

@@ -1,5 +1,9 @@
 //! One embedding in every form that it is answered in.
 
+use arrow_array::Array as _;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Float32Type;
+use arrow_ipc::reader::StreamReader;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -7,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{Gateway, bits, bits_of_bytes, embed, post, with_the_model};
 
 const RAW: &str = "application/octet-stream";
+const MODEL: &str = "all-MiniLM-L6-v2";
 
 #[test]
 fn numbers_base64_and_raw_bytes_are_the_same_floats() {
@@ -68,11 +73,82 @@ fn raw_bytes_come_with_headers_that_say_what_they_are() {
             assert_eq!(header("x-embedding-dim"), "384", "{path}");
             assert_eq!(header("x-embedding-dtype"), "float32", "{path}");
             assert_eq!(header("x-embedding-model"), "pseudo", "{path}");
+            assert_eq!(header("x-embedding-fingerprint"), "pseudo-1-384", "{path}");
             assert_eq!(header("x-usage-prompt-tokens"), "5", "{path}");
         }
         let refused = post(&gateway, path, RAW, &json!({"model": "pseudo"}));
         assert_eq!(refused.header("content-type"), "application/json", "errors stay JSON");
     }
+}
+
+#[test]
+fn raw_bytes_and_base64_have_the_type_that_is_asked_for() {
+    let gateway = with_the_model(&[]);
+    let texts = json!(["a weir", "what holds back a river?"]);
+    let body = |format: &str, dtype: &str| json!({"model": MODEL, "input": texts, "encoding_format": format, "embed_dtype": dtype});
+    let numbers = embed(&gateway, "/v1/embeddings", &json!({"model": MODEL, "input": texts}));
+    let rows: Vec<Vec<f32>> = (0..2)
+        .map(|index| {
+            let numbers = numbers["data"][index]["embedding"].as_array().unwrap();
+            numbers.iter().map(|x| x.as_f64().unwrap() as f32).collect()
+        })
+        .collect();
+    let largest = |row: &[f32]| row.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+    for (dtype, bytes) in [("float32", 4 * 384), ("float16", 2 * 384), ("int8", 384), ("ubinary", 48)] {
+        let accept = format!("{RAW}; dtype={dtype}");
+        let reply = post(&gateway, "/embed", &accept, &json!({"inputs": texts}));
+        assert_eq!(
+            (reply.bytes.len(), reply.header("x-embedding-dtype"), reply.header("x-embedding-dim")),
+            (2 * bytes, dtype, "384")
+        );
+        for format in ["bytes", "bytes_only"] {
+            let same = post(&gateway, "/v1/embeddings", "", &body(format, dtype));
+            assert_eq!((&same.bytes, same.header("content-type")), (&reply.bytes, RAW), "{dtype}");
+        }
+        let base64 = embed(&gateway, "/v1/embeddings", &body("base64", dtype));
+        let second = STANDARD.decode(base64["data"][1]["embedding"].as_str().unwrap()).unwrap();
+        assert_eq!(second, reply.bytes[bytes..], "{dtype}");
+        for (index, x) in rows[1].iter().enumerate() {
+            match dtype {
+                "float32" => assert_eq!(second[4 * index..][..4], x.to_le_bytes()),
+                "float16" => {
+                    let half = half::f16::from_le_bytes([second[2 * index], second[2 * index + 1]]);
+                    assert!((half.to_f32() - x).abs() <= x.abs() / 1024.0 + 1e-7, "{half} {x}");
+                }
+                "int8" => {
+                    let scaled = f32::from(second[index].cast_signed()) * largest(&rows[1]) / 127.0;
+                    assert!((scaled - x).abs() <= largest(&rows[1]) / 250.0, "{scaled} {x}");
+                }
+                _ => assert_eq!(second[index / 8] >> (7 - index % 8) & 1 == 1, *x > 0.0, "{index}"),
+            }
+        }
+    }
+    let refused = post(&gateway, "/v1/embeddings", "", &body("float", "int8"));
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("embed_dtype")));
+    let refused = post(&gateway, "/embed", &format!("{RAW};dtype=float64"), &json!({"inputs": "a"}));
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("float32, float16, int8, ubinary"), "{}", refused.text);
+}
+
+#[test]
+fn an_arrow_stream_has_the_floats_in_a_list_of_fixed_length() {
+    let gateway = with_the_model(&[]);
+    let texts = json!(["a weir", "a gate", "東京"]);
+    let raw = post(&gateway, "/embed", RAW, &json!({"inputs": texts}));
+    let media = "application/vnd.apache.arrow.stream";
+    let body = json!({"model": MODEL, "input": texts});
+    let reply = post(&gateway, "/v1/embeddings", media, &body);
+    assert_eq!((reply.status, reply.header("content-type")), (200, media), "{}", reply.text);
+    assert_eq!((reply.header("x-embedding-count"), reply.header("x-usage-prompt-tokens")), ("3", "12"));
+    let batches: Vec<_> =
+        StreamReader::try_new(reply.bytes.as_slice(), None).unwrap().collect::<Result<_, _>>().unwrap();
+    let [batch] = batches.as_slice() else { panic!("{} batches", batches.len()) };
+    let ids = batch.column_by_name("id").unwrap().as_string::<i32>();
+    assert_eq!(ids.iter().flatten().collect::<Vec<_>>(), ["0", "1", "2"]);
+    let vectors = batch.column_by_name("vector").unwrap().as_fixed_size_list();
+    assert_eq!((vectors.len(), vectors.value_length()), (3, 384));
+    let floats = vectors.values().as_primitive::<Float32Type>().values();
+    assert_eq!(floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>(), raw.bytes);
 }
 
 #[test]
@@ -101,7 +177,8 @@ fn what_other_apis_have_and_this_one_has_not_is_ignored() {
     let mut more = plain.clone();
     for (field, value) in [
         ("user", json!("somebody")),
-        ("embed_dtype", json!("float16")),
+        ("embed_dtype", json!("float32")),
+        ("endianness", json!("little")),
         ("late_chunking", json!(false)),
         ("dimensions", json!(384)),
         ("encoding_format", Value::Null),

@@ -18,6 +18,7 @@ mod roles;
 #[path = "../support/mod.rs"]
 mod support;
 mod tei;
+mod token_ids;
 mod too_much;
 mod truncation;
 

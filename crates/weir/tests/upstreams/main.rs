@@ -8,6 +8,7 @@ mod requests;
 mod rerank;
 mod scripted;
 mod secrets;
+mod split;
 #[path = "../support/mod.rs"]
 mod support;
 
