@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A start or an end that takes longer is a failed test. Loading a model on a busy machine is the slowest of them.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running gateway. It is killed when it is dropped.
 pub(crate) struct Weir {
@@ -41,6 +41,7 @@ impl Weir {
             .env("WEIR_CHUNKING_MAX_TOKENS", "16")
             .env("WEIR_CHUNKING_OVERLAP_TOKENS", "2")
             .env("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "8")
+            .env("WEIR_SERVER_REQUEST_DEADLINE_MS", "180000")
             .envs(variables.iter().copied())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
