@@ -89,4 +89,6 @@ pub enum Capability {
     Embeddings,
     /// Scores how well a text answers a query.
     Rerank,
+    /// Labels texts and pairs of texts.
+    Classify,
 }

@@ -93,7 +93,7 @@ impl MemoryBudget {
             Embedder::Local(model) => Some(&**model),
             Embedder::Onnx(_) | Embedder::Upstream(_) | Embedder::Pseudo(_) => None,
         });
-        let rerankers = models.rerankers().filter_map(|model| model.local_model());
+        let rerankers = models.cross_encoders().filter_map(|model| model.local_model());
         let working = LANES * threads * encoders.chain(rerankers).map(working_bytes).max().unwrap_or(0);
         let text = models.iter().map(|model| text_bytes(model)).max().unwrap_or(0);
         let needed = working + cache + text;

@@ -60,10 +60,10 @@ pub enum ModelError {
         /// The cause.
         reason: String,
     },
-    /// It neither embeds nor reranks.
+    /// It is an ONNX file of a classifier.
     #[error(
-        "the model `{id}` is a classifier (`architectures` in {}/config.json) without meaningful embeddings; use an embedding model \
-         or, with the kind `local`, a reranker: a classifier with one or two labels", folder.display()
+        "the model `{id}` is a classifier (`architectures` in {}/config.json) without meaningful embeddings; use an embedding model, \
+         or the kind `local`, which runs classifiers", folder.display()
     )]
     Classifier {
         /// The model.
@@ -73,7 +73,7 @@ pub enum ModelError {
     },
     /// All models are rerankers.
     #[error(
-        "there is no embedding model, only rerankers: {names}; add a `[[models]]` table with an embedding model, such as the one that \
+        "there is no embedding model, only rerankers and classifiers: {names}; add a `[[models]]` table with an embedding model, such as the one that \
          `weir model pull all-MiniLM-L6-v2` downloads"
     )]
     NoEmbedder {
@@ -117,11 +117,11 @@ pub struct LoadedModel {
     pub loaded_at: u64,
 }
 
-/// All models: embedding models, the default one first, and rerankers.
+/// All models: embedding models, the default one first, and cross-encoders, which rerank or classify.
 #[derive(Clone)]
 pub struct Models {
     embedders: Arc<[Arc<LoadedModel>]>,
-    rerankers: Arc<[Arc<Reranker>]>,
+    cross_encoders: Arc<[Arc<Reranker>]>,
 }
 
 enum Loaded {
@@ -136,17 +136,19 @@ impl Models {
     /// The first model that can't be loaded.
     pub fn load(config: &Config, kernels: &'static Kernels, metrics: &Metrics) -> Result<Models, ModelError> {
         let mut loader = Loader { config, kernels, metrics, runtime: None };
-        let (mut embedders, mut rerankers) = (Vec::new(), Vec::new());
+        let (mut embedders, mut cross_encoders) = (Vec::new(), Vec::new());
         for model in &config.models {
             match loader.load(model)? {
                 Loaded::Embedder(model) => embedders.push(Arc::new(model)),
-                Loaded::Reranker(model) => rerankers.push(Arc::new(model)),
+                Loaded::Reranker(model) => cross_encoders.push(Arc::new(model)),
             }
         }
-        if embedders.is_empty() && !rerankers.is_empty() {
-            return Err(ModelError::NoEmbedder { names: quoted(rerankers.iter().map(|model| &model.id)) });
+        if embedders.is_empty() && !cross_encoders.is_empty() {
+            return Err(ModelError::NoEmbedder {
+                names: quoted(cross_encoders.iter().map(|model| &model.id)),
+            });
         }
-        let models = Models { embedders: embedders.into(), rerankers: rerankers.into() };
+        let models = Models { embedders: embedders.into(), cross_encoders: cross_encoders.into() };
         let default = &config.search.rerank;
         if !default.is_empty() && models.reranker(default).is_none() {
             let known = quoted(models.rerankers().map(|model| &model.id));
@@ -158,8 +160,8 @@ impl Models {
     /// Loads the tokenizers for texts beyond ASCII, so that the first such text does not wait for it.
     pub fn warm_up(&self) {
         let embedders = self.iter().map(|model| (&model.id, model.tokenizer()));
-        let rerankers = self.rerankers().map(|model| (&model.id, model.tokenizer()));
-        for (id, tokenizer) in embedders.chain(rerankers) {
+        let cross_encoders = self.cross_encoders().map(|model| (&model.id, model.tokenizer()));
+        for (id, tokenizer) in embedders.chain(cross_encoders) {
             if let Some(Err(error)) = tokenizer.map(Tokenizer::warm_up) {
                 tracing::error!(model = id, error, "texts beyond ASCII can't be tokenised");
             }
@@ -178,7 +180,7 @@ impl Models {
 
     /// The reranker with this id or alias.
     pub fn reranker(&self, name: &str) -> Option<&Arc<Reranker>> {
-        self.rerankers.iter().find(|model| has_name(name, &model.id, &model.alias))
+        self.rerankers().find(|model| has_name(name, &model.id, &model.alias))
     }
 
     /// Whether every model [is local](LoadedModel::is_local).
@@ -193,7 +195,12 @@ impl Models {
 
     /// All rerankers.
     pub fn rerankers(&self) -> impl Iterator<Item = &Arc<Reranker>> {
-        self.rerankers.iter()
+        self.cross_encoders().filter(|model| model.reranks())
+    }
+
+    /// All rerankers, and the classifiers that are none.
+    pub fn cross_encoders(&self) -> impl Iterator<Item = &Arc<Reranker>> {
+        self.cross_encoders.iter()
     }
 }
 
@@ -243,11 +250,10 @@ impl Loader<'_> {
                 }
                 match loaded.info().labels.len() {
                     0 => {}
-                    1 | 2 => {
+                    _ => {
                         let cross_encoder = CrossEncoder::Local(Arc::new(loaded));
                         return Ok(Loaded::Reranker(Reranker::new(model, cross_encoder, unix_now())));
                     }
-                    _ => return Err(classifier_error(model, folder)),
                 }
                 if !dimensions.is_empty() {
                     loaded = loaded.with_dimensions(dimensions).map_err(failed)?;

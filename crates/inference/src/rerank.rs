@@ -13,7 +13,7 @@ use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
 use super::{InferenceError, Lane, Scheduler, Truncation, estimate};
 use weir_config::{ModelConfig, Prompts};
 
-/// A reranker, with its names.
+/// A cross-encoder, with its names: a reranker if it has one label or two, a classifier in any case.
 pub struct Reranker {
     /// The id.
     pub id: String,
@@ -28,7 +28,7 @@ pub struct Reranker {
 /// The implementation that computes scores.
 #[derive(Clone)]
 pub(super) enum CrossEncoder {
-    /// Our encoder; the model has one label or two.
+    /// Our encoder.
     Local(Arc<Model>),
     /// Another server.
     Upstream(Arc<RemoteModel>),
@@ -90,11 +90,26 @@ impl Reranker {
         self.local_model().map(|model| model.info().labels.as_slice())
     }
 
-    /// Tokenises pairs of texts, truncated to the model's length; `None` for an upstream.
-    pub fn pairs(&self, pairs: &[[String; 2]]) -> Option<RerankInput> {
-        let model = self.local_model()?;
-        let pairs = pairs.iter().map(|[first, second]| model.tokenizer().encode_pair(first, second));
-        Some(RerankInput::of_pairs(pairs))
+    /// Whether its scores order texts: one label, or two, `false` and `true`.
+    pub fn reranks(&self) -> bool {
+        self.labels().is_none_or(|labels| labels.len() <= 2)
+    }
+
+    /// Tokenises texts and pairs of texts to classify, truncated to the model's length; `None` for an upstream.
+    pub fn texts_and_pairs(&self, inputs: &[(String, Option<String>)]) -> Option<RerankInput> {
+        let tokenizer = self.local_model()?.tokenizer();
+        let inputs = inputs.iter().map(|input| match input {
+            (first, Some(second)) => tokenizer.encode_pair(first, second),
+            (text, None) => {
+                let encoded = tokenizer.encode(text);
+                EncodedPair {
+                    second: encoded.ids.len(),
+                    ids: encoded.ids,
+                    is_truncated: encoded.is_truncated,
+                }
+            }
+        });
+        Some(RerankInput::of_pairs(inputs))
     }
 
     /// Maximum tokens of a pair, special ones included; `None` for an upstream.

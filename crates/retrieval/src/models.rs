@@ -19,6 +19,11 @@ pub fn rerankers<'m>(models: &'m Models, caller: &Caller) -> impl Iterator<Item 
     models.rerankers().filter(|model| caller.may_use_model(&model.id))
 }
 
+/// The models that `caller` may rerank or classify with.
+pub fn cross_encoders<'m>(models: &'m Models, caller: &Caller) -> impl Iterator<Item = &'m Arc<Reranker>> {
+    models.cross_encoders().filter(|model| caller.may_use_model(&model.id))
+}
+
 /// The model that embeds with this id or alias.
 ///
 /// # Errors
@@ -71,6 +76,18 @@ pub fn default_reranker<'m>(models: &'m Models, caller: &Caller) -> Result<&'m A
     rerankers(models, caller).next().ok_or_else(|| {
         let message = "no model that reranks is installed; declare one in `[[models]]`: the folder of a cross-encoder as `path`, \
                        or the `url` of a server that reranks";
+        RequestError::new(ErrorCode::ModelNotFound, message)
+    })
+}
+
+/// The first model of this process that the caller may classify with.
+///
+/// # Errors
+/// `model_not_found`, with the way to one.
+pub fn default_classifier<'m>(models: &'m Models, caller: &Caller) -> Result<&'m Arc<Reranker>> {
+    cross_encoders(models, caller).find(|model| model.labels().is_some()).ok_or_else(|| {
+        let message = "no classifier runs in this gateway; declare the folder of one in `[[models]]`: a model with a classification head, \
+                       such as a cross-encoder";
         RequestError::new(ErrorCode::ModelNotFound, message)
     })
 }

@@ -12,17 +12,19 @@ use weir_inference::{LoadedModel, Reranker};
 /// All models, the default one first.
 pub(super) async fn list(call: Call) -> Json<ModelsReply> {
     let embedders = models::embedders(&call.models, &call.caller).map(|model| embedder(model));
-    let rerankers = models::rerankers(&call.models, &call.caller).map(|model| reranker(model));
-    Json(ModelsReply { object: ListObject::List, data: embedders.chain(rerankers).collect() })
+    let cross_encoders = models::cross_encoders(&call.models, &call.caller).map(|model| cross_encoder(model));
+    Json(ModelsReply { object: ListObject::List, data: embedders.chain(cross_encoders).collect() })
 }
 
 /// One model, by its id or an alias; both may hold slashes.
 pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<ModelReply> {
     let found = models::embedder(&call.models, &call.caller, &name).map(|model| embedder(model));
     let found = found.or_else(|_| {
-        models::reranker(&call.models, &call.caller, &name, "model").map(|model| reranker(model))
+        let mut all = models::cross_encoders(&call.models, &call.caller);
+        let named = all.find(|model| model.id == name || model.alias.contains(&name));
+        named.map(|model| cross_encoder(model)).ok_or_else(|| models::no_model(&name))
     });
-    Ok(Json(found.map_err(|_| models::no_model(&name))?))
+    Ok(Json(found?))
 }
 
 /// What another gateway needs to use an embedding model: the one of the query parameter `model`, or the default one.
@@ -56,14 +58,16 @@ fn embedder(model: &LoadedModel) -> ModelReply {
     }
 }
 
-fn reranker(model: &Reranker) -> ModelReply {
+fn cross_encoder(model: &Reranker) -> ModelReply {
+    let rerank = model.reranks().then_some(Capability::Rerank);
+    let classify = model.labels().map(|_| Capability::Classify);
     ModelReply {
         id: model.id.clone(),
         object: ModelObject::Model,
         created: model.loaded_at,
         owned_by: "weir".to_owned(),
         alias: model.alias.clone(),
-        capabilities: vec![Capability::Rerank],
+        capabilities: rerank.into_iter().chain(classify).collect(),
         dimensions: None,
         max_input_tokens: model.input_tokens_max(),
         fingerprint: model.fingerprint(),

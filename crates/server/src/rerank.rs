@@ -117,12 +117,12 @@ async fn scores(
     Ok((scores, tokens))
 }
 
-/// Classifies pairs of texts by the model that reranks.
+/// Classifies texts and pairs of texts by the first classifier of this process.
 pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply> {
     let (bytes, _place) = read_body(&call, request).await?;
     let request: PredictRequest = weir_api::parse(&bytes)?;
     let is_raw = request.raw_scores == Some(true);
-    let model = models::default_reranker(&call.models, &call.caller)?;
+    let model = models::default_classifier(&call.models, &call.caller)?;
     let (inputs, is_one) = match request.inputs {
         PredictInputs::Text(text) => (vec![vec![text]], true),
         PredictInputs::Pair(texts) => (vec![texts], true),
@@ -134,23 +134,21 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
             format!("`inputs` has {} texts; send 1 to {most} (`limits.embedding_inputs_max`)", inputs.len());
         return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
     }
-    let pair = |(index, input)| {
-        <[String; 2]>::try_from(input).map_err(|_: Vec<String>| {
-            let message = format!("the model `{}` classifies pairs of texts; send two", model.id);
-            Invalid::at_item(ErrorCode::InvalidParameter, "inputs", index, message)
-        })
+    let input = |(index, input): (usize, Vec<String>)| {
+        let mut texts = input.into_iter();
+        match (texts.next(), texts.next(), texts.next()) {
+            (Some(first), second, None) => Ok((first, second)),
+            _ => {
+                let message = "an input is a text or a pair of texts";
+                Err(Invalid::at_item(ErrorCode::InvalidParameter, "inputs", index, message.to_owned()))
+            }
+        }
     };
-    let pairs = inputs.into_iter().enumerate().map(pair).collect::<Result<Vec<[String; 2]>, Invalid>>()?;
+    let inputs = inputs.into_iter().enumerate().map(input).collect::<Result<Vec<_>, Invalid>>()?;
     let tokenizing = model.clone();
-    let input = tokio::task::spawn_blocking(move || tokenizing.pairs(&pairs)).await;
+    let input = tokio::task::spawn_blocking(move || tokenizing.texts_and_pairs(&inputs)).await;
     let input = input.map_err(|error| ApiError::internal(&error))?;
-    let (Some(labels), Some(input)) = (model.labels(), input) else {
-        let message = format!(
-            "the model `{}` runs on another server, which does not tell its labels; send the request there, or use `/rerank`",
-            model.id
-        );
-        return Err(ApiError::new(ErrorCode::InvalidParameter, message));
-    };
+    let (labels, input) = model.labels().zip(input).ok_or_else(ApiError::internal_error)?;
     check_tokens(&call, &input, "inputs")?;
     let rows = call.scheduler.classify(model, input).await?;
     let mut all: Vec<Labels> = rows.iter().map(|logits| labelled(labels, logits, is_raw)).collect();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::support::client::Reply;
-use crate::{Gateway, bits, embed, in_repository, post, with_the_model};
+use crate::{Gateway, bits, configured, embed, in_repository, post, with_the_model};
 
 const MODEL: &str = "all-MiniLM-L6-v2";
 
@@ -192,8 +192,49 @@ fn documents_are_reranked_in_the_dialects_of_cohere_jina_and_tei() {
     assert_eq!((&reply[0]["index"], &reply[0]["text"]), (&json!(1), &texts[1]));
     let pair = embed(&gateway, "/predict", &json!({"inputs": [query, texts[1]]}));
     assert!(near(&pair[0]["score"], sigmoid(weir)), "{pair}");
+    assert_eq!((&pair[0]["label"], &pair[1]), (&json!("LABEL_0"), &Value::Null));
     let pairs = embed(&gateway, "/predict", &json!({"inputs": [[query, texts[0]], [query, texts[1]]]}));
     assert!(near(&pairs[1][0]["score"], sigmoid(weir)), "{pairs}");
+}
+
+#[test]
+fn texts_and_pairs_are_classified_with_any_number_of_labels() {
+    let folder = in_repository("fixtures/tiny/roberta-classifier");
+    let toml = format!(
+        "[[models]]\nid = \"pseudo\"\nkind = \"pseudo\"\n[[models]]\nid = \"nli\"\nprecision = \"f32\"\nfolder = {folder:?}\n"
+    );
+    let (gateway, _file) = configured(&toml);
+    let labels = |reply: &Value| -> Vec<String> {
+        let mut labels: Vec<String> =
+            reply.as_array().unwrap().iter().map(|one| one["label"].as_str().unwrap().to_owned()).collect();
+        let scores: Vec<f64> =
+            reply.as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect();
+        assert!(scores.is_sorted_by(|a, b| a >= b), "{reply}");
+        labels.sort();
+        labels
+    };
+    let sum = |reply: &Value| {
+        reply.as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).sum::<f64>()
+    };
+    let (pair, single) = (json!(["A weir is a dam.", "A dam exists."]), json!("A weir is a dam."));
+    let of_pair = embed(&gateway, "/predict", &json!({"inputs": pair}));
+    let of_text = embed(&gateway, "/predict", &json!({"inputs": single}));
+    for reply in [&of_pair, &of_text] {
+        assert_eq!(labels(reply), ["contradiction", "entailment", "neutral"]);
+        assert!((sum(reply) - 1.0).abs() < 1e-5, "{reply}");
+    }
+    assert_ne!(of_pair, of_text);
+    let many = embed(&gateway, "/predict", &json!({"inputs": [pair, [single]]}));
+    assert_eq!(many, json!([of_pair, of_text]));
+    let raw = embed(&gateway, "/predict", &json!({"inputs": pair, "raw_scores": true}));
+    assert_eq!((raw[0]["label"].clone(), labels(&raw)), (of_pair[0]["label"].clone(), labels(&of_pair)));
+    let reply = post(&gateway, "/rerank", "", &json!({"query": "q", "texts": ["a"]}));
+    assert_eq!(reply.status, 404, "a classifier of three labels is no reranker: {}", reply.text);
+    let capabilities = &gateway.get("/v1/models/nli").1["capabilities"];
+    assert_eq!(capabilities, &json!(["classify"]));
+    let reply = post(&gateway, "/predict", "", &json!({"inputs": [["a"], ["a", "b", "c"]]}));
+    assert_eq!(reply.status, 422);
+    assert!(reply.text.contains("inputs[1]"), "{}", reply.text);
 }
 
 #[test]

@@ -95,11 +95,10 @@ fn a_classifier_is_no_embedding_model() {
         let folder = in_repository(&format!("fixtures/tiny/{name}"));
         format!("[[models]]\nid = \"m\"\nfolder = {folder:?}\n")
     };
-    let words = ["the model `m` is a classifier", "roberta-classifier/config.json", "use an embedding model"];
-    check_refused(&configuration("roberta-classifier"), &words);
     let words = [
-        "there is no embedding model, only rerankers: `m`",
+        "there is no embedding model, only rerankers and classifiers: `m`",
         "add a `[[models]]` table with an embedding model",
     ];
+    check_refused(&configuration("roberta-classifier"), &words);
     check_refused(&configuration("bert-classifier"), &words);
 }
