@@ -15,6 +15,7 @@ mod pruning;
 mod refusals;
 mod relevance;
 mod reply_shapes;
+mod rust_client;
 mod sample;
 mod settling;
 mod startup;
