@@ -219,7 +219,7 @@ def start(given: argparse.Namespace, folder: Path) -> Run:
     seconds, rounds = (0.3, 1) if given.tiny else (given.seconds, given.rounds)
     facts = {"documents": len(corpus.documents), "characters_mean": round(corpus.characters_mean)}
     facts_of_run: dict[str, Any] = facts | {"queries": len(corpus.queries), "source": corpus.source}
-    facts_of_run |= {"seconds": seconds, "rounds": rounds, "split_by": services.SPLIT_BY}
+    facts_of_run |= {"seconds": seconds, "rounds": rounds}
     bodies = corpus.write_bodies(folder / "queries.jsonl")
     return Run(paths, given.load.resolve(), corpus, bodies, seconds, rounds, Report(facts_of_run), given.tiny)
 

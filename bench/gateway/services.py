@@ -14,7 +14,7 @@ from pathlib import Path
 
 from documents import ROOT, Document
 from processes import EngineError
-from processes.server import Command, Server, free_ports
+from processes.server import Command, Server
 
 PEERS = ROOT / "bench" / "peers"
 PYTHON_TORCH, PYTHON_ONNX, GO = "Python, PyTorch f32", "Python, ONNX int8", "Go thin"
@@ -22,9 +22,6 @@ PYTHON_TORCH, PYTHON_ONNX, GO = "Python, PyTorch f32", "Python, ONNX int8", "Go 
 PYTHON = {"torch": PYTHON_TORCH, "onnx": PYTHON_ONNX}
 WEIR, WEIR_ONNX, WEIR_SPLIT, WEIR_THIN = "Weir monolith", "Weir, ONNX", "Weir split", "Weir thin"
 MODEL_ID = "all-MiniLM-L6-v2"
-# How the gateway of the split reaches its embedder: `config` names it as an upstream in a file; `role` is for a binary
-# that has `--role` and `--embedder-url`.
-SPLIT_BY = "config"
 # Documents in one request, and how long an ingest may take.
 BATCH = 250
 INGEST_SECONDS_MAX = 1800.0
@@ -36,8 +33,6 @@ WEIR_SETTINGS = {
     "WEIR_LIMITS_SEARCH_CONCURRENCY_MAX": "1024",
     "WEIR_LOG_LEVEL": "warn",
 }
-# Requests from the gateway of the split to its embedder at the same time.
-UPSTREAM_REQUESTS_MAX = 64
 # What PyTorch's package for machines with a GPU has beside the package for CPUs.
 GPU_PARTS = ("nvidia*", "triton*", "cuda*", "libtorch_cuda*", "libc10_cuda*")
 INGEST = "/v1/ingest"
@@ -215,24 +210,13 @@ def weir_split(paths: Paths) -> Service:
     folder = paths.data / "weir-embedder"
     embedder_config = folder / "weir.toml"
     embedder = weir_command(paths, embedder_config, folder / "data")
-    embedder_model = f'[[models]]\nid = "{MODEL_ID}"\nfolder = "{paths.model}"\n'
+    embedder = Command([*embedder.arguments, "--role", "embed"], WEIR_SETTINGS)
     detail = "a gateway and an embedder, both on this machine"
-    if SPLIT_BY == "role":
-        embedder = Command([*embedder.arguments, "--role", "embed"], WEIR_SETTINGS)
-        service = weir_service(paths, WEIR_SPLIT, detail, [paths.model], "", [embedder])
-        gateway = service.server.commands[-1]
-        roles = ["--role", "gateway", "--embedder-url", "http://127.0.0.1:{port0}"]
-        service.server.commands[-1] = Command([*gateway.arguments, *roles], gateway.environment)
-    else:
-        # the address of an upstream can't come from the command line: a port that is free now is named in the file
-        (port,) = free_ports(1)
-        embedder = Command([part.replace("{port}", str(port)) for part in embedder.arguments], WEIR_SETTINGS)
-        config = (
-            f'[[models]]\nid = "{MODEL_ID}"\nkind = "openai"\nurl = "http://127.0.0.1:{port}/v1"\nmodel = "{MODEL_ID}"\n'
-            f"dimension = 384\nconcurrent_requests_max = {UPSTREAM_REQUESTS_MAX}\n"
-        )
-        service = weir_service(paths, WEIR_SPLIT, detail, [paths.model], config, [embedder])
-    service.files[embedder_config] = embedder_model
+    service = weir_service(paths, WEIR_SPLIT, detail, [paths.model], "", [embedder])
+    gateway = service.server.commands[-1]
+    roles = ["--role", "gateway", "--embedder-url", "http://127.0.0.1:{port0}"]
+    service.server.commands[-1] = Command([*gateway.arguments, *roles], gateway.environment)
+    service.files[embedder_config] = f'[[models]]\nid = "{MODEL_ID}"\nfolder = "{paths.model}"\n'
     return service
 
 

@@ -185,7 +185,7 @@ fn numbers_that_are_none_or_out_of_range_are_refused() {
         &json!({"query": "a", "deadline_ms": 0}),
         "invalid_parameter",
         "deadline_ms",
-        "from 1 to 30000",
+        "from 1 to 180000",
     );
     refused(
         &gateway,

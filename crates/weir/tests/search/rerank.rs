@@ -286,7 +286,11 @@ fn models_say_what_they_are_for_and_are_asked_for_nothing_else() {
         .collect();
     assert_eq!(
         tasks,
-        [r#""pseudo" ["embeddings"] 384"#, r#""ce" ["rerank"] null"#, r#""two" ["rerank"] null"#]
+        [
+            r#""pseudo" ["embeddings"] 384"#,
+            r#""ce" ["rerank","classify"] null"#,
+            r#""two" ["rerank","classify"] null"#
+        ]
     );
     let cross = gateway.get("/v1/models/cross").1;
     assert_eq!((&cross["id"], &cross["max_input_tokens"]), (&json!("ce"), &json!(64)));
