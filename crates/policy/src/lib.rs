@@ -9,4 +9,4 @@ mod caller;
 pub mod key;
 pub mod upstream;
 
-pub use caller::{Allowlist, Caller, Scope};
+pub use caller::{Allowlist, Caller, KeyId, Scope};
