@@ -175,6 +175,7 @@ pub const GROUPS: &[Group] = &[
             get("/v1/models/{*id}", MODEL),
             get("/models", &[]),
             get("/models/{*id}", MODEL),
+            get("/v1/embedder", &[]),
             get("/info", &[]),
             get("/api/tags", &[]),
         ],
