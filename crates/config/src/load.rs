@@ -105,7 +105,7 @@ pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems
     Layers::read(flags, environment).finish(|_, _| Vec::new())
 }
 
-/// [`load`] for `weir serve`, which also requires a model with its files and a safe address.
+/// [`load`] for `weir serve`, which also requires a model with its files.
 ///
 /// # Errors
 /// All problems, including those that keep the server from starting.

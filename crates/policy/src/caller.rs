@@ -67,6 +67,11 @@ impl Caller {
         self.scopes.contains(&scope)
     }
 
+    /// Whether all collections, models and documents exist for the caller.
+    pub fn is_unrestricted(&self) -> bool {
+        self.collections == Allowlist::All && self.models == Allowlist::All && self.filter.is_none()
+    }
+
     /// Whether a key with these rights would give its holder nothing that this caller has not: no further scope, collection or model, and at
     /// least the mandatory filter.
     pub fn covers(&self, other: &Caller) -> bool {
