@@ -190,11 +190,9 @@ impl Route {
 
     /// Whether gateways of this role have the route: those that embed have no collections.
     pub fn is_served_by(&self, role: Role) -> bool {
-        match (role, self.access) {
-            (Role::All | Role::Gateway, _) => true,
-            (Role::Embed, Access::Scope(Scope::Search | Scope::Ingest | Scope::Admin)) => false,
-            (Role::Embed, _) => !has_collections(self.path) && (self.method, self.path) != ("get", "/"),
-        }
+        let is_page = (self.method, self.path) == ("get", "/");
+        let needs_collections = is_page || WITH_COLLECTIONS.iter().any(|start| self.path.starts_with(start));
+        role != Role::Embed || !needs_collections
     }
 
     /// Every error code that the route can answer with.
@@ -225,10 +223,9 @@ impl Route {
     }
 }
 
-/// Whether a path leads to collections and their jobs.
-fn has_collections(path: &str) -> bool {
-    ["/v1/collections", "/v1/jobs"].iter().any(|start| path.starts_with(start))
-}
+/// The starts of paths that lead to collections and their jobs.
+const WITH_COLLECTIONS: [&str; 5] =
+    ["/v1/search", "/v1/ingest", "/v1/collections", "/v1/jobs", "/v1/feedback"];
 
 /// The router of every route, inside [the middleware](super::layers::middleware). A slash at the end of a path is ignored.
 pub fn router(gateway: Gateway) -> Router {

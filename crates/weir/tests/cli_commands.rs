@@ -53,7 +53,7 @@ fn config_check_reports_every_problem_with_its_remedy() {
         run.err,
         "error: the configuration has 2 problems\n  weir.toml:2: unknown setting in `[server]` `lisen`\n  \
          weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0\n\
-         hint: did you mean `listen`? (accepted: listen, data_dir, insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, \
+         hint: did you mean `listen`? (accepted: listen, data_dir, role, insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, \
          shutdown_grace_ms)\n"
     );
 }

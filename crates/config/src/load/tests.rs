@@ -53,7 +53,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
         &[
             "2: `server.listen` must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", \
              not \"nowhere\"",
-            "3: unknown setting in `[server]` `lisen` | did you mean `listen`? (accepted: listen, data_dir, \
+            "3: unknown setting in `[server]` `lisen` | did you mean `listen`? (accepted: listen, data_dir, role, \
              insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, shutdown_grace_ms)",
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
@@ -141,10 +141,10 @@ fn problems_of_a_model_are_reported_with_their_lines() {
         &[
             "4: `models.precision` must be one of f32, bf16, int8, not \"int4\"",
             "5: `models.id` is missing: give the model a name",
-            "6: `models.kind` must be one of local, onnx, openai, tei, cohere, pseudo, not \"gguf\"",
+            "6: `models.kind` must be one of local, onnx, weir, openai, tei, texts, cohere, pseudo, not \"gguf\"",
             "9: unknown field of a model `folders` | did you mean `folder`? (accepted: id, alias, kind, task, folder, \
              precision, dimension, dimensions, url, model, api_key, normalize, texts_per_request_max, \
-             bytes_per_request_max, concurrent_requests_max, timeout_ms, retries_max, prompts)",
+             bytes_per_request_max, concurrent_requests_max, timeout_ms, retries_max, prompts, decode_token_ids)",
             "11: `models.id` must be a text in quotes",
             "12: `models.folder` is missing: name the model's folder",
         ],

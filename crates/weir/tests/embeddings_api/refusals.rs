@@ -113,7 +113,7 @@ fn settings_that_make_no_sense_are_refused() {
             "`dimensions` is {wanted}; leave it out, or send 384, the model's own: `pseudo` was trained for no other number"
         )
     };
-    let no_format = "encoding_format is `int8`; it must be one of `float`, `base64`";
+    let no_format = "encoding_format is `int8`; it must be one of `float`, `base64`, `bytes`, `bytes_only`";
     check(&[
         (r#"{"input":"a"}"#, "invalid_parameter", "model", "missing field `model` at line 1 column 13"),
         (r#"{"model":"none","input":"a"}"#, "model_not_found", "model", "there is no model `none`"),

@@ -68,7 +68,7 @@ fn refusals_have_the_body_and_the_status_of_tei() {
         (r#"{"inputs":[]}"#, 400, "Empty", "inputs: `inputs` is an empty list. Send at least one text; no text may be empty.".to_owned()),
         (r#"{"inputs":["a",""]}"#, 400, "Empty", "inputs[1]: the text is empty. Send at least one text; no text may be empty.".to_owned()),
         (r#"{"inputs":[[1,2]]}"#, 422, "Validation", tokens.to_owned()),
-        ("{}", 422, "Validation", "inputs: missing field `inputs` at line 1 column 2".to_owned()),
+        ("{}", 422, "Validation", "inputs: missing field `inputs`; send `inputs` for a list of embeddings, or `texts` for {\"embeddings\": […]}".to_owned()),
         (
             r#"{"inputs":["a","b","c"]}"#,
             422,
