@@ -63,6 +63,7 @@ pub struct FeedbackReply {
     Deserialize,
     JsonSchema,
     strum::EnumString,
+    strum::IntoStaticStr,
     strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]

@@ -12,7 +12,8 @@ use crate::{Count, ErrorCode, Invalid, Limits, Result, require};
 const DOCUMENTS_MAX: usize = 1_000;
 
 /// A query and the documents to sort by relevance to it. With `texts` instead of `documents` the request is TEI's.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RerankRequest {
     /// The id or an alias of a model that reranks; default: the first one.
     pub model: Option<String>,
@@ -44,6 +45,12 @@ pub struct RerankRequest {
 pub struct RerankDocument {
     /// Its text.
     pub text: String,
+}
+
+impl From<String> for RerankDocument {
+    fn from(text: String) -> RerankDocument {
+        RerankDocument { text }
+    }
 }
 
 impl<'de> Deserialize<'de> for RerankDocument {

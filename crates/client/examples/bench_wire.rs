@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p weir-client --example bench_wire -- URL MODEL MODE BATCH REQUESTS RUNS`
 //!
-//! `copy` collects the reply's body and then decodes each float; `view` writes the body's frames straight into the memory of the floats.
+//! URL is that of the route, `http://127.0.0.1:8000/v1/embeddings`. `copy` collects the reply's body and then decodes each float; `view` is
+//! [`Client::embed_into`], which writes the body's frames straight into the memory of the floats.
 //! Prints a line of JSON: the seconds of each run, and the vectors and bytes of one.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -14,20 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use weir_client::Transport;
-use zerocopy::IntoBytes;
+use weir_client::{Client, EmbeddingOptions, Embeddings, RetryPolicy, Transport};
 
 /// That of the published experiment.
 const CONCURRENCY: usize = 10;
-/// Longest reply that memory is reserved for.
-const REPLY_BYTES_MAX: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RAW: &str = "application/octet-stream";
+/// The route, which the library knows.
+const ROUTE: &str = "/v1/embeddings";
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -38,11 +38,13 @@ enum Mode {
     View,
 }
 
-/// What is sent, and how often.
+/// What is sent, by what, and how often.
 struct Plan {
     url: String,
-    model: String,
     mode: Mode,
+    client: Client,
+    transport: Transport,
+    options: EmbeddingOptions,
     batch: usize,
     requests: usize,
 }
@@ -65,10 +67,18 @@ async fn main() -> Result<()> {
         "view" => Mode::View,
         other => return Err(format!("the mode `{other}` is neither `copy` nor `view`").into()),
     };
+    let gateway = url.strip_suffix(ROUTE).ok_or(format!("the URL must end in {ROUTE}"))?;
     let plan = Plan {
         url: url.clone(),
-        model: model.clone(),
         mode,
+        client: Client::new(gateway.to_owned(), RetryPolicy::NONE),
+        transport: Transport::new(CONNECT_TIMEOUT),
+        options: EmbeddingOptions {
+            model: Some(model.clone()),
+            // every text is new, and the cache would only cost time
+            is_cache_bypassed: true,
+            ..EmbeddingOptions::default()
+        },
         batch: batch.parse()?,
         requests: requests.parse()?,
     };
@@ -76,13 +86,12 @@ async fn main() -> Result<()> {
         return Err("BATCH and REQUESTS must be at least 1".into());
     }
     let (plan, runs): (_, usize) = (Arc::new(plan), runs.parse()?);
-    let transport = Arc::new(Transport::new(CONNECT_TIMEOUT));
     let (mut seconds, mut received) = (Vec::new(), Received::default());
     for run in 0..runs {
         // opens the connections, which is not measured
-        send_all(&transport, &plan, usize::MAX / 2, CONCURRENCY).await?;
+        send_all(&plan, usize::MAX / 2, CONCURRENCY).await?;
         let started = Instant::now();
-        received = send_all(&transport, &plan, run * plan.requests, plan.requests).await?;
+        received = send_all(&plan, run * plan.requests, plan.requests).await?;
         seconds.push(started.elapsed().as_secs_f64());
     }
     let dimension = received.floats / (plan.batch * plan.requests);
@@ -97,26 +106,31 @@ async fn main() -> Result<()> {
 }
 
 /// Sends requests with the numbers from `first` on, `CONCURRENCY` at a time.
-async fn send_all(
-    transport: &Arc<Transport>,
-    plan: &Arc<Plan>,
-    first: usize,
-    count: usize,
-) -> Result<Received> {
+async fn send_all(plan: &Arc<Plan>, first: usize, count: usize) -> Result<Received> {
     let next = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..CONCURRENCY)
         .map(|_| {
-            let (transport, plan, next) = (transport.clone(), plan.clone(), next.clone());
+            let (plan, next) = (plan.clone(), next.clone());
             tokio::spawn(async move {
                 let mut received = Received::default();
-                let mut floats = Vec::new();
+                let mut embeddings = Embeddings::default();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
                         return Ok::<_, Box<dyn Error + Send + Sync>>(received);
                     }
-                    received.bytes += fetch(&transport, &plan, first + number, &mut floats).await?;
-                    received.floats += black_box(&floats).len();
+                    // different in every request, so that no cache can help
+                    let text = |at| format!("text {at} of request {}", first + number);
+                    let texts: Vec<String> = (0..plan.batch).map(text).collect();
+                    let floats = match plan.mode {
+                        Mode::Copy => black_box(copy(&plan, &texts).await?).len(),
+                        Mode::View => {
+                            plan.client.embed_into(&texts, &plan.options, &mut embeddings).await?;
+                            black_box(embeddings.as_slice()).len()
+                        }
+                    };
+                    received.floats += floats;
+                    received.bytes += floats * size_of::<f32>();
                 }
             })
         })
@@ -130,26 +144,23 @@ async fn send_all(
     Ok(all)
 }
 
-/// One request. `floats` holds the embeddings after it; returns the bytes of the reply.
-async fn fetch(transport: &Transport, plan: &Plan, number: usize, floats: &mut Vec<f32>) -> Result<usize> {
-    // different in every request, so that no cache can help
-    let texts: Vec<String> = (0..plan.batch).map(|at| format!("text {at} of request {number}")).collect();
-    let body = serde_json::to_vec(&serde_json::json!({ "model": plan.model, "input": texts }))?;
+/// One request, of which the body is collected and then decoded float by float.
+async fn copy(plan: &Plan, texts: &[String]) -> Result<Vec<f32>> {
+    let body = serde_json::to_vec(&serde_json::json!({ "model": plan.options.model, "input": texts }))?;
     let request = Request::post(&plan.url)
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, RAW)
         .header(CACHE_CONTROL, "no-cache")
         .body(Full::new(Bytes::from(body)))?;
-    let response = transport.send(request).await?;
+    let response = plan.transport.send(request).await?;
     check(&response)?;
-    let bytes = match plan.mode {
-        Mode::Copy => decode(response, floats).await?,
-        Mode::View => read_into(response, floats).await?,
-    };
-    if floats.is_empty() || !floats.len().is_multiple_of(plan.batch) {
-        return Err(format!("{} floats for {} texts", floats.len(), plan.batch).into());
+    let body = response.into_body().collect().await?.to_bytes();
+    let (values, rest) = body.as_chunks::<4>();
+    let floats: Vec<f32> = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
+    if floats.is_empty() || !floats.len().is_multiple_of(plan.batch) || !rest.is_empty() {
+        return Err(format!("{} bytes for {} texts", body.len(), plan.batch).into());
     }
-    Ok(bytes)
+    Ok(floats)
 }
 
 fn check(response: &Response<Incoming>) -> Result<()> {
@@ -160,38 +171,4 @@ fn check(response: &Response<Incoming>) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Collects the body, then decodes it float by float.
-async fn decode(response: Response<Incoming>, floats: &mut Vec<f32>) -> Result<usize> {
-    let body = response.into_body().collect().await?.to_bytes();
-    let (values, _) = body.as_chunks::<4>();
-    *floats = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
-    Ok(body.len())
-}
-
-/// Reads the body into the memory of the floats, which is used again for the next reply.
-async fn read_into(response: Response<Incoming>, floats: &mut Vec<f32>) -> Result<usize> {
-    let length = response.headers().get(CONTENT_LENGTH).ok_or("the reply has no content-length")?;
-    let length: usize = length.to_str()?.parse()?;
-    if length > REPLY_BYTES_MAX || !length.is_multiple_of(size_of::<f32>()) {
-        return Err(format!("a reply of {length} bytes is too long or not of whole floats").into());
-    }
-    floats.resize(length / size_of::<f32>(), 0.0);
-    let memory = floats.as_mut_bytes();
-    let mut body = response.into_body();
-    let mut filled = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(mut data) = frame?.into_data() else { continue };
-        let count = data.remaining();
-        let Some(target) = memory.get_mut(filled..filled + count) else {
-            return Err("the reply is longer than its content-length".into());
-        };
-        data.copy_to_slice(target);
-        filled += count;
-    }
-    if filled != length {
-        return Err(format!("{filled} of {length} bytes arrived").into());
-    }
-    Ok(length)
 }

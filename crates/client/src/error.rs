@@ -34,9 +34,29 @@ pub enum ClientError {
         /// The HTTP status.
         status: u16,
     },
+    /// The reply of a success has another form than the API says.
+    #[error("the reply of {url} {reason}")]
+    Malformed {
+        /// The address that was called.
+        url: String,
+        /// What is wrong, as the rest of the sentence.
+        reason: String,
+    },
+    /// The API key can't be sent.
+    #[error("the API key is empty, or has white space or characters beyond ASCII")]
+    ApiKey,
+    /// No model embeds texts.
+    #[error("the gateway has no embedding model")]
+    NoModel,
 }
 
 impl ClientError {
+    /// The refusal with this code. `detail` is the gateway's message, of which the remedy is left out.
+    pub(crate) fn refused(code: ErrorCode, detail: &str) -> ClientError {
+        let message = detail.trim_end_matches(code.row().remedy).trim_end_matches(['.', ' ']).to_owned();
+        ClientError::Refused { code, message }
+    }
+
     /// How to solve the problem, where the message does not say it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -48,6 +68,15 @@ impl ClientError {
             ClientError::Refused { code, .. } => Some(remedy(*code).to_owned()),
             ClientError::NotAGateway { .. } => {
                 Some("check the address: --url, WEIR_URL or client.url".to_owned())
+            }
+            ClientError::Malformed { .. } => Some(
+                "check any proxy before the gateway, and use a client of the gateway's version".to_owned(),
+            ),
+            ClientError::ApiKey => {
+                Some("copy the key again, without the spaces and line ends around it".to_owned())
+            }
+            ClientError::NoModel => {
+                Some("add a `[[models]]` entry to the gateway's configuration".to_owned())
             }
         }
     }

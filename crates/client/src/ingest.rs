@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
 
+use crate::client::{POLL_FIRST, POLL_MAX};
 use crate::seen_ids::SeenIds;
 use crate::{Client, ClientError, Result};
 
@@ -17,9 +18,6 @@ use crate::{Client, ClientError, Result};
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// Jobs that are accepted and not finished.
 const JOBS_MAX: usize = 4;
-/// The first and the longest delay between two looks at a job.
-const POLL_FIRST: Duration = Duration::from_millis(10);
-const POLL_MAX: Duration = Duration::from_millis(500);
 /// Rejections that are reported one by one; [`IngestReport`] has all.
 const REJECTIONS_SHOWN_MAX: usize = 100;
 /// How long the jobs are asked for their documents after a cancellation.

@@ -56,6 +56,17 @@ impl TransportError {
     }
 }
 
+impl TransportError {
+    /// Whether no byte of the request reached the server.
+    pub(crate) fn is_unsent(&self) -> bool {
+        match self {
+            TransportError::Address(_) => true,
+            TransportError::Connection(error) => error.is_connect(),
+            TransportError::Redirects(_) | TransportError::Body(_) | TransportError::Timeout(_) => false,
+        }
+    }
+}
+
 /// rustls reports a bad certificate, or a server that does not speak TLS, as invalid data.
 fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
     causes(error).filter_map(|error| error.downcast_ref::<std::io::Error>()).any(|error| {

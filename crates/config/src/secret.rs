@@ -43,6 +43,9 @@ enum KeySource {
 /// The message for an invalid `api_key`. It does not repeat the invalid value, which may be the key itself.
 const FORMAT: &str =
     "must be \"env:NAME\" or \"file:PATH\": do not write the key itself into the configuration file";
+/// The same for an argument of the command line.
+const ARGUMENT_FORMAT: &str =
+    "it must be env:NAME or file:PATH: arguments can be read by other users of the machine";
 
 /// Upper bound of the bytes of a key.
 const KEY_BYTES_MAX: usize = 8 << 10;
@@ -59,6 +62,16 @@ impl ApiKey {
             Some(_) | None => return Err(FORMAT.to_owned()),
         };
         Ok(ApiKey { source, value: Err("it was not read yet".to_owned()) })
+    }
+
+    /// The key that an argument of the command line names as `env:NAME` or `file:PATH`, already read.
+    ///
+    /// # Errors
+    /// The reason, if it names neither.
+    pub fn of_argument(text: &str, environment: &Environment) -> Result<ApiKey, String> {
+        let mut key = ApiKey::parse(text).map_err(|_| ARGUMENT_FORMAT.to_owned())?;
+        key.read(environment);
+        Ok(key)
     }
 
     /// Reads the key.

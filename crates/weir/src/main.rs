@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use weir::cli::{
     Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, ingest, jobs,
-    model, search, serve, shell, sync,
+    model, search, selftest, serve, shell, sync,
 };
 use weir_config::Environment;
 
@@ -40,6 +40,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Search(search) => block_on(search::run(&search, context)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
+        Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),
         Command::Demo(demo) => demo::run(&demo, context),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use super::selftest::SelftestDialect;
 use weir_api::Mode;
 use weir_config::Flags;
 use weir_eval::{Configuration, Minimum};
@@ -73,6 +74,11 @@ pub enum Command {
     /// (query, document, grade). Its documents go into a temporary collection, which is removed afterwards. Exits with 3
     /// when everything was measured and a score is below --min-ndcg or significantly worse than the baseline.
     Eval(EvalArguments),
+    /// Check whether a server replies as the APIs promise that the gateway serves.
+    ///
+    /// Sends requests of OpenAI, text-embeddings-inference, Cohere, Jina, Ollama and Weir to any server, and prints which replies
+    /// deviate, with what was sent and expected. Changes no data. Exits with 1 when something deviates.
+    Selftest(SelftestArguments),
     /// Show or check the configuration.
     Config(ConfigArguments),
     /// Download a model, or describe one.
@@ -456,6 +462,29 @@ pub struct EvalArguments {
     /// Maximum queries to draft from documents; queries from feedback are not limited.
     #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]
     pub queries: usize,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir selftest`.
+#[derive(Debug, Args)]
+pub struct SelftestArguments {
+    /// The URL of the server; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The APIs to check, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = SelftestDialect::ALL)]
+    pub dialect: Vec<SelftestDialect>,
+    /// The model that embeds [default: the first one that the server lists].
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The model that reranks [default: the first one that the server lists].
+    #[arg(long, value_name = "MODEL")]
+    pub rerank_model: Option<String>,
+    /// Where the server's API key is: env:NAME or file:PATH [default: none is sent].
+    #[arg(long, value_name = "SOURCE")]
+    pub api_key: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -64,6 +64,12 @@ pub enum Failure {
     /// The job named by its id failed; it was shown before.
     #[error("the job `{0}` failed")]
     Job(String),
+    /// So many checks of a server failed; they were shown before.
+    #[error("{0} of the server's replies deviate")]
+    Deviates(usize),
+    /// The key of `--api-key` can't be read.
+    #[error("the API key can't be read: {0}")]
+    ApiKey(String),
     /// `--filter` is not JSON.
     #[error("the filter is not JSON: {0}")]
     Filter(serde_json::Error),
@@ -167,6 +173,12 @@ impl Failure {
             Failure::Eval(error) => error.hint(),
             Failure::Pull(error) => error.hint(),
             Failure::Info(error) => error.hint(),
+            Failure::Deviates(_) => {
+                Some("--dialect restricts the checks to the APIs that the server is to have".to_owned())
+            }
+            Failure::ApiKey(_) => {
+                Some("name the variable or the file that has it, as in --api-key env:API_KEY".to_owned())
+            }
             Failure::Filter(_) => {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }

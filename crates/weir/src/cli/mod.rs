@@ -1,7 +1,7 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `jobs` and `eval` call
-//! a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `jobs`, `eval` and
+//! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
 mod context;
@@ -21,6 +21,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod model;
 pub mod search;
+pub mod selftest;
 pub mod serve;
 pub mod shell;
 pub mod sync;
@@ -28,7 +29,8 @@ pub mod sync;
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
     DeleteArguments, DemoArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, ServeArguments, SettingsArguments, SyncArguments,
+    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    SyncArguments,
 };
 pub use context::Context;
 pub use failure::{Failure, Result};

@@ -16,6 +16,7 @@ mod pruning;
 mod refusals;
 mod relevance;
 mod reply_shapes;
+mod rust_client;
 mod sample;
 mod settling;
 mod startup;

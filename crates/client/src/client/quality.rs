@@ -1,0 +1,66 @@
+//! Feedback and the query log.
+
+use weir_api::{FeedbackReply, FeedbackRequest, List, QueryReply, QueryReport};
+
+use super::collections::collection_path;
+use super::pages::{Listing, Pages};
+use crate::call::{Call, with_query};
+use crate::{Client, Result};
+
+/// Which report of the query log, and how much of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueryLogOptions {
+    /// The report; default: the most frequent queries.
+    pub report: Option<QueryReport>,
+    /// Queries, 1 to 1,000; default: 100.
+    pub limit: Option<u64>,
+    /// The relevance that counts as low, 0 to 1; default: 0.5.
+    pub below: Option<f64>,
+}
+
+impl Client {
+    /// Stores a judgment of a document as an answer to a query. It is not repeated when its reply is lost, because it could
+    /// be stored twice.
+    pub async fn add_feedback(&self, request: &FeedbackRequest) -> Result<FeedbackReply> {
+        self.value(Call::post("/v1/feedback", request).once()).await
+    }
+
+    /// A page of the feedback to a collection, newest first. `cursor` is the `next_cursor` of the page before.
+    pub async fn feedback(
+        &self,
+        collection: &str,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<List<FeedbackReply>> {
+        self.value(listing(collection, limit).page(cursor)).await
+    }
+
+    /// All feedback to a collection, newest first, in pages of up to `limit`, 1 to 1,000.
+    pub fn feedback_pages(&self, collection: &str, limit: usize) -> Pages<'_, FeedbackReply> {
+        Pages::new(self, listing(collection, limit))
+    }
+
+    /// A report of the query log.
+    pub async fn logged_queries(
+        &self,
+        collection: &str,
+        options: QueryLogOptions,
+    ) -> Result<Vec<QueryReply>> {
+        let QueryLogOptions { report, limit, below } = options;
+        let parameters = [
+            ("report", report.map(|report| <&str>::from(report).to_owned())),
+            ("limit", limit.map(|limit| limit.to_string())),
+            ("below", below.map(|below| below.to_string())),
+        ];
+        let path = with_query(format!("{}/queries", collection_path(collection)), &parameters);
+        let list: List<QueryReply> = self.value(Call::get(path)).await?;
+        Ok(list.data)
+    }
+}
+
+fn listing(collection: &str, limit: usize) -> Listing {
+    Listing {
+        path: "/v1/feedback".to_owned(),
+        parameters: vec![("collection", Some(collection.to_owned())), ("limit", Some(limit.to_string()))],
+    }
+}

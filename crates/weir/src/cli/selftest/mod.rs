@@ -1,0 +1,227 @@
+//! `weir selftest`: whether a server replies as the APIs promise that it serves.
+//!
+//! Requests only embed, rerank, list and search a collection that does not exist, so that they change nothing.
+
+mod case;
+mod cohere;
+mod expect;
+mod jina;
+mod native;
+mod ollama;
+mod openai;
+mod probe;
+mod target;
+mod tei;
+
+use clap::ValueEnum;
+use http::HeaderValue;
+use serde_json::json;
+
+use super::arguments::SelftestArguments;
+use super::context::Context;
+use super::failure::{Failure, Result};
+use super::terminal::{Align, Style, one_line, render_table};
+use case::{Case, Check, CheckResult};
+use probe::Probe;
+use target::Target;
+use weir_config::{ApiKey, Environment, Flags};
+
+/// The text that is embedded in every API.
+const TEXT: &str = "A weir is a low dam across a river.";
+/// Names that no server has.
+const MODEL_THAT_IS_NOT: &str = "selftest-no-such-model";
+const COLLECTION_THAT_IS_NOT: &str = "selftest-no-such-collection";
+/// Characters of a finding in the table.
+const FINDING_CHARS_MAX: usize = 60;
+
+/// An API whose routes are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SelftestDialect {
+    /// OpenAI: /v1/embeddings, /v1/models.
+    Openai,
+    /// text-embeddings-inference: /health, /info, /embed, /tokenize, /rerank.
+    Tei,
+    /// Cohere: /v2/embed, /v2/rerank.
+    Cohere,
+    /// Jina: /v1/rerank.
+    Jina,
+    /// Ollama: /api/embed, /api/tags.
+    Ollama,
+    /// Weir: /healthz, /readyz, /v1/search, raw floats.
+    Native,
+}
+
+impl SelftestDialect {
+    pub(super) const ALL: [SelftestDialect; 6] = [
+        SelftestDialect::Openai,
+        SelftestDialect::Tei,
+        SelftestDialect::Cohere,
+        SelftestDialect::Jina,
+        SelftestDialect::Ollama,
+        SelftestDialect::Native,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            SelftestDialect::Openai => "openai",
+            SelftestDialect::Tei => "tei",
+            SelftestDialect::Cohere => "cohere",
+            SelftestDialect::Jina => "jina",
+            SelftestDialect::Ollama => "ollama",
+            SelftestDialect::Native => "native",
+        }
+    }
+
+    fn cases(self, target: &Target) -> Vec<Case<'_>> {
+        match self {
+            SelftestDialect::Openai => openai::cases(target),
+            SelftestDialect::Tei => tei::cases(target),
+            SelftestDialect::Cohere => cohere::cases(target),
+            SelftestDialect::Jina => jina::cases(target),
+            SelftestDialect::Ollama => ollama::cases(target),
+            SelftestDialect::Native => native::cases(target),
+        }
+    }
+}
+
+/// Checks a server and prints what deviates.
+///
+/// # Errors
+/// When the server can't be reached, and [`Failure::Deviates`] when a reply is not as it should be.
+pub async fn run(arguments: &SelftestArguments, context: Context<'_>) -> Result<()> {
+    let config = context.load(Flags { url: arguments.url.clone(), ..Flags::default() })?;
+    let key = arguments.api_key.as_deref().map(|key| authorization(key, context.environment)).transpose()?;
+    let probe = Probe::new(config.client_url(), key);
+    let target = Target::discover(&probe, arguments.model.clone(), arguments.rerank_model.clone()).await?;
+    let mut checks = Vec::new();
+    for dialect in SelftestDialect::ALL.iter().filter(|one| arguments.dialect.contains(one)) {
+        for case in dialect.cases(&target) {
+            checks.push(case.run(&probe, &target, dialect.name()).await);
+        }
+    }
+    let counts = Counts::of(&checks);
+    if arguments.json {
+        let report = json!({
+            "url": probe.url(), "model": target.model, "rerank_model": target.reranker, "checks": checks,
+            "passed": counts.passed, "deviates": counts.deviates, "skipped": counts.skipped,
+        });
+        writeln!(context.out, "{report}")?;
+    } else {
+        context.out.write_all(render(&checks, Style::of_output(context.environment)).as_bytes())?;
+    }
+    context.out.flush()?;
+    match counts.deviates {
+        0 => Ok(()),
+        count => Err(Failure::Deviates(count)),
+    }
+}
+
+/// The header for the key that `env:NAME` or `file:PATH` names.
+fn authorization(source: &str, environment: &Environment) -> Result<HeaderValue> {
+    let key = ApiKey::of_argument(source, environment)
+        .and_then(|key| key.secret().cloned().map_err(str::to_owned))
+        .map_err(Failure::ApiKey)?;
+    let value = HeaderValue::try_from(format!("Bearer {}", key.reveal()));
+    let mut value = value.map_err(|_| Failure::ApiKey("it is no word of ASCII".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// How many checks ended how.
+#[derive(Debug, Default)]
+struct Counts {
+    passed: usize,
+    deviates: usize,
+    skipped: usize,
+}
+
+impl Counts {
+    fn of(checks: &[Check]) -> Counts {
+        let count = |result| checks.iter().filter(|check| check.result == result).count();
+        Counts {
+            passed: count(CheckResult::Passed),
+            deviates: count(CheckResult::Deviates),
+            skipped: count(CheckResult::Skipped),
+        }
+    }
+}
+
+/// A table of all checks, then each deviation with its request, and the numbers.
+fn render(checks: &[Check], style: Style) -> String {
+    let header =
+        [("RESULT", Align::Left), ("API", Align::Left), ("CHECK", Align::Left), ("FOUND", Align::Left)];
+    let rows: Vec<[String; 4]> = checks.iter().map(render_row).collect();
+    let mut shown = render_table(header, &rows);
+    for check in checks.iter().filter(|check| check.result == CheckResult::Deviates) {
+        shown.push_str(&format!(
+            "\n{}\n  sent:      {}\n  expected:  {}\n  got:       {}\n",
+            style.bold(&format!("{}: {}", check.dialect, check.name)),
+            one_line(&check.sent),
+            check.expected,
+            one_line(&check.got),
+        ));
+    }
+    let Counts { passed, deviates, skipped } = Counts::of(checks);
+    shown.push_str(&format!("\n{passed} passed, {deviates} deviating, {skipped} skipped\n"));
+    shown
+}
+
+fn render_row(check: &Check) -> [String; 4] {
+    let result = match check.result {
+        CheckResult::Passed => "ok",
+        CheckResult::Deviates => "DEVIATES",
+        CheckResult::Skipped => "skipped",
+    };
+    let found = match check.result {
+        CheckResult::Deviates => "see below".to_owned(),
+        CheckResult::Passed => shortened(&one_line(&check.got)),
+        CheckResult::Skipped => one_line(&check.got),
+    };
+    [result.to_owned(), check.dialect.to_owned(), check.name.to_owned(), found]
+}
+
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(FINDING_CHARS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &'static str, result: CheckResult, got: &str) -> Check {
+        Check {
+            dialect: "tei",
+            name,
+            result,
+            sent: "GET /info".to_owned(),
+            expected: "200: a model",
+            got: got.to_owned(),
+        }
+    }
+
+    #[test]
+    fn deviations_follow_the_table_with_what_was_sent() {
+        let long = "a".repeat(70);
+        let checks = [
+            check("health", CheckResult::Passed, "200"),
+            check("info", CheckResult::Deviates, "the status is 404\ninstead of 200"),
+            check("embed", CheckResult::Passed, &long),
+            check("rerank", CheckResult::Skipped, "no model"),
+        ];
+        let expected = format!(
+            "RESULT    API  CHECK   FOUND\n\
+             ok        tei  health  200\n\
+             DEVIATES  tei  info    see below\n\
+             ok        tei  embed   {}…\n\
+             skipped   tei  rerank  no model\n\
+             \ntei: info\n  sent:      GET /info\n  expected:  200: a model\n  got:       the status is 404 instead of 200\n\
+             \n2 passed, 1 deviating, 1 skipped\n",
+            "a".repeat(60)
+        );
+        assert_eq!(render(&checks, Style::PLAIN), expected);
+    }
+}
