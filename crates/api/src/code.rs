@@ -89,6 +89,8 @@ error_codes! {
         "List the jobs with `GET /v1/jobs`.";
     ModelNotFound "model_not_found" 404 CLIENT "No such model",
         "Use the id or an alias of a `[[models]]` entry of the configuration; `GET /v1/models` lists them.";
+    KeyNotFound "key_not_found" 404 CLIENT "No such API key",
+        "List the keys with `GET /v1/keys`; a revoked key stays revoked, so create another.";
     RouteNotFound "route_not_found" 404 CLIENT "No such route",
         "";
     MethodNotAllowed "method_not_allowed" 405 CLIENT "The route does not support this method",

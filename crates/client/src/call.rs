@@ -112,6 +112,11 @@ impl Call {
         Call::new(Method::POST, path).with_body(body)
     }
 
+    /// A `POST` without a body.
+    pub(crate) fn post_nothing(path: impl Into<String>) -> Call {
+        Call::new(Method::POST, path)
+    }
+
     pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Call {
         Call::new(Method::PUT, path).with_body(body)
     }

@@ -90,6 +90,8 @@ fn remedy(code: ErrorCode) -> &'static str {
             "`weir collections` lists the collections; `weir collections create NAME` creates one"
         }
         ErrorCode::JobNotFound => "`weir jobs` lists the jobs",
+        ErrorCode::KeyNotFound => "`weir keys list` lists the keys; a revoked key stays revoked",
+        ErrorCode::InvalidApiKey => "set WEIR_API_KEY to a key; `weir keys create` makes one",
         ErrorCode::DocumentNotFound => "check the id and --collection",
         ErrorCode::ModelNotFound => {
             "use the id or an alias of a `[[models]]` entry of the gateway's configuration; `weir config show` prints it"

@@ -86,12 +86,9 @@ fn is_origin(origin: &str) -> bool {
     origin == "*" || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ', '?', '#']))
 }
 
-/// Problems that keep `weir serve` from starting: a missing model or file, or an unsafe address.
+/// Problems that keep `weir serve` from starting: a missing model or file.
 pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: Reranks<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if unknowns.are_known(&["server.listen", "server.insecure_no_auth"]) {
-        problems.extend(config.check_address());
-    }
     if unknowns.are_known(&["server.role"]) && config.server.role == Role::Gateway {
         problems.extend(config.models.iter().filter_map(check_is_elsewhere));
     }
@@ -150,20 +147,6 @@ impl Config {
             "`search.rerank` is `{name}`, which is not a reranker; rerankers in `[[models]]`: {known}"
         );
         Some(Problem::new(Location::General, message))
-    }
-
-    fn check_address(&self) -> Option<Problem> {
-        let address = self.server.listen;
-        if address.ip().is_loopback() || self.server.insecure_no_auth {
-            return None;
-        }
-        let message =
-            format!("listening on {address} would let everybody who can reach it read and change all data");
-        let hint = format!(
-            "listen on 127.0.0.1:{}, or allow it with --insecure-no-auth (server.insecure_no_auth = true)",
-            address.port()
-        );
-        Some(Problem::new(Location::General, message).hint(hint))
     }
 }
 

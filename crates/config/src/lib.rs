@@ -22,7 +22,7 @@ mod value;
 pub mod table;
 
 pub use environment::Environment;
-pub use load::{Flags, Loaded, Source, load, load_for_serving};
+pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts, Reranks};
 pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};

@@ -89,9 +89,13 @@ impl Loaded {
     }
 }
 
-/// Variables that begin with `WEIR_` and are not settings: configuration file, default model, embedder, and instruction set, which the kernels
-/// read.
-const OTHER_VARIABLES: [&str; 4] = ["WEIR_CONFIG", "WEIR_MODEL", "WEIR_EMBEDDER_URL", "WEIR_ISA"];
+/// The variable with the API key of commands.
+pub const API_KEY_VARIABLE: &str = "WEIR_API_KEY";
+
+/// Variables that begin with `WEIR_` and are not settings: configuration file, default model, embedder, the key of commands, and instruction
+/// set, which the kernels read.
+const OTHER_VARIABLES: [&str; 5] =
+    ["WEIR_CONFIG", "WEIR_MODEL", "WEIR_EMBEDDER_URL", API_KEY_VARIABLE, "WEIR_ISA"];
 
 /// Variables of a published gateway with a folder, and with a server that answers `{"texts": […]}`. They count only where nothing else names a model.
 const MODEL_DIR: &str = "MODEL_DIR";
@@ -105,7 +109,7 @@ pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Problems
     Layers::read(flags, environment).finish(|_, _| Vec::new())
 }
 
-/// [`load`] for `weir serve`, which also requires a model with its files and a safe address.
+/// [`load`] for `weir serve`, which also requires a model with its files.
 ///
 /// # Errors
 /// All problems, including those that keep the server from starting.

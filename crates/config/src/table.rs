@@ -109,17 +109,18 @@ macro_rules! settings {
 settings! {
     /// The server and its data.
     server: Server {
-        /// The address to listen on. Any address but loopback requires `server.insecure_no_auth`.
+        /// The address to listen on. Any address but loopback requires an API key in the store, or `server.insecure_no_auth`.
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
         /// The folder with the store and the indexes; created if it does not exist.
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
         /// What this gateway does: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other
         /// servers, `all` does both.
         role: Role = Role::All, "all, embed or gateway", ANY;
-        /// Allow a listen address that other machines can reach, although requests need no API key.
+        /// Allow a listen address that other machines can reach, although there is no API key.
         insecure_no_auth: bool = false, "true or false", ANY;
         /// Comma-separated host names that requests may use (`Host`) and whose web pages may send requests (`Origin`), in addition to
-        /// `localhost` and loopback addresses; `*` allows all. Without this check, any web page in a browser on this machine could call the gateway.
+        /// `localhost` and loopback addresses; `*` allows all. Without this check, any web page in a browser on this machine could call the gateway;
+        /// with API keys there is no check, because pages have none.
         allowed_hosts: String = String::new(), "names", ANY;
         /// Comma-separated origins, such as `https://app.example.com`, whose web pages may call the gateway from a browser and read its
         /// replies (CORS); `*` allows all. Requests from other pages are refused.

@@ -8,6 +8,8 @@ use weir_filter::Filter;
 /// Who a request is made for: what it may do, and which collections, models and documents exist for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caller {
+    /// The API key of the caller; `None` for the gateway's own work, and without keys.
+    pub key: Option<KeyId>,
     /// What the caller may do.
     pub scopes: BTreeSet<Scope>,
     /// The collections that exist for the caller.
@@ -17,6 +19,10 @@ pub struct Caller {
     /// The mandatory filter: documents that do not pass it do not exist for the caller. `None`: all documents exist.
     pub filter: Option<Arc<Filter>>,
 }
+
+/// The number of an API key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub i64);
 
 /// A group of routes that a caller may use. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +54,7 @@ impl Caller {
     /// The caller without restrictions: the gateway's own work, and the operator of a gateway without API keys.
     pub fn system() -> Caller {
         Caller {
+            key: None,
             scopes: BTreeSet::from(Scope::ALL),
             collections: Allowlist::All,
             models: Allowlist::All,
@@ -58,6 +65,23 @@ impl Caller {
     /// Whether the caller has this scope.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
+    }
+
+    /// Whether all collections, models and documents exist for the caller.
+    pub fn is_unrestricted(&self) -> bool {
+        self.collections == Allowlist::All && self.models == Allowlist::All && self.filter.is_none()
+    }
+
+    /// Whether a key with these rights would give its holder nothing that this caller has not: no further scope, collection or model, and at
+    /// least the mandatory filter.
+    pub fn covers(&self, other: &Caller) -> bool {
+        other.scopes.is_subset(&self.scopes)
+            && self.collections.covers(&other.collections)
+            && self.models.covers(&other.models)
+            && self
+                .filter
+                .as_deref()
+                .is_none_or(|own| other.filter.as_deref().is_some_and(|filter| implies(filter, own)))
     }
 
     /// Whether the collection with this name exists for the caller. Collections outside the allow list are answered like missing ones.
@@ -81,6 +105,11 @@ impl Scope {
     pub const ALL: [Scope; 6] =
         [Scope::Search, Scope::Ingest, Scope::Embed, Scope::Rerank, Scope::Chat, Scope::Admin];
 
+    /// The scope with this name.
+    pub fn named(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+
     /// The name of the scope in API keys and messages.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +123,21 @@ impl Scope {
     }
 }
 
+/// Whether every document that passes `filter` passes `wanted`, as far as that can be seen: `filter` is `wanted`, or a conjunction with it.
+fn implies(filter: &Filter, wanted: &Filter) -> bool {
+    filter == wanted || matches!(filter, Filter::And(parts) if parts.iter().any(|part| implies(part, wanted)))
+}
+
 impl Allowlist {
+    /// Whether every name of the other list is in this one.
+    pub fn covers(&self, other: &Allowlist) -> bool {
+        match (self, other) {
+            (Allowlist::All, _) => true,
+            (Allowlist::Only(_), Allowlist::All) => false,
+            (Allowlist::Only(own), Allowlist::Only(other)) => other.is_subset(own),
+        }
+    }
+
     /// Whether the list has `name`.
     pub fn contains(&self, name: &str) -> bool {
         match self {
@@ -121,6 +164,45 @@ mod tests {
         let caller = Caller { scopes: BTreeSet::from([Scope::Search, Scope::Admin]), ..Caller::system() };
         let scopes = Scope::ALL.into_iter().filter(|scope| caller.may(*scope)).map(Scope::as_str);
         assert_eq!(scopes.collect::<Vec<_>>(), ["search", "admin"]);
+    }
+
+    #[test]
+    fn no_key_gives_more_than_the_caller_who_makes_it_has() {
+        let only = |names: &[&str]| Allowlist::Only(names.iter().map(|name| (*name).to_owned()).collect());
+        let filter = |json: &str| Some(Arc::new(Filter::parse(json).unwrap()));
+        let maker = Caller {
+            scopes: BTreeSet::from([Scope::Admin, Scope::Search]),
+            collections: only(&["a", "b"]),
+            filter: filter(r#"{"tenant": 7}"#),
+            ..Caller::system()
+        };
+        let covers = |change: fn(&mut Caller), expected| {
+            let mut other = maker.clone();
+            change(&mut other);
+            assert_eq!(maker.covers(&other), expected, "{other:?}");
+            assert!(Caller::system().covers(&other));
+        };
+        covers(|_| {}, true);
+        covers(|other| other.scopes = BTreeSet::from([Scope::Search]), true);
+        covers(|other| other.scopes = BTreeSet::from([Scope::Embed]), false);
+        covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["a".to_owned()])), true);
+        covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["c".to_owned()])), false);
+        covers(|other| other.collections = Allowlist::All, false);
+        covers(|other| other.filter = None, false);
+        covers(|other| other.filter = Some(Arc::new(Filter::parse(r#"{"tenant": 8}"#).unwrap())), false);
+        covers(
+            |other| {
+                other.filter = Some(Arc::new(Filter::parse(r#"{"or": [{"tenant": 7}, {"a": 1}]}"#).unwrap()))
+            },
+            false,
+        );
+        covers(
+            |other| {
+                let more = Filter::parse(r#"{"year": 1990}"#).unwrap();
+                other.filter = Some(Arc::new(Filter::and(more, other.filter().unwrap().clone())));
+            },
+            true,
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Decisions without IO, clock or globals: what a [`Caller`] may do and see, and whether an upstream is called ([`upstream`]).
+//! Decisions without IO, clock or globals: what a [`Caller`] may do and see, which texts are API keys ([`key`]), and whether an upstream is
+//! called ([`upstream`]).
 //!
 //! Every read of the store and of the index takes a [`Caller`], so that its allow lists and its mandatory filter apply to all of them.
 
 #![forbid(unsafe_code)]
 
 mod caller;
+pub mod key;
 pub mod upstream;
 
-pub use caller::{Allowlist, Caller, Scope};
+pub use caller::{Allowlist, Caller, KeyId, Scope};

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List};
 
+use super::access;
 use super::body::{self, Call, Json, Reply, Segments};
 use crate::Result;
 
@@ -25,11 +26,16 @@ pub(super) async fn put(call: Call, Segments([name]): Segments<1>, request: Requ
     let body: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     let settings: CollectionSettings = weir_api::parse(body)?;
     let (reply, created) = call.retrieval.put_collection(&call.caller, &name, &settings).await?;
+    if created {
+        access::record(&call, "collection.create", &name).await;
+    }
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(reply)).into_response())
 }
 
 /// Deletes a collection and everything in it.
 pub(super) async fn delete(call: Call, Segments([name]): Segments<1>) -> Reply<DeletedReply> {
-    Ok(Json(call.retrieval.delete_collection(&call.caller, &name).await?))
+    let deleted = call.retrieval.delete_collection(&call.caller, &name).await?;
+    access::record(&call, "collection.delete", &name).await;
+    Ok(Json(deleted))
 }

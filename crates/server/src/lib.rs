@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod admission;
 mod arrow;
 mod body;
@@ -36,12 +37,14 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use tokio::sync::Semaphore;
+use weir_access::Keys;
 use weir_config::Config;
 use weir_inference::{Models, Scheduler};
 use weir_policy::Caller;
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 
+pub use access::api_key;
 pub use dialect::Dialect;
 use error::Result;
 pub use listener::serve;
@@ -62,6 +65,7 @@ pub struct Parts {
     scheduler: Scheduler,
     metrics: Metrics,
     authenticate: Authenticate,
+    keys: Keys,
     ingest_kib: Arc<Semaphore>,
 }
 
@@ -82,10 +86,20 @@ impl Gateway {
         scheduler: Scheduler,
         metrics: Metrics,
         authenticate: Authenticate,
+        keys: Keys,
     ) -> Gateway {
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
-        Gateway(Arc::new(Parts { retrieval, config, models, scheduler, metrics, authenticate, ingest_kib }))
+        Gateway(Arc::new(Parts {
+            retrieval,
+            config,
+            models,
+            scheduler,
+            metrics,
+            authenticate,
+            keys,
+            ingest_kib,
+        }))
     }
 
     /// The limit of a route's body in bytes, and its setting.

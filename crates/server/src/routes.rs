@@ -2,6 +2,7 @@
 
 mod codes;
 mod examples;
+mod table;
 mod unmatched;
 
 use std::collections::HashMap;
@@ -10,34 +11,21 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::MethodRouter;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 use tower_http::compression::CompressionLayer;
-use weir_api::{
-    AnyRerankReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings, DecodeRequest,
-    DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply,
-    EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply,
-    FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, List, ModelReply, ModelsReply,
-    OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply,
-    PredictRequest, QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest,
-    SimilarityRequest, TeiToken, TokenizeRequest,
-};
+use weir_api::ErrorCode;
 use weir_config::Role;
 use weir_policy::Scope;
 
-use codes::{
-    BODY_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES,
-    INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
-};
+use codes::BODY_CODES;
+pub use table::ROUTES;
 
 pub use examples::{Example, GROUPS, Group};
 
+use super::Gateway;
 use super::dialect::Dialect;
-use super::{
-    Gateway, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
-    openapi, pages, rerank, search, tei, tokens,
-};
 
 /// One method of one path.
 #[derive(Clone, Copy)]
@@ -117,12 +105,6 @@ impl Content {
     }
 }
 
-const SEARCH: Access = Access::Scope(Scope::Search);
-const INGEST: Access = Access::Scope(Scope::Ingest);
-const EMBED: Access = Access::Scope(Scope::Embed);
-const RERANK: Access = Access::Scope(Scope::Rerank);
-const ADMIN: Access = Access::Scope(Scope::Admin);
-
 /// Builds a row of the table.
 impl Route {
     /// A row without body, query parameters and error codes of its own, which answers 200 with a text.
@@ -177,268 +159,6 @@ impl Route {
         Route { codes, ..self }
     }
 }
-
-/// An embeddings route of OpenAI's API.
-const fn openai_embeddings(path: &'static str) -> Route {
-    Route::new("post", path, EMBED, || post(embeddings::openai))
-        .in_dialect(Dialect::OpenAi)
-        .takes::<EmbeddingsRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<EmbeddingsReply>()
-        .fails_with(EMBED_CODES)
-}
-
-/// A route of text-embeddings-inference that computes with the default model.
-const fn tei_route(path: &'static str, handler: fn() -> MethodRouter<Gateway>) -> Route {
-    Route::new("post", path, EMBED, handler)
-        .in_dialect(Dialect::Tei)
-        .reserves(AdmissionClass::Embedding)
-        .fails_with(EMBED_CODES)
-}
-
-/// A rerank route of Cohere, Jina and text-embeddings-inference.
-const fn rerank_route(path: &'static str) -> Route {
-    Route::new("post", path, RERANK, || post(rerank::rerank))
-        .in_dialect(Dialect::Rerank)
-        .takes::<RerankRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<AnyRerankReply>()
-        .fails_with(EMBED_CODES)
-}
-
-/// An embeddings route of Cohere's API.
-const fn cohere_embed(path: &'static str) -> Route {
-    Route::new("post", path, EMBED, || post(cohere::embed))
-        .in_dialect(Dialect::Cohere)
-        .takes::<CohereEmbedRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<CohereEmbedReply>()
-        .fails_with(EMBED_CODES)
-}
-
-/// The list of models in OpenAI's API.
-const fn openai_models(path: &'static str) -> Route {
-    Route::new("get", path, Access::Known, || get(models::list))
-        .in_dialect(Dialect::OpenAi)
-        .replies::<ModelsReply>()
-}
-
-/// One model in OpenAI's API.
-const fn openai_model(path: &'static str) -> Route {
-    Route::new("get", path, Access::Known, || get(models::get))
-        .in_dialect(Dialect::OpenAi)
-        .replies::<ModelReply>()
-        .fails_with(&[ErrorCode::ModelNotFound])
-}
-
-/// Every route.
-pub const ROUTES: &[Route] = &[
-    Route {
-        status: 202,
-        ..Route::new("post", "/v1/ingest", INGEST, || post(ingest::ingest))
-            .about("Store documents; they are on disk when this answers.")
-            .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
-            .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
-            .reserves(AdmissionClass::Ingest)
-            .replies::<JobReply>()
-            .fails_with(INGEST_CODES)
-    },
-    Route::new("post", "/v1/search", SEARCH, || post(search::search))
-        .about("Search a collection, or run several searches at once.")
-        .takes::<SearchRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Search)
-        .replies::<SearchOrBatchReply>()
-        .fails_with(SEARCH_CODES),
-    Route::new("post", "/v1/feedback", SEARCH, || post(feedback::post))
-        .about("Grade how well a document answers a query; the grade is on disk when this answers.")
-        .takes::<FeedbackRequest>(BodyLimit::Default)
-        .replies::<FeedbackReply>()
-        .fails_with(FEEDBACK_CODES),
-    Route::new("get", "/v1/feedback", SEARCH, || get(feedback::list))
-        .about("The feedback to a collection, newest first.")
-        .with_query(&[
-            ("collection", "the collection (`default`)"),
-            ("limit", "entries on a page, 1 to 1000 (100)"),
-            ("cursor", "the page's start, from `next_cursor`"),
-        ])
-        .replies::<List<FeedbackReply>>()
-        .fails_with(PAGE_CODES),
-    openai_embeddings("/v1/embeddings").about(
-        "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats.",
-    ),
-    openai_embeddings("/embeddings").about("The same as `/v1/embeddings`."),
-    Route::new("post", "/embed", EMBED, || post(tei::embed))
-        .about(
-            "Embed texts with the default model, as TEI does; `Accept: application/octet-stream` answers raw floats.",
-        )
-        .in_dialect(Dialect::Tei)
-        .takes::<EmbedRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<EmbedReply>()
-        .fails_with(EMBED_CODES),
-    tei_route("/embed_all", || post(tokens::embed_all))
-        .about("Embed each token of texts with the default model, as TEI does.")
-        .takes::<EmbedAllRequest>(BodyLimit::Default)
-        .replies::<Vec<Vec<Vec<f32>>>>(),
-    tei_route("/embed_sparse", || post(tokens::embed_sparse))
-        .about("Always an error that names what serves sparse embeddings.")
-        .takes::<EmbedAllRequest>(BodyLimit::Default)
-        .replies::<Vec<Vec<f32>>>(),
-    tei_route("/similarity", || post(tokens::similarity))
-        .about("The cosines of a sentence with others, by the default model, as TEI has them.")
-        .takes::<SimilarityRequest>(BodyLimit::Default)
-        .replies::<Vec<f32>>(),
-    tei_route("/tokenize", || post(tokens::tokenize))
-        .about("The tokens of texts for the default model, as TEI has them.")
-        .takes::<TokenizeRequest>(BodyLimit::Default)
-        .replies::<Vec<Vec<TeiToken>>>(),
-    tei_route("/decode", || post(tokens::decode))
-        .about("The texts of token ids of the default model, as TEI has them.")
-        .takes::<DecodeRequest>(BodyLimit::Default)
-        .replies::<Vec<String>>(),
-    Route {
-        access: RERANK,
-        ..tei_route("/predict", || post(rerank::predict))
-            .about("Classify pairs of texts by the model that reranks, as TEI does.")
-            .takes::<PredictRequest>(BodyLimit::Default)
-            .replies::<PredictReply>()
-    },
-    rerank_route("/v2/rerank").about(
-        "Sort documents by relevance to a query, as Cohere and Jina do; with `texts` instead of `documents`, as TEI does.",
-    ),
-    rerank_route("/v1/rerank").about("The same; results contain their documents unless `return_documents` is false."),
-    rerank_route("/rerank").about("The same as `/v1/rerank`."),
-    cohere_embed("/v2/embed").about("Embed texts, as Cohere's API does, in one or several types."),
-    cohere_embed("/v1/embed").about("The same in the earlier version: a list of floats without `embedding_types`."),
-    Route::new("post", "/api/embed", EMBED, || post(ollama::embed))
-        .about("Embed texts, as Ollama does.")
-        .in_dialect(Dialect::Ollama)
-        .takes::<OllamaEmbedRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<OllamaEmbedReply>()
-        .fails_with(EMBED_CODES),
-    Route::new("post", "/api/embeddings", EMBED, || post(ollama::embed_prompt))
-        .about("Embed one text, as Ollama's earlier API does.")
-        .in_dialect(Dialect::Ollama)
-        .takes::<OllamaPromptRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Embedding)
-        .replies::<OllamaPromptReply>()
-        .fails_with(EMBED_CODES),
-    Route::new("get", "/api/tags", Access::Known, || get(ollama::tags))
-        .about("The models that embed, as Ollama lists them.")
-        .in_dialect(Dialect::Ollama)
-        .replies::<OllamaTags>(),
-    Route::new("get", "/info", Access::Known, || get(tei::info))
-        .about("The default model and the limits, as TEI has them.")
-        .in_dialect(Dialect::Tei)
-        .replies::<InfoReply>()
-        .fails_with(&[ErrorCode::ModelNotFound]),
-    openai_models("/v1/models").about("All models, the default one first."),
-    openai_models("/models").about("The same as `/v1/models`."),
-    openai_model("/v1/models/{*id}").about("One model, by its id or an alias; slashes in it need no encoding."),
-    openai_model("/models/{*id}").about("The same as `/v1/models/{id}`."),
-    Route::new("get", "/v1/embedder", EMBED, || get(models::describe))
-        .about("What another gateway needs to use an embedding model: its tokenizer, prompts and limits.")
-        .with_query(&[("model", "the id or an alias (the default model)")])
-        .replies::<EmbedderReply>()
-        .fails_with(&[ErrorCode::ModelNotFound, ErrorCode::UpstreamError, ErrorCode::UpstreamTimeout]),
-    Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
-        .about("All jobs, newest first.")
-        .with_query(&[
-            ("limit", "jobs on a page, 1 to 100 (20)"),
-            ("cursor", "the page's start, from `next_cursor`"),
-        ])
-        .replies::<List<JobReply>>()
-        .fails_with(&[ErrorCode::StoreUnavailable]),
-    Route::new("get", "/v1/jobs/{id}", Access::Known, || get(jobs::get))
-        .about("One job.")
-        .replies::<JobReply>()
-        .fails_with(&[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable]),
-    Route::new("get", "/v1/collections", Access::Known, || get(collections::list))
-        .about("All collections, by name.")
-        .replies::<List<CollectionReply>>(),
-    Route::new("get", "/v1/collections/{name}", Access::Known, || get(collections::get))
-        .about("One collection.")
-        .replies::<CollectionReply>()
-        .fails_with(&[ErrorCode::CollectionNotFound]),
-    Route::new("put", "/v1/collections/{name}", ADMIN, || put(collections::put))
-        .about("Create a collection (201), or check that it has these settings (200).")
-        .takes::<CollectionSettings>(BodyLimit::Default)
-        .replies::<CollectionReply>()
-        .fails_with(PUT_COLLECTION_CODES),
-    Route::new("delete", "/v1/collections/{name}", ADMIN, || delete(collections::delete))
-        .about("Delete a collection and everything in it.")
-        .replies::<DeletedReply>()
-        .fails_with(&[ErrorCode::CollectionNotFound]),
-    Route::new("get", "/v1/collections/{name}/queries", ADMIN, || get(feedback::queries))
-        .about("Reports of logged queries; needs `search.query_log`.")
-        .with_query(&[
-            ("report", "`popular` (the default), `zero_results` or `low_relevance`"),
-            ("limit", "queries, 1 to 1000 (100)"),
-            ("below", "the relevance that counts as low, 0 to 1 (0.5)"),
-        ])
-        .replies::<List<QueryReply>>()
-        .fails_with(PAGE_CODES),
-    Route::new("get", "/v1/collections/{name}/documents", SEARCH, || get(documents::list))
-        .about(
-            "The documents of a collection in the order of their ids; with `filter` or `sort`, the searchable ones that match.",
-        )
-        .with_query(&[
-            ("filter", "conditions on metadata, as JSON"),
-            (
-                "sort",
-                "metadata fields to sort by, separated by commas; `-` before a field sorts it in descending order",
-            ),
-            ("limit", "documents on a page, 1 to 1000 (100); a page ends early after 8 MiB of texts"),
-            ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
-            ("after", "without `filter`, `sort` and `cursor`: the id after which the page starts"),
-        ])
-        .reserves(AdmissionClass::Search)
-        .replies::<List<DocumentReply>>()
-        .fails_with(DOCUMENTS_CODES),
-    Route::new("post", "/v1/collections/{name}/documents/delete", INGEST, || post(documents::delete_by_filter))
-        .about("Delete the documents that match a filter; they are gone from search when this answers.")
-        .takes::<DocumentsDeleteRequest>(BodyLimit::Default)
-        .reserves(AdmissionClass::Search)
-        .replies::<DocumentsDeleteReply>()
-        .fails_with(DELETE_DOCUMENTS_CODES),
-    // a document may have the id `delete`
-    Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, || get(documents::get_named_delete)),
-    Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, || {
-        delete(documents::delete_named_delete)
-    }),
-    Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, || get(documents::get))
-        .about("One document; its id is percent-encoded.")
-        .replies::<DocumentReply>()
-        .fails_with(DOCUMENT_CODES),
-    Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, || delete(documents::delete))
-        .about("Delete a document; it is gone from search when this answers.")
-        .replies::<DeletedReply>()
-        .fails_with(DOCUMENT_CODES),
-    Route::new("get", "/health", Access::Public, || get(tei::health))
-        .about("200 without a body if a model is loaded, else 503, as in TEI.")
-        .in_dialect(Dialect::Tei),
-    Route::new("get", "/ping", Access::Public, || get(tei::health))
-        .about("The same as `/health`.")
-        .in_dialect(Dialect::Tei),
-    Route::new("get", "/healthz", Access::Public, || get(health::healthz))
-        .about("Whether the gateway answers, and the number of searchable documents.")
-        .replies::<HealthReply>(),
-    Route::new("get", "/livez", Access::Public, || get(health::livez)).about("200 while the process runs."),
-    Route::new("get", "/readyz", Access::Public, || get(health::readyz))
-        .about("200 when models and indexes are ready, else 503 with the parts that are not.")
-        .replies::<ReadyReply>(),
-    Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
-    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with."),
-    // `huggingface_hub` calls the base URL
-    Route {
-        summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<EmbedReply>()
-    },
-    Route::new("get", "/docs", Access::Public, || get(pages::docs))
-        .about("This description as a page, with a form for each route."),
-    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),
-];
 
 static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {
     let mut routes: HashMap<_, Vec<_>> = HashMap::new();

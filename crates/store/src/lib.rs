@@ -25,6 +25,7 @@ mod document;
 mod error;
 mod feedback;
 mod job;
+mod key;
 mod operation;
 mod query_log;
 mod sqlite;
@@ -37,6 +38,7 @@ pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, St
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, NewFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};
+pub use key::{AuditEntry, NewAuditEntry, NewKey, StoredKey};
 pub use operation::{Operation, OperationKind};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use weir_policy::Caller;
+use weir_policy::key::KeyHash;
+use weir_policy::{Caller, KeyId};
 
 use crate::access::{Access, JobAccess};
-use crate::sqlite::{chunks, collections, feedback, generations, jobs, query_log, verify};
+use crate::sqlite::{chunks, collections, feedback, generations, jobs, keys, query_log, verify};
 use crate::{
-    Collection, CollectionId, DocumentError, Error, GenerationId, Job, LoggedQuery, PreparedDocument, Result,
-    Retention, Sqlite, StoreView, TextHash, Timestamp, VerifyReport,
+    AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, LoggedQuery,
+    NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Sqlite, StoreView, StoredKey, TextHash,
+    Timestamp, VerifyReport,
 };
 
 /// The store, in one of the supported databases. Cheap to clone; all clones are one store.
@@ -82,6 +84,59 @@ impl Store {
         let (name, settings, fingerprint) = (name.to_owned(), settings.to_owned(), fingerprint.to_owned());
         let Store::Sqlite(sqlite) = self;
         sqlite.write(move |c| collections::create(c, &name, &settings, &fingerprint, now)).await
+    }
+
+    /// Stores an API key, and an audit entry whose subject becomes the key's number.
+    pub async fn add_key(&self, key: NewKey, entry: NewAuditEntry, now: Timestamp) -> Result<StoredKey> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| keys::add(c, key, &entry, now)).await
+    }
+
+    /// Every API key, expired and revoked ones included, in the order of their creation.
+    pub async fn keys(&self) -> Result<Vec<StoredKey>> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(keys::list).await
+    }
+
+    /// Revokes an API key; `None` if there is none, or it is revoked already.
+    pub async fn revoke_key(
+        &self,
+        id: KeyId,
+        entry: NewAuditEntry,
+        now: Timestamp,
+    ) -> Result<Option<StoredKey>> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| keys::change(c, id, |stored| stored.revoked_at = Some(now), &entry, now)).await
+    }
+
+    /// Gives an API key another text, by its hash; the one before stays valid until `previous_until`. `None` if there is no such key, or it
+    /// is revoked.
+    pub async fn rotate_key(
+        &self,
+        id: KeyId,
+        text: (String, KeyHash),
+        previous_until: Timestamp,
+        entry: NewAuditEntry,
+        now: Timestamp,
+    ) -> Result<Option<StoredKey>> {
+        let rotate = move |stored: &mut StoredKey| {
+            stored.previous = Some((stored.key.hash, previous_until));
+            (stored.key.prefix, stored.key.hash) = text;
+        };
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| keys::change(c, id, rotate, &entry, now)).await
+    }
+
+    /// Adds an entry to the audit log.
+    pub async fn add_audit_entry(&self, entry: NewAuditEntry, now: Timestamp) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| keys::audit(c, &entry, now)).await
+    }
+
+    /// The newest entries of the audit log with numbers below `before`, newest first.
+    pub async fn audit_entries(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| keys::audit_entries(c, before, limit)).await
     }
 
     /// Replaces the settings of a collection; `false` if it is deleted.

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use weir::cli::{
-    Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, ingest, jobs,
-    model, search, selftest, serve, shell, sync,
+    Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, health, ingest,
+    jobs, keys, model, search, selftest, serve, shell, sync,
 };
 use weir_config::Environment;
 
@@ -39,6 +39,8 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Collections(collections) => block_on(collections::run(&collections, context)),
         Command::Search(search) => block_on(search::run(&search, context)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
+        Command::Health(health) => block_on(health::run(&health, context)),
+        Command::Keys(keys) => block_on(keys::run(&keys, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
         Command::Config(config) => config::run(&config, context),

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
@@ -13,6 +13,7 @@ use weir_store::Store;
 
 use http::HeaderMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weir_access::{AccessError, Keys};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
 use weir_policy::Caller;
@@ -38,6 +39,9 @@ pub enum ServeError {
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
+    /// The API keys can't be read.
+    #[error("the API keys can't be read")]
+    Keys(#[from] AccessError),
     /// A collection can't be opened.
     #[error(transparent)]
     Collection(#[from] CollectionError),
@@ -51,7 +55,7 @@ pub enum ServeError {
     },
     /// Anybody could reach a gateway that asks nobody for a key.
     #[error(
-        "refusing to listen on {0}: it is not a loopback address and nobody has to show a key; \
+        "refusing to listen on {0}: it is not a loopback address and nobody has to show a key; create one with `weir keys create`, \
          listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
     )]
     Exposed(SocketAddr),
@@ -90,12 +94,13 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let config = Arc::new(config);
     let started = Instant::now();
     let address = config.server.listen;
-    if !address.ip().is_loopback() && !config.server.insecure_no_auth {
-        return Err(ServeError::Exposed(address));
-    }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
+    let keys = Keys::load(store.clone()).await?;
+    if !address.ip().is_loopback() && !config.server.insecure_no_auth && !keys.are_required() {
+        return Err(ServeError::Exposed(address));
+    }
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
@@ -138,13 +143,22 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let retrieval = Retrieval::new(collections, query_log);
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
-    let authenticate = Arc::new(move |_: &HeaderMap| Some(operator.clone()));
-    let gateway = Gateway::new(config, retrieval.clone(), models, scheduler, metrics, authenticate);
+    let known = keys.clone();
+    let authenticate = Arc::new(move |headers: &HeaderMap| match known.are_required() {
+        true => known.caller(weir_server::api_key(headers)?, unix_now()),
+        false => Some(operator.clone()),
+    });
+    let gateway = Gateway::new(config, retrieval.clone(), models, scheduler, metrics, authenticate, keys);
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
     retrieval.close().await;
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// The time in unix seconds.
+fn unix_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Asks upstreams for what is not known of them, and makes the default collection if it waited for that. An upstream that can't be

@@ -287,6 +287,38 @@ class AsyncWeir:
         """A report of the query log; `below` is the relevance that counts as low."""
         return await self._call(calls.list_queries(collection, report, limit, below))
 
+    # API keys
+
+    async def create_key(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[str] | None = None,
+        collections: Sequence[str] | None = None,
+        models: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        expires_at: float | None = None,
+    ) -> types.NewApiKey:
+        """Creates an API key; the reply alone has its text."""
+        fields = {"name": name, "scopes": scopes, "collections": collections, "models": models}
+        return await self._call(calls.create_key({**fields, "filter": filter, "expires_at": expires_at}))
+
+    async def list_keys(self) -> list[types.ApiKey]:
+        """All API keys that allow no more than the own one."""
+        return await self._call(calls.list_keys())
+
+    async def revoke_key(self, id: int) -> types.ApiKey:
+        """Revokes an API key at once."""
+        return await self._call(calls.revoke_key(id))
+
+    async def rotate_key(self, id: int, *, grace_seconds: float | None = None) -> types.NewApiKey:
+        """Gives an API key another text; the one before stays valid for `grace_seconds`."""
+        return await self._call(calls.rotate_key(id, grace_seconds))
+
+    async def list_audit(self, *, limit: int | None = None, cursor: str | None = None) -> types.Page[types.AuditEntry]:
+        """A page of what was done with keys and by administrators, newest first."""
+        return await self._call(calls.list_audit(limit, cursor))
+
     # The gateway
 
     async def health(self) -> types.Health:

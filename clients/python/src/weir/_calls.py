@@ -109,6 +109,27 @@ def list_feedback(
     return Call(_get("/v1/feedback" + query(collection=collection, limit=limit, cursor=cursor)), _page(types.Feedback))
 
 
+def create_key(fields: Mapping[str, Any]) -> Call[types.NewApiKey]:
+    return Call(_post("/v1/keys", encode(_given(fields))), _object(types.NewApiKey), is_repeatable=False)
+
+
+def list_keys() -> Call[list[types.ApiKey]]:
+    return Call(_get("/v1/keys"), _list(types.ApiKey))
+
+
+def revoke_key(id: int) -> Call[types.ApiKey]:
+    return Call(Request("DELETE", f"/v1/keys/{id}"), _object(types.ApiKey), is_repeatable=False)
+
+
+def rotate_key(id: int, grace_seconds: float | None) -> Call[types.NewApiKey]:
+    target = f"/v1/keys/{id}/rotate" + query(grace_seconds=grace_seconds)
+    return Call(Request("POST", target), _object(types.NewApiKey), is_repeatable=False)
+
+
+def list_audit(limit: int | None = None, cursor: str | None = None) -> Call[types.Page[types.AuditEntry]]:
+    return Call(_get("/v1/audit" + query(limit=limit, cursor=cursor)), _page(types.AuditEntry))
+
+
 def list_queries(
     collection: str, report: str | None, limit: int | None, below: float | None
 ) -> Call[list[types.LoggedQuery]]:

@@ -392,6 +392,41 @@ class Feedback:
 
 
 @dataclass(frozen=True)
+class ApiKey:
+    """An API key, without its text."""
+
+    id: int
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_at: float
+    collections: Optional[list[str]] = None
+    models: Optional[list[str]] = None
+    filter: Optional[dict[str, Any]] = None
+    expires_at: Optional[float] = None
+    revoked_at: Optional[float] = None
+    previous_until: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class NewApiKey(ApiKey):
+    """A new API key, or a rotated one, with its text, which is shown only here."""
+
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """What was done with a key, or by an administrator."""
+
+    number: int
+    at: float
+    action: str
+    subject: str
+    key: Optional[int] = None
+
+
+@dataclass(frozen=True)
 class LoggedQuery:
     """A query of the query log."""
 

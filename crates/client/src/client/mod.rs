@@ -3,6 +3,7 @@
 mod collections;
 mod documents;
 mod jobs;
+mod keys;
 mod models;
 mod monitoring;
 mod pages;

@@ -11,6 +11,8 @@ pub(super) const BODY_CODES: &[ErrorCode] = &[
     ErrorCode::UnsupportedMediaType,
     ErrorCode::PayloadTooLarge,
 ];
+pub(super) const KEY_CODES: &[ErrorCode] =
+    &[ErrorCode::InvalidParameter, ErrorCode::KeyNotFound, ErrorCode::StoreUnavailable];
 pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidQuery,
     ErrorCode::InvalidFilter,

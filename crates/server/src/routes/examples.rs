@@ -168,6 +168,23 @@ pub const GROUPS: &[Group] = &[
         ],
     },
     Group {
+        name: "API keys",
+        about: "Who may call the gateway. As soon as there is a key, every request needs one.",
+        examples: &[
+            post(
+                "/v1/keys",
+                r#"{"name": "search page", "scopes": ["search"], "collections": ["notes"], "filter": {"lang": "en"}}"#,
+            ),
+            get("/v1/keys", &[]),
+            Example {
+                parameters: &[("id", "1"), ("grace_seconds", "3600")],
+                ..post("/v1/keys/{id}/rotate", "")
+            },
+            delete("/v1/keys/{id}", &[("id", "1")]),
+            get("/v1/audit", &[("limit", "10")]),
+        ],
+    },
+    Group {
         name: "Models",
         about: "The models in service. They are configured when the gateway starts.",
         examples: &[

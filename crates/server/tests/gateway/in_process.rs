@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
+use weir_access::Keys;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
@@ -72,6 +73,7 @@ impl InProcess {
         let memory = MemoryBudget::new(&config.inference, &models).unwrap();
         let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
         let store = Store::open_sqlite(&config.server.data_dir).unwrap();
+        let keys = Keys::load(store.clone()).await.unwrap();
         let background = tokio::runtime::Handle::current();
         let collections = Collections::open(
             store.clone(),
@@ -97,6 +99,7 @@ impl InProcess {
             scheduler.clone(),
             metrics,
             Arc::new(authenticate),
+            keys,
         );
         InProcess { retrieval, scheduler, router: router(gateway), _folder: folder }
     }

@@ -36,8 +36,13 @@ fn examples(route: &Route, jobs: &[String]) -> Vec<Example> {
     uris = fill(uris, "{name}", &["open", "secret"]);
     uris = fill(uris, "{*id}", &["allowed", "forbidden"]);
     let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
-    let ids: &[&str] =
-        if route.path.contains("/jobs/") { &jobs } else { &["visible-doc", "hidden-doc", "secret-doc"] };
+    let ids: &[&str] = if route.path.contains("/jobs/") {
+        &jobs
+    } else if route.path.contains("/keys/") {
+        &["1", "99"]
+    } else {
+        &["visible-doc", "hidden-doc", "secret-doc"]
+    };
     uris = fill(uris, "{id}", ids);
     let queries: &[&str] = match route.path {
         "/v1/feedback" if route.method == "get" => &["?collection=open", "?collection=secret"],
@@ -106,6 +111,10 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"filter": {"team": "b"}, "dry_run": true}).to_string(),
             json!({"all": true, "dry_run": true}).to_string(),
         ],
+        ("post", "/v1/keys") => vec![
+            json!({"name": "new"}).to_string(),
+            json!({"name": "new", "scopes": ["search"], "collections": ["open"], "models": ["allowed"]}).to_string(),
+        ],
         ("put", "/v1/collections/{name}") => vec![json!({"model": "forbidden"}).to_string()],
         (method, path) => {
             assert_eq!(route.body, BodyLimit::None, "add bodies for {method} {path}");
@@ -151,6 +160,7 @@ async fn start() -> (InProcess, Vec<String>) {
         let search = json!({"query": "hiddenquery zanzibar", "collection": collection});
         gateway.ask("POST", "/v1/search", &search.to_string()).await;
     }
+    gateway.ask("POST", "/v1/keys", r#"{"name": "of quicksilver", "collections": ["secret"]}"#).await;
     (gateway, jobs)
 }
 
@@ -232,6 +242,11 @@ async fn a_restricted_caller_finds_nothing_of_other_collections_models_and_docum
         }
     }
     // and what was hidden is still there
+    let keys = gateway.ask("GET", "/v1/keys", "").await;
+    assert_eq!(
+        (&keys["data"][0]["name"], &keys["data"][0]["revoked_at"]),
+        (&json!("of quicksilver"), &json!(null))
+    );
     let hidden = gateway.ask("GET", "/v1/collections/open/documents/hidden-doc", "").await;
     assert_eq!(hidden["text"], "A river in zanzibar.");
     let secret = gateway.ask("GET", "/v1/collections/secret/documents/secret-doc", "").await;

@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod feedback;
 pub(crate) mod generations;
 pub(crate) mod jobs;
+pub(crate) mod keys;
 mod open;
 pub(crate) mod operations;
 pub(crate) mod query_log;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 6] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6];
+const MIGRATIONS: [&str; 7] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -156,6 +156,31 @@ ALTER TABLE jobs ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
 /// The gap in features is now one of final scores: all features are computed again.
 const FORMAT_6: &str = "
 UPDATE feedback SET features = NULL, fingerprint_id = NULL;
+";
+
+/// API keys, as hashes, and the audit log.
+const FORMAT_7: &str = "
+CREATE TABLE api_keys (
+    id             INTEGER PRIMARY KEY,
+    name           TEXT NOT NULL,
+    prefix         TEXT NOT NULL,
+    hash           BLOB NOT NULL UNIQUE,
+    grants         TEXT NOT NULL,
+    expires_at     REAL,
+    created_at     REAL NOT NULL,
+    revoked_at     REAL,
+    previous_hash  BLOB,
+    previous_until REAL,
+    checksum       INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE audit (
+    number  INTEGER PRIMARY KEY,
+    at      REAL NOT NULL,
+    by_key  INTEGER,
+    action  TEXT NOT NULL,
+    subject TEXT NOT NULL
+) STRICT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

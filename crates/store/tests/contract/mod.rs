@@ -7,6 +7,7 @@ pub mod collections;
 pub mod documents;
 pub mod feedback;
 pub mod jobs;
+pub mod keys;
 pub mod prepared;
 pub mod visibility;
 
@@ -75,6 +76,9 @@ macro_rules! contract {
                 the_oldest_finished_jobs_are_pruned,
                 pruning_keeps_operations_that_are_document_versions,
                 jobs_are_listed_newest_first_in_pages,
+            }
+            keys::{
+                keys_and_what_was_done_with_them_are_stored,
             }
             prepared::{
                 chunks_are_read_only_with_their_document_version,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use super::health::HealthArguments;
+use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
 use weir_api::Mode;
 use weir_config::Flags;
@@ -68,6 +70,13 @@ pub enum Command {
     Search(SearchArguments),
     /// Show the jobs of a running gateway.
     Jobs(JobsArguments),
+    /// Tell whether a gateway takes requests: exit code 0, or 1.
+    Health(HealthArguments),
+    /// Create, list, revoke and rotate the API keys of a gateway.
+    ///
+    /// Without --url, the keys in the data directory are changed, also before the first start; if a gateway is running over it, that
+    /// gateway is asked, with the key of WEIR_API_KEY.
+    Keys(KeysArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use weir_client::{Client, RetryPolicy};
-use weir_config::{Config, Environment, Flags, Problems, load};
+use weir_config::{API_KEY_VARIABLE, Config, Environment, Flags, Problems, load};
+
+use super::failure::Result;
 
 /// The configuration file, the environment and the output of a command.
 pub struct Context<'a> {
@@ -18,18 +20,23 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Loads the configuration.
-    pub(super) fn load(&self, flags: Flags) -> Result<Config, Problems> {
+    pub(super) fn load(&self, flags: Flags) -> std::result::Result<Config, Problems> {
         let flags = Flags { config: self.file.clone(), ..flags };
         Ok(load(&flags, self.environment)?.config)
     }
 
     /// Loads the configuration and makes a client of its gateway. `url` is the value of `--url`.
-    pub(super) fn connect(
-        &self,
-        url: &Option<String>,
-        retries: RetryPolicy,
-    ) -> Result<(Client, Config), Problems> {
+    pub(super) fn connect(&self, url: &Option<String>, retries: RetryPolicy) -> Result<(Client, Config)> {
         let config = self.load(Flags { url: url.clone(), ..Flags::default() })?;
-        Ok((Client::new(config.client_url(), retries), config))
+        Ok((self.client(&config, retries)?, config))
+    }
+
+    /// A client of the configuration's gateway, with the key of [`API_KEY_VARIABLE`] if it is set.
+    pub(super) fn client(&self, config: &Config, retries: RetryPolicy) -> Result<Client> {
+        let client = Client::new(config.client_url(), retries);
+        match self.environment.get(API_KEY_VARIABLE) {
+            Some(key) => Ok(client.with_api_key(key.to_string_lossy().trim())?),
+            None => Ok(client),
+        }
     }
 }

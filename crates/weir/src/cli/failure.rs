@@ -79,6 +79,15 @@ pub enum Failure {
     /// A set could not be measured or drafted.
     #[error(transparent)]
     Eval(#[from] EvalError),
+    /// The gateway answers and is not ready.
+    #[error("the gateway is not ready: {0}")]
+    NotReady(String),
+    /// A key could not be created or changed.
+    #[error(transparent)]
+    Keys(#[from] weir_access::AccessError),
+    /// The store of the data directory could not be opened.
+    #[error(transparent)]
+    Store(#[from] weir_store::Error),
     /// Everything was measured, and a score is below its minimum or worse than the baseline.
     #[error("the quality is below what was asked for: {0}")]
     Quality(String),
@@ -184,6 +193,9 @@ impl Failure {
             }
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
             | Failure::Interrupted
+            | Failure::Keys(_)
+            | Failure::NotReady(_)
+            | Failure::Store(_)
             | Failure::Missing(_)
             | Failure::Job(_)
             | Failure::Quality(_)

@@ -8,6 +8,7 @@ mod citations;
 mod feedback;
 mod full_disk;
 mod input;
+mod keys;
 mod limits;
 mod openapi;
 mod paging;

@@ -1,0 +1,306 @@
+//! The keys of the store, in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
+use weir_api::{AuditReply, KeyReply, KeyRequest, NewKeyReply};
+use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
+use weir_policy::{Caller, KeyId};
+use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
+
+use crate::{AccessError, Result, grants};
+
+/// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
+#[derive(Clone)]
+pub struct Keys(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    active: ArcSwap<Active>,
+    /// One change at a time, so that the keys in memory are those of the last one.
+    changing: Mutex<()>,
+}
+
+/// The keys that were not revoked when they were read, by hash.
+struct Active {
+    by_hash: HashMap<KeyHash, Entry>,
+    /// Whether there is or was any key, revoked ones included.
+    are_required: bool,
+    all: Vec<Listed>,
+}
+
+struct Entry {
+    caller: Arc<Caller>,
+    /// When this text of the key stops to be valid.
+    until: Option<Timestamp>,
+}
+
+#[derive(Clone)]
+struct Listed {
+    caller: Arc<Caller>,
+    reply: KeyReply,
+}
+
+impl Keys {
+    /// Reads the keys of the store.
+    ///
+    /// # Errors
+    /// Those of the store; [`AccessError::Unreadable`]: a key that can't be read is never taken for one that allows less or more.
+    pub async fn load(store: Store) -> Result<Keys> {
+        let active = Active::of(&store.keys().await?)?;
+        Ok(Keys(Arc::new(Inner { store, active: ArcSwap::from_pointee(active), changing: Mutex::default() })))
+    }
+
+    /// Whether callers must show a key: as soon as one was created, and also when all are revoked.
+    pub fn are_required(&self) -> bool {
+        self.0.active.load().are_required
+    }
+
+    /// The caller with this key, if it is in force at `now`. The time does not depend on how much of a wrong key is right: keys are compared
+    /// by their hashes.
+    pub fn caller(&self, text: &str, now: Timestamp) -> Option<Arc<Caller>> {
+        let hash = KeyText::parse(text)?.hash();
+        let active = self.0.active.load();
+        let entry = active.by_hash.get(&hash)?;
+        entry.until.is_none_or(|until| now < until).then(|| entry.caller.clone())
+    }
+
+    /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
+    pub fn list(&self, by: &Caller) -> Vec<KeyReply> {
+        let active = self.0.active.load();
+        active
+            .all
+            .iter()
+            .filter(|listed| by.covers(&listed.caller))
+            .map(|listed| listed.reply.clone())
+            .collect()
+    }
+
+    /// Creates a key.
+    ///
+    /// # Errors
+    /// `Invalid`; `Exceeds` for more than the caller's own rights; those of the store.
+    pub async fn create(&self, by: &Caller, request: &KeyRequest, now: Timestamp) -> Result<NewKeyReply> {
+        request.check(now)?;
+        let text = new_text();
+        let grants = grants::of_request(request, by, self.filter_of(by).as_ref())?;
+        let new = NewKey {
+            name: request.name.clone(),
+            prefix: text.prefix().to_owned(),
+            hash: text.hash(),
+            grants: grants.to_string(),
+            expires_at: request.expires_at,
+        };
+        let draft = StoredKey { id: KeyId(0), key: new, created_at: now, revoked_at: None, previous: None };
+        let (caller, _) = grants::read(&draft)?;
+        check_covers(by, &caller)?;
+        let _changing = self.0.changing.lock().await;
+        let stored = self.0.store.add_key(draft.key, entry(by, "key.create", ""), now).await?;
+        self.reload().await?;
+        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
+    }
+
+    /// Revokes a key: it is refused from now on.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the store.
+    pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
+        self.check_exists(by, id)?;
+        let _changing = self.0.changing.lock().await;
+        let entry = entry(by, "key.revoke", &id.to_string());
+        let stored =
+            self.0.store.revoke_key(KeyId(id), entry, now).await?.ok_or(AccessError::NotFound(id))?;
+        self.reload().await?;
+        Ok(grants::read(&stored)?.1)
+    }
+
+    /// Gives a key another text. The one before is valid for `grace` seconds.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the store.
+    pub async fn rotate(&self, by: &Caller, id: i64, grace: f64, now: Timestamp) -> Result<NewKeyReply> {
+        self.check_exists(by, id)?;
+        let text = new_text();
+        let shown = (text.prefix().to_owned(), text.hash());
+        let _changing = self.0.changing.lock().await;
+        let entry = entry(by, "key.rotate", &id.to_string());
+        let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
+        let stored = stored.ok_or(AccessError::NotFound(id))?;
+        self.reload().await?;
+        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
+    }
+
+    /// Adds an entry to the audit log.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn record(&self, by: &Caller, action: &str, subject: &str, now: Timestamp) -> Result<()> {
+        Ok(self.0.store.add_audit_entry(entry(by, action, subject), now).await?)
+    }
+
+    /// The newest entries of the audit log with numbers below `before`, newest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditReply>> {
+        let entries = self.0.store.audit_entries(before, limit).await?;
+        let reply = |AuditEntry { number, at, entry: NewAuditEntry { by, action, subject } }| AuditReply {
+            number,
+            at,
+            key: by.map(|key| key.0),
+            action,
+            subject,
+        };
+        Ok(entries.into_iter().map(reply).collect())
+    }
+
+    /// The mandatory filter of a caller with a key, as it was given.
+    fn filter_of(&self, by: &Caller) -> Option<serde_json::Value> {
+        let active = self.0.active.load();
+        let own = active.all.iter().find(|listed| Some(KeyId(listed.reply.id)) == by.key)?;
+        own.reply.filter.clone()
+    }
+
+    /// Keys that allow more than the caller's own do not exist for it.
+    fn check_exists(&self, by: &Caller, id: i64) -> Result<()> {
+        let active = self.0.active.load();
+        let is_found = active.all.iter().any(|listed| listed.reply.id == id && by.covers(&listed.caller));
+        if is_found { Ok(()) } else { Err(AccessError::NotFound(id)) }
+    }
+
+    async fn reload(&self) -> Result<()> {
+        self.0.active.store(Arc::new(Active::of(&self.0.store.keys().await?)?));
+        Ok(())
+    }
+}
+
+impl Active {
+    fn of(stored: &[StoredKey]) -> Result<Active> {
+        let mut active =
+            Active { by_hash: HashMap::new(), are_required: !stored.is_empty(), all: Vec::new() };
+        for one in stored {
+            let (caller, reply) = grants::read(one)?;
+            let caller = Arc::new(caller);
+            active.all.push(Listed { caller: caller.clone(), reply });
+            if one.revoked_at.is_some() {
+                continue;
+            }
+            let until = one.key.expires_at;
+            if let Some((hash, end)) = one.previous {
+                let until = Some(until.map_or(end, |until| until.min(end)));
+                active.by_hash.insert(hash, Entry { caller: caller.clone(), until });
+            }
+            active.by_hash.insert(one.key.hash, Entry { caller, until });
+        }
+        Ok(active)
+    }
+}
+
+fn check_covers(by: &Caller, caller: &Caller) -> Result<()> {
+    if by.covers(caller) {
+        return Ok(());
+    }
+    let what = if !caller.scopes.is_subset(&by.scopes) {
+        "leave out scopes that your key has not"
+    } else if !by.collections.covers(&caller.collections) {
+        "send `collections` with names of your own key"
+    } else if !by.models.covers(&caller.models) {
+        "send `models` with names of your own key"
+    } else {
+        "its filter must include yours"
+    };
+    Err(AccessError::Exceeds(what))
+}
+
+fn new_text() -> KeyText {
+    let mut random = [0; RANDOM_BYTES];
+    rand::Rng::fill(&mut rand::rng(), &mut random[..]);
+    KeyText::new(&random)
+}
+
+fn entry(by: &Caller, action: &str, subject: &str) -> NewAuditEntry {
+    NewAuditEntry { by: by.key, action: action.to_owned(), subject: subject.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn keys(folder: &std::path::Path) -> Keys {
+        Keys::load(Store::open_sqlite(folder).unwrap()).await.unwrap()
+    }
+
+    fn request(json: &str) -> KeyRequest {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_key_is_found_until_it_expires_is_rotated_or_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = Caller::system();
+        let keys = keys(folder.path()).await;
+        assert!(!keys.are_required());
+        let limited = r#"{"name": "app", "scopes": ["search"], "collections": ["a"], "filter": {"tenant": 7}, "expires_at": 200}"#;
+        let made = keys.create(&system, &request(limited), 100.0).await.unwrap();
+        assert!(keys.are_required());
+        let caller = keys.caller(&made.key, 150.0).unwrap();
+        assert_eq!(caller.key, Some(KeyId(made.reply.id)));
+        assert!(caller.sees("a") && !caller.sees("b") && caller.filter().is_some());
+        assert!(caller.may(weir_policy::Scope::Search) && !caller.may(weir_policy::Scope::Admin));
+        assert!(keys.caller(&made.key, 200.0).is_none(), "expired");
+        assert!(keys.caller(&made.key.replace("weir_", "wier_"), 150.0).is_none());
+
+        let rotated = keys.rotate(&system, made.reply.id, 10.0, 150.0).await.unwrap();
+        assert_eq!(rotated.reply.id, made.reply.id);
+        assert!(keys.caller(&made.key, 159.0).is_some() && keys.caller(&made.key, 160.0).is_none());
+        assert!(keys.caller(&rotated.key, 170.0).is_some());
+        keys.revoke(&system, made.reply.id, 171.0).await.unwrap();
+        assert!(keys.caller(&rotated.key, 171.0).is_none());
+        assert!(matches!(keys.revoke(&system, made.reply.id, 172.0).await, Err(AccessError::NotFound(_))));
+        assert!(keys.are_required(), "also without any that is in force");
+        let actions: Vec<String> =
+            keys.audit(None, 9).await.unwrap().into_iter().map(|one| one.action).collect();
+        assert_eq!(actions, ["key.revoke", "key.rotate", "key.create"]);
+        assert_eq!(keys.list(&system).len(), 1);
+        let shown = serde_json::to_string(&keys.list(&system)).unwrap();
+        assert!(!shown.contains(&made.key[14..20]), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn a_restricted_administrator_makes_and_sees_restricted_keys_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = Caller::system();
+        let keys = keys(folder.path()).await;
+        let wide = keys.create(&system, &request(r#"{"name": "wide"}"#), 1.0).await.unwrap();
+        let admin = r#"{"name": "tenant 7", "scopes": ["admin", "search"], "collections": ["a"], "filter": {"tenant": 7}}"#;
+        let admin = keys.create(&system, &request(admin), 1.0).await.unwrap();
+        let admin = keys.caller(&admin.key, 2.0).unwrap();
+        let refused = |json: &'static str| {
+            let (keys, admin) = (keys.clone(), admin.clone());
+            async move { keys.create(&admin, &request(json), 2.0).await.unwrap_err().to_string() }
+        };
+        assert!(refused(r#"{"name": "x", "collections": ["a"]}"#).await.contains("scopes"));
+        assert!(refused(r#"{"name": "x", "scopes": ["search"]}"#).await.contains("collections"));
+        let own = r#"{"name": "x", "scopes": ["search"], "collections": ["a"], "filter": {"year": 1}}"#;
+        let own = keys.create(&admin, &request(own), 2.0).await.unwrap();
+        assert_eq!(own.reply.filter, Some(serde_json::json!({"and": [{"tenant": 7}, {"year": 1}]})));
+        let seen: Vec<String> = keys.list(&admin).into_iter().map(|key| key.name).collect();
+        assert_eq!(seen, ["tenant 7", "x"]);
+        assert!(matches!(keys.revoke(&admin, wide.reply.id, 3.0).await, Err(AccessError::NotFound(_))));
+        assert!(keys.revoke(&admin, own.reply.id, 3.0).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn keys_are_there_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = {
+            let keys = keys(folder.path()).await;
+            let made = keys.create(&Caller::system(), &request(r#"{"name": "app"}"#), 1.0).await.unwrap();
+            keys.0.store.clone().close().await;
+            made
+        };
+        assert!(keys(folder.path()).await.caller(&made.key, 2.0).is_some());
+    }
+}

@@ -1,0 +1,179 @@
+//! `/v1/keys` and `GET /v1/audit`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ErrorCode, Invalid, Result};
+
+/// Most characters of a key's name.
+const NAME_CHARS_MAX: usize = 256;
+/// Most collections, or models, that one key names.
+const NAMES_MAX: usize = 1_000;
+
+/// What a key lets its holder do. No scope includes another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyScope {
+    /// Search; read collections, documents, jobs and feedback; give feedback.
+    Search,
+    /// Store and delete documents.
+    Ingest,
+    /// Compute embeddings.
+    Embed,
+    /// Rerank and classify texts.
+    Rerank,
+    /// Chat.
+    Chat,
+    /// Create and delete collections; manage keys.
+    Admin,
+}
+
+/// A key to create.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRequest {
+    /// A name for people, such as the application that uses the key.
+    pub name: String,
+    /// What the key allows; default: everything but `admin`.
+    pub scopes: Option<Vec<KeyScope>>,
+    /// The collections that exist for the key; default: all.
+    pub collections: Option<Vec<String>>,
+    /// The models that exist for the key, by id; default: all.
+    pub models: Option<Vec<String>>,
+    /// The mandatory filter: documents that do not pass it do not exist for the key, and it cannot store such.
+    pub filter: Option<Value>,
+    /// Time in unix seconds at which the key expires; default: never.
+    pub expires_at: Option<f64>,
+}
+
+/// A key, without its text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ApiKey")]
+pub struct KeyReply {
+    /// The number of the key.
+    pub id: i64,
+    /// The name for people.
+    pub name: String,
+    /// The first characters of the key.
+    pub prefix: String,
+    /// What the key allows.
+    pub scopes: Vec<KeyScope>,
+    /// The collections that exist for the key; null for all.
+    pub collections: Option<Vec<String>>,
+    /// The models that exist for the key; null for all.
+    pub models: Option<Vec<String>>,
+    /// The mandatory filter.
+    pub filter: Option<Value>,
+    /// Time of creation, in unix seconds.
+    pub created_at: f64,
+    /// When the key expires, in unix seconds; null: never.
+    pub expires_at: Option<f64>,
+    /// When the key was revoked, in unix seconds.
+    pub revoked_at: Option<f64>,
+    /// Until when the text before the last rotation is valid, in unix seconds.
+    pub previous_until: Option<f64>,
+}
+
+/// A new key, or a rotated one, with its text, which is shown only here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NewApiKey")]
+pub struct NewKeyReply {
+    /// The text of the key.
+    pub key: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub reply: KeyReply,
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
+pub struct AuditReply {
+    /// Its number, increasing in time.
+    pub number: u64,
+    /// When it was done, in unix seconds.
+    pub at: f64,
+    /// The id of the key by which it was done; null without keys and on the command line.
+    pub key: Option<i64>,
+    /// What was done, such as `key.create` or `collection.delete`.
+    pub action: String,
+    /// To what: the id of a key, the name of a collection.
+    pub subject: String,
+}
+
+impl KeyRequest {
+    /// The scopes, in order and each once.
+    pub fn scopes(&self) -> Vec<KeyScope> {
+        use KeyScope::{Chat, Embed, Ingest, Rerank, Search};
+        let mut scopes = self.scopes.clone().unwrap_or_else(|| vec![Search, Ingest, Embed, Rerank, Chat]);
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes
+    }
+
+    /// Validates the request by itself, except for the filter.
+    ///
+    /// # Errors
+    /// `invalid_parameter` with the field.
+    pub fn check(&self, now: f64) -> Result<()> {
+        let wrong =
+            |field: &str, message: String| Invalid::at(ErrorCode::InvalidParameter, &[field], message);
+        let length = self.name.chars().count();
+        if self.name.trim().is_empty() || length > NAME_CHARS_MAX {
+            let message = format!("`name` has {length} characters; name the key in 1 to {NAME_CHARS_MAX}");
+            return Err(wrong("name", message));
+        }
+        if self.scopes().is_empty() {
+            return Err(wrong("scopes", "`scopes` is empty; a key needs at least one".to_owned()));
+        }
+        for (field, names) in [("collections", &self.collections), ("models", &self.models)] {
+            let count = names.as_ref().map_or(0, Vec::len);
+            if count > NAMES_MAX {
+                return Err(wrong(
+                    field,
+                    format!("`{field}` has {count} names; at most {NAMES_MAX} are taken"),
+                ));
+            }
+        }
+        if let Some(at) = self.expires_at.filter(|at| !at.is_finite() || *at <= now) {
+            let message = format!("`expires_at` is {at}, which is over; send a later time in unix seconds");
+            return Err(wrong("expires_at", message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_checked_field_by_field() {
+        let check = |more: &str, expected: &str| {
+            let body = format!("{{\"name\": \"app\"{more}}}");
+            let read = crate::parse::<KeyRequest>(body.as_bytes()).and_then(|request| request.check(100.0));
+            let seen = read.map_or_else(|invalid| invalid.param.unwrap_or_default(), |()| "fine".to_owned());
+            assert_eq!(seen, expected, "{body}");
+        };
+        check("", "fine");
+        check(r#", "scopes": ["search", "admin"], "collections": ["a"], "expires_at": 101.5"#, "fine");
+        check(r#", "scopes": []"#, "scopes");
+        check(r#", "scopes": ["everything"]"#, "scopes[0]");
+        check(r#", "expires_at": 100"#, "expires_at");
+        check(r#", "collection": "a""#, "collection");
+        check(&format!(", \"models\": [{}\"m\"]", "\"m\",".repeat(NAMES_MAX)), "models");
+        let unnamed = crate::parse::<KeyRequest>(br#"{"name": " "}"#).unwrap();
+        assert_eq!(unnamed.check(0.0).unwrap_err().param.as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn a_key_is_no_administrator_unless_that_is_said() {
+        let request = crate::parse::<KeyRequest>(br#"{"name": "app"}"#).unwrap();
+        assert_eq!(request.scopes().len(), 5);
+        assert!(!request.scopes().contains(&KeyScope::Admin));
+        let twice = crate::parse::<KeyRequest>(br#"{"name": "app", "scopes": ["embed", "search", "embed"]}"#);
+        assert_eq!(twice.unwrap().scopes(), [KeyScope::Search, KeyScope::Embed]);
+    }
+}

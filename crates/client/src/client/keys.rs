@@ -1,0 +1,37 @@
+//! `/v1/keys` and `/v1/audit`.
+
+use weir_api::{AuditReply, KeyReply, KeyRequest, List, NewKeyReply};
+
+use super::pages::{Listing, Pages};
+use crate::call::{Call, with_query};
+use crate::{Client, Reply, Result};
+
+impl Client {
+    /// Creates an API key. It is not repeated when its reply is lost, because its text would be.
+    pub async fn create_key(&self, request: &KeyRequest) -> Result<Reply<NewKeyReply>> {
+        self.reply(Call::post("/v1/keys", request).once(), |_| {}).await
+    }
+
+    /// All API keys that allow no more than the caller's own.
+    pub async fn keys(&self) -> Result<Reply<List<KeyReply>>> {
+        self.reply(Call::get("/v1/keys"), |_| {}).await
+    }
+
+    /// Revokes an API key.
+    pub async fn revoke_key(&self, id: i64) -> Result<Reply<KeyReply>> {
+        self.reply(Call::delete(format!("/v1/keys/{id}")), |_| {}).await
+    }
+
+    /// Gives an API key another text; the one before stays valid for `grace_seconds`. Not repeated, as [`Client::create_key`].
+    pub async fn rotate_key(&self, id: i64, grace_seconds: f64) -> Result<Reply<NewKeyReply>> {
+        let parameters = [("grace_seconds", Some(grace_seconds.to_string()))];
+        let path = with_query(format!("/v1/keys/{id}/rotate"), &parameters);
+        self.reply(Call::post_nothing(path).once(), |_| {}).await
+    }
+
+    /// The audit log, newest first, in pages of up to `limit` entries, 1 to 1,000.
+    pub fn audit_pages(&self, limit: usize) -> Pages<'_, AuditReply> {
+        let parameters = vec![("limit", Some(limit.to_string()))];
+        Pages::new(self, Listing { path: "/v1/audit".to_owned(), parameters })
+    }
+}

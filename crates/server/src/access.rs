@@ -1,0 +1,148 @@
+//! `/v1/keys` and `/v1/audit`: handlers, and where a request shows its key.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::RawQuery;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use weir_access::AccessError;
+use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, List, NewKeyReply};
+
+use super::body::{Body, Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
+use super::error::ApiError;
+use crate::Result;
+
+/// Entries on a page of the audit log: by default, and at most.
+const AUDIT_PAGE: (usize, usize) = (100, 1_000);
+/// Longest time for which the text before a rotation stays valid: thirty days.
+const GRACE_SECONDS_MAX: f64 = 30.0 * 86_400.0;
+
+/// The API key that a request shows: of `Authorization: Bearer`, `x-api-key` or `api-key`, the first that is there.
+pub fn api_key(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    });
+    let named = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    bearer.or_else(|| named("x-api-key")).or_else(|| named("api-key"))
+}
+
+/// Creates a key.
+pub(super) async fn create(call: Call, Body(request): Body<KeyRequest>) -> Result<Response> {
+    let made = call.keys.create(&call.caller, &request, now()).await.map_err(refused)?;
+    Ok((StatusCode::CREATED, Json(made)).into_response())
+}
+
+/// All keys that the caller may see.
+pub(super) async fn list(call: Call) -> Reply<List<KeyReply>> {
+    Ok(Json(List { data: call.keys.list(&call.caller), next_cursor: None }))
+}
+
+/// Revokes a key.
+pub(super) async fn revoke(call: Call, Segments([id]): Segments<1>) -> Reply<KeyReply> {
+    let revoked = call.keys.revoke(&call.caller, number(&id)?, now()).await;
+    Ok(Json(revoked.map_err(refused)?))
+}
+
+/// Gives a key another text.
+pub(super) async fn rotate(
+    call: Call,
+    Segments([id]): Segments<1>,
+    RawQuery(query): RawQuery,
+) -> Reply<NewKeyReply> {
+    let mut grace = 0.0;
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "grace_seconds" => grace = seconds(&value)?,
+            _ => return Err(unknown_parameter(&key, "`grace_seconds`")),
+        }
+    }
+    Ok(Json(call.keys.rotate(&call.caller, number(&id)?, grace, now()).await.map_err(refused)?))
+}
+
+/// The audit log, newest first. It tells of all keys, so that only callers without restrictions read it.
+pub(super) async fn audit(call: Call, RawQuery(query): RawQuery) -> Reply<List<AuditReply>> {
+    let (mut limit, mut before) = (AUDIT_PAGE.0, None);
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "limit" => limit = page_limit(&value, AUDIT_PAGE.1)?,
+            "cursor" => before = Some(cursor(&value)?),
+            _ => return Err(unknown_parameter(&key, "`limit` or `cursor`")),
+        }
+    }
+    if !call.caller.is_unrestricted() {
+        let message =
+            "the audit log tells of all keys; use a key of an administrator without allow lists and filter";
+        return Err(ApiError::new(ErrorCode::InsufficientScope, message));
+    }
+    let data = call.keys.audit(before, limit).await.map_err(refused)?;
+    let next_cursor = data.last().filter(|_| data.len() == limit).map(|last| last.number.to_string());
+    Ok(Json(List { data, next_cursor }))
+}
+
+/// Adds what an administrator has done to the audit log. It is done: an error is logged and does not fail the request.
+pub(super) async fn record(call: &Call, action: &str, subject: &str) {
+    if let Err(error) = call.keys.record(&call.caller, action, subject, now()).await {
+        tracing::error!(%error, action, subject, "the audit log could not be written");
+    }
+}
+
+fn number(id: &str) -> Result<i64> {
+    id.parse().map_err(|_| {
+        let message = format!("`{}` is no number of a key; send the `id` of a key", id.escape_debug());
+        ApiError::new(ErrorCode::KeyNotFound, message)
+    })
+}
+
+fn seconds(text: &str) -> Result<f64> {
+    text.parse().ok().filter(|seconds| (0.0..=GRACE_SECONDS_MAX).contains(seconds)).ok_or_else(|| {
+        let message =
+            format!("`grace_seconds` is `{}`; it must be from 0 to {GRACE_SECONDS_MAX}", text.escape_debug());
+        Invalid::at(ErrorCode::InvalidParameter, &["grace_seconds"], message).into()
+    })
+}
+
+fn cursor(text: &str) -> Result<u64> {
+    let message = "the cursor is not one of the audit log; send the `next_cursor` of a reply";
+    text.parse().map_err(|_| Invalid::at(ErrorCode::InvalidCursor, &["cursor"], message.to_owned()).into())
+}
+
+fn refused(error: AccessError) -> ApiError {
+    match error {
+        AccessError::Invalid(invalid) => invalid.into(),
+        AccessError::Exceeds(_) => ApiError::new(ErrorCode::InsufficientScope, error.to_string()),
+        AccessError::NotFound(_) => ApiError::new(ErrorCode::KeyNotFound, error.to_string()),
+        AccessError::Unreadable { .. } => ApiError::internal(&error),
+        AccessError::Store(error) => weir_retrieval::RequestError::from(error).into(),
+    }
+}
+
+/// The time in unix seconds.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_the_headers_of_every_client() {
+        let check = |headers: &[(&'static str, &'static str)], expected| {
+            let headers = headers
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            assert_eq!(api_key(&HeaderMap::from_iter(headers)), expected);
+        };
+        check(&[("authorization", "Bearer weir_a")], Some("weir_a"));
+        check(&[("authorization", "bearer  weir_a ")], Some("weir_a"));
+        check(&[("x-api-key", "weir_a")], Some("weir_a"));
+        check(&[("api-key", "weir_a")], Some("weir_a"));
+        check(&[("authorization", "Basic d2VpcjphCg=="), ("x-api-key", "weir_a")], Some("weir_a"));
+        check(&[("authorization", "Bearer weir_a"), ("x-api-key", "weir_b")], Some("weir_a"));
+        check(&[("authorization", "weir_a")], None);
+        check(&[], None);
+    }
+}

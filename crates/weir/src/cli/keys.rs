@@ -1,0 +1,222 @@
+//! `weir keys`: creates, lists, revokes and rotates API keys, of a data directory or of a running gateway.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use weir_access::Keys;
+use weir_api::{KeyReply, KeyRequest, KeyScope, List, NewKeyReply};
+use weir_client::{Client, RetryPolicy};
+use weir_config::Flags;
+use weir_policy::Caller;
+use weir_store::Store;
+
+use super::context::Context;
+use super::failure::{Failure, Result};
+use super::terminal::{Align, render_table};
+
+/// The arguments of `weir keys`.
+#[derive(Debug, Args)]
+pub struct KeysArguments {
+    /// The command; without one, the keys are listed.
+    #[command(subcommand)]
+    pub command: Option<KeysCommand>,
+    /// The URL of a running gateway [default: the data directory].
+    #[arg(long, global = true, value_name = "URL")]
+    pub url: Option<String>,
+    /// The data directory; also WEIR_DATA_DIR [default: ./weir-data].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Print the reply as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The commands under `weir keys`.
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// List the keys.
+    List,
+    /// Create a key and print it: it is shown only now.
+    Create {
+        /// A name for people, such as the application that uses the key.
+        name: String,
+        /// What the key allows: search, ingest, embed, rerank, chat, admin [default: all but admin].
+        #[arg(long, value_delimiter = ',', value_parser = scope)]
+        scopes: Option<Vec<KeyScope>>,
+        /// The collections that exist for the key [default: all].
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        collections: Option<Vec<String>>,
+        /// The models that exist for the key [default: all].
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        models: Option<Vec<String>>,
+        /// The mandatory filter: only documents that pass it exist for the key.
+        #[arg(long, value_name = "JSON")]
+        filter: Option<String>,
+        /// Days until the key expires [default: never].
+        #[arg(long, value_name = "DAYS")]
+        days: Option<f64>,
+    },
+    /// Revoke a key: it is refused from now on.
+    Revoke {
+        /// The number of the key.
+        id: i64,
+    },
+    /// Give a key another text and print it: it is shown only now.
+    Rotate {
+        /// The number of the key.
+        id: i64,
+        /// For how many seconds the text before stays valid.
+        #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+        grace: f64,
+    },
+}
+
+/// Where the keys are.
+enum Place {
+    /// In a data directory that no gateway uses.
+    Folder(Keys),
+    /// In a running gateway.
+    Gateway(Box<Client>),
+}
+
+/// Runs one of the commands.
+///
+/// # Errors
+/// When a call fails, and when the data directory can't be used.
+pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> {
+    let place = place(arguments, &context).await?;
+    let (reply, words) = match arguments.command.as_ref().unwrap_or(&KeysCommand::List) {
+        KeysCommand::List => {
+            let keys = list(&place).await?;
+            (json!({"data": keys}), render(&keys, now()))
+        }
+        KeysCommand::Create { name, scopes, collections, models, filter, days } => {
+            let filter = filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)?;
+            let request = KeyRequest {
+                name: name.clone(),
+                scopes: scopes.clone(),
+                collections: collections.clone(),
+                models: models.clone(),
+                filter,
+                expires_at: days.map(|days| now() + days * 86_400.0),
+            };
+            shown(&create(&place, &request).await?)
+        }
+        KeysCommand::Revoke { id } => {
+            let revoked = revoke(&place, *id).await?;
+            (json!(revoked), format!("revoked the key {id} ({}, {})\n", revoked.name, revoked.prefix))
+        }
+        KeysCommand::Rotate { id, grace } => shown(&rotate(&place, *id, *grace).await?),
+    };
+    let reply = reply.to_string();
+    context.out.write_all(if arguments.json { reply.as_str() } else { words.trim_end() }.as_bytes())?;
+    writeln!(context.out)?;
+    Ok(())
+}
+
+/// The data directory if it is free, else the gateway that uses it.
+async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place> {
+    let flags =
+        Flags { url: arguments.url.clone(), data_dir: arguments.data_dir.clone(), ..Flags::default() };
+    let config = context.load(flags)?;
+    if arguments.url.is_none() {
+        match open(&config.server.data_dir) {
+            Ok(store) => return Ok(Place::Folder(Keys::load(store).await?)),
+            Err(weir_store::Error::Locked(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Place::Gateway(Box::new(context.client(&config, RetryPolicy::NONE)?)))
+}
+
+fn open(folder: &Path) -> weir_store::Result<Store> {
+    Store::open_sqlite(folder)
+}
+
+async fn list(place: &Place) -> Result<Vec<KeyReply>> {
+    match place {
+        Place::Folder(keys) => Ok(keys.list(&Caller::system())),
+        Place::Gateway(client) => {
+            let List { data, .. } = client.keys().await?.parse()?;
+            Ok(data)
+        }
+    }
+}
+
+async fn create(place: &Place, request: &KeyRequest) -> Result<NewKeyReply> {
+    match place {
+        Place::Folder(keys) => Ok(keys.create(&Caller::system(), request, now()).await?),
+        Place::Gateway(client) => Ok(client.create_key(request).await?.parse()?),
+    }
+}
+
+async fn revoke(place: &Place, id: i64) -> Result<KeyReply> {
+    match place {
+        Place::Folder(keys) => Ok(keys.revoke(&Caller::system(), id, now()).await?),
+        Place::Gateway(client) => Ok(client.revoke_key(id).await?.parse()?),
+    }
+}
+
+async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
+    match place {
+        Place::Folder(keys) => Ok(keys.rotate(&Caller::system(), id, grace, now()).await?),
+        Place::Gateway(client) => Ok(client.rotate_key(id, grace).await?.parse()?),
+    }
+}
+
+/// A new text: alone on the first line, so that a script can take it.
+fn shown(made: &NewKeyReply) -> (serde_json::Value, String) {
+    let NewKeyReply { key, reply } = made;
+    let words = format!("{key}\n\nkey {} ({}): keep it, it is not shown again\n", reply.id, reply.name);
+    (json!(made), words)
+}
+
+fn render(keys: &[KeyReply], now: f64) -> String {
+    if keys.is_empty() {
+        return "no keys: who reaches the gateway may do everything; `weir keys create NAME` makes one\n"
+            .to_owned();
+    }
+    let header = [
+        ("ID", Align::Right),
+        ("NAME", Align::Left),
+        ("KEY", Align::Left),
+        ("SCOPES", Align::Left),
+        ("COLLECTIONS", Align::Left),
+        ("FILTER", Align::Left),
+        ("STATUS", Align::Left),
+    ];
+    let rows = keys.iter().map(|key| {
+        let scopes: Vec<String> =
+            key.scopes.iter().map(|scope| json!(scope).as_str().unwrap_or_default().to_owned()).collect();
+        [
+            key.id.to_string(),
+            key.name.clone(),
+            format!("{}…", key.prefix),
+            scopes.join(","),
+            key.collections.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
+            key.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
+            status(key, now),
+        ]
+    });
+    render_table(header, &rows.collect::<Vec<_>>())
+}
+
+fn status(key: &KeyReply, now: f64) -> String {
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked".to_owned(),
+        (None, Some(end)) if end <= now => "expired".to_owned(),
+        (None, Some(end)) => format!("{:.0} days left", (end - now) / 86_400.0),
+        (None, None) => "valid".to_owned(),
+    }
+}
+
+fn scope(name: &str) -> std::result::Result<KeyScope, String> {
+    serde_json::from_value(json!(name))
+        .map_err(|_| "must be search, ingest, embed, rerank, chat or admin".to_owned())
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

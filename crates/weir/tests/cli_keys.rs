@@ -1,0 +1,70 @@
+//! `weir keys` and `weir health`, over a data directory and against a running gateway.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod cli_support;
+mod support;
+
+use cli_support::{Finished, Weir};
+use serde_json::Value;
+use support::gateway::Gateway;
+
+fn run(command: &str, variables: &[(&str, &str)]) -> Finished {
+    let weir = variables.iter().fold(Weir::new(), |weir, (name, value)| weir.env(name, value));
+    weir.run(&command.split(' ').collect::<Vec<_>>())
+}
+
+fn out(command: &str, variables: &[(&str, &str)]) -> String {
+    let run = run(command, variables);
+    assert_eq!(run.code, 0, "{command}: {}{}", run.out, run.err);
+    run.out
+}
+
+#[test]
+fn keys_are_made_before_the_first_start_and_by_the_running_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = [("WEIR_DATA_DIR", folder.path().to_str().unwrap())];
+    assert!(out("keys", &data).starts_with("no keys: "));
+    let admin = out("keys create admin --scopes admin,search", &data);
+    let admin = admin.lines().next().unwrap();
+    let gateway = Gateway::start_in(folder.path(), &[("WEIR_LISTEN", "127.0.0.1:0")]);
+    let url = gateway.weir.url.as_str();
+
+    // the data directory is in use: the gateway at the address of WEIR_URL is asked
+    let without = run("keys list", &[data[0], ("WEIR_URL", url)]);
+    assert_eq!(without.code, 1);
+    assert!(without.err.contains("set WEIR_API_KEY"), "{}", without.err);
+    let with = [data[0], ("WEIR_URL", url), ("WEIR_API_KEY", admin)];
+    let app = out(
+        "keys create app --scopes search --collections default --filter {\"tenant\":7} --days 2 --json",
+        &with,
+    );
+    let app: Value = serde_json::from_str(&app).unwrap();
+    assert_eq!((&app["scopes"][0], &app["filter"]["tenant"]), (&Value::from("search"), &Value::from(7)));
+    let listed = out("keys list", &with);
+    assert!(listed.contains("app") && listed.contains("2 days left") && listed.contains("admin"), "{listed}");
+    assert!(!listed.contains(&admin[13..]), "{listed}");
+    let searched = run("search dam", &[("WEIR_URL", url), ("WEIR_API_KEY", app["key"].as_str().unwrap())]);
+    assert_eq!(searched.code, 0, "{}{}", searched.out, searched.err);
+    let id = app["id"].to_string();
+    assert!(out(&format!("keys revoke {id}"), &with).starts_with(&format!("revoked the key {id}")));
+    let refused = run("search dam", &[("WEIR_URL", url), ("WEIR_API_KEY", app["key"].as_str().unwrap())]);
+    assert_eq!(refused.code, 1);
+    let rotated = out("keys rotate 1", &with);
+    assert_eq!(run("keys", &with).code, 1, "the text before is refused");
+    let with = [data[0], ("WEIR_URL", url), ("WEIR_API_KEY", rotated.lines().next().unwrap())];
+    assert!(out("keys", &with).contains("revoked"));
+    for wrong in ["keys revoke 99", "keys create x --scopes root", "keys create x --filter {"] {
+        assert_ne!(run(wrong, &with).code, 0, "{wrong}");
+    }
+}
+
+#[test]
+fn health_is_told_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    out("keys create admin", &[("WEIR_DATA_DIR", folder.path().to_str().unwrap())]);
+    let gateway = Gateway::start_in(folder.path(), &[]);
+    gateway.wait_until_ready();
+    assert_eq!(out("health", &[("WEIR_URL", &gateway.weir.url)]), "ready\n");
+    assert_eq!(run("health", &[("WEIR_URL", "http://127.0.0.1:9")]).code, 1);
+}

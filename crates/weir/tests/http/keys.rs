@@ -1,0 +1,154 @@
+//! API keys, through the real binary: who is let in, what a key sees, and when it no longer does.
+
+use serde_json::{Value, json};
+
+use crate::support::client::Reply;
+use crate::support::gateway::Gateway;
+
+/// A request with a key, in the way of OpenAI's clients.
+fn send(gateway: &Gateway, key: &str, method: &str, path: &str, body: &Value) -> Reply {
+    let bearer = format!("Bearer {key}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let body = (!body.is_null()).then(|| body.to_string());
+    gateway.try_send(method, path, &headers, body.as_ref().map(|body| body.as_bytes())).unwrap()
+}
+
+/// Creates a key with another one, or with none as long as there is none; its text and its number.
+fn create(gateway: &Gateway, by: &str, request: &Value) -> (String, i64) {
+    let reply = send(gateway, by, "POST", "/v1/keys", request);
+    assert_eq!(reply.status, 201, "{}", reply.text);
+    (reply.json()["key"].as_str().unwrap().to_owned(), reply.json()["id"].as_i64().unwrap())
+}
+
+#[test]
+fn as_soon_as_there_is_a_key_every_request_needs_one() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[json!({"id": "a", "text": "a low dam", "metadata": {"tenant": 7}})]);
+    let (admin, id) = create(&gateway, "", &json!({"name": "admin", "scopes": ["admin", "search"]}));
+    assert!(admin.starts_with("weir_"));
+    let search = json!({"query": "dam"});
+    for headers in [
+        vec![],
+        vec![("authorization", "Bearer weir_wrong")],
+        vec![("authorization", "Basic eDp5")],
+        vec![("x-api-key", "")],
+    ] {
+        let reply =
+            gateway.try_send("POST", "/v1/search", &headers, Some(search.to_string().as_bytes())).unwrap();
+        assert_eq!((reply.status, reply.header("www-authenticate")), (401, "Bearer"), "{headers:?}");
+        assert!(!reply.text.contains("dam"), "{}", reply.text);
+    }
+    for name in ["x-api-key", "api-key"] {
+        let reply =
+            gateway.try_send("POST", "/v1/search", &[(name, &admin)], Some(search.to_string().as_bytes()));
+        assert_eq!(reply.unwrap().status, 200, "{name}");
+    }
+    assert_eq!(send(&gateway, &admin, "POST", "/v1/search", &search).json()["results"][0]["id"], "a");
+    assert_eq!(
+        send(&gateway, &admin, "POST", "/v1/embeddings", &json!({"model": "pseudo", "input": "a"})).status,
+        403
+    );
+    for path in ["/healthz", "/readyz", "/health"] {
+        assert_eq!(gateway.send("GET", path, None).status, 200, "{path} needs no key");
+    }
+    let (rotated, same) = {
+        let reply =
+            send(&gateway, &admin, "POST", &format!("/v1/keys/{id}/rotate?grace_seconds=60"), &Value::Null);
+        (reply.json()["key"].as_str().unwrap().to_owned(), reply.json()["id"].as_i64().unwrap())
+    };
+    assert_eq!(same, id);
+    for key in [&admin, &rotated] {
+        assert_eq!(
+            send(&gateway, key, "GET", "/v1/keys", &Value::Null).status,
+            200,
+            "both are valid for a minute"
+        );
+    }
+    assert_eq!(send(&gateway, &rotated, "DELETE", &format!("/v1/keys/{id}"), &Value::Null).status, 200);
+    for key in [&admin, &rotated, ""] {
+        assert_eq!(
+            send(&gateway, key, "GET", "/v1/keys", &Value::Null).status,
+            401,
+            "also when all are revoked"
+        );
+    }
+    let log = gateway.weir.log();
+    assert!(!log.contains(&admin[13..]) && !log.contains(&rotated[13..]), "no key is logged");
+}
+
+#[test]
+fn a_key_sees_its_collections_and_documents_only_and_stores_no_others() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[
+        json!({"id": "a", "text": "a low dam", "metadata": {"tenant": 7}}),
+        json!({"id": "b", "text": "a high dam", "metadata": {"tenant": 8}}),
+    ]);
+    let (admin, _) = create(&gateway, "", &json!({"name": "admin", "scopes": ["admin", "search", "ingest"]}));
+    let limited = json!({"name": "tenant 7", "scopes": ["search", "ingest"], "collections": ["default"], "filter": {"tenant": 7}});
+    let (tenant, id) = create(&gateway, &admin, &limited);
+    let found = |key: &str| -> Vec<Value> {
+        let reply =
+            send(&gateway, key, "POST", "/v1/search", &json!({"query": "dam", "mode": "lexical"})).json();
+        reply["results"].as_array().unwrap().iter().map(|hit| hit["id"].clone()).collect()
+    };
+    assert_eq!((found(&admin).len(), found(&tenant)), (2, vec![json!("a")]));
+    assert_eq!(
+        send(&gateway, &tenant, "GET", "/v1/collections/default/documents/b", &Value::Null).status,
+        404
+    );
+    assert_eq!(send(&gateway, &tenant, "GET", "/v1/keys", &Value::Null).status, 403);
+    let other = json!({"documents": [{"id": "c", "text": "c", "metadata": {"tenant": 8}}]});
+    assert_eq!(send(&gateway, &tenant, "POST", "/v1/ingest", &other).status, 403);
+    let elsewhere =
+        json!({"collection": "other", "documents": [{"id": "c", "text": "c", "metadata": {"tenant": 7}}]});
+    assert_eq!(send(&gateway, &tenant, "POST", "/v1/ingest", &elsewhere).status, 404);
+
+    let folder = gateway.folder().to_owned();
+    gateway.weir.terminate();
+    let again = Gateway::start_in(&folder, &[]);
+    assert_eq!(send(&again, "", "GET", "/v1/keys", &Value::Null).status, 401, "keys are kept");
+    assert_eq!(send(&again, &tenant, "POST", "/v1/search", &json!({"query": "dam"})).status, 200);
+    assert_eq!(send(&again, &admin, "DELETE", &format!("/v1/keys/{id}"), &Value::Null).status, 200);
+    assert_eq!(send(&again, &tenant, "POST", "/v1/search", &json!({"query": "dam"})).status, 401, "at once");
+    let keys = send(&again, &admin, "GET", "/v1/keys", &Value::Null);
+    assert_eq!(keys.json()["data"].as_array().unwrap().len(), 2);
+    assert!(!keys.text.contains(&tenant[13..]), "{}", keys.text);
+    let audit = send(&again, &admin, "GET", "/v1/audit?limit=2", &Value::Null).json();
+    assert_eq!(
+        (&audit["data"][0]["action"], &audit["data"][1]["action"]),
+        (&json!("key.revoke"), &json!("key.create"))
+    );
+    assert_eq!(audit["data"][0]["subject"], id.to_string());
+    let older = send(
+        &again,
+        &admin,
+        "GET",
+        &format!("/v1/audit?cursor={}", audit["next_cursor"].as_str().unwrap()),
+        &Value::Null,
+    );
+    assert_eq!(older.json()["data"].as_array().unwrap().len(), 1, "the first key: {}", older.text);
+}
+
+#[test]
+fn requests_about_keys_are_checked() {
+    let gateway = Gateway::start();
+    for (body, code) in [
+        (json!({}), "invalid_parameter"),
+        (json!({"name": ""}), "invalid_parameter"),
+        (json!({"name": "a", "scopes": ["root"]}), "invalid_parameter"),
+        (json!({"name": "a", "filter": {"a": {"near": 1}}}), "invalid_filter"),
+        (json!({"name": "a", "expires_at": 1}), "invalid_parameter"),
+        (json!({"name": "a", "expiry": 1}), "unknown_field"),
+    ] {
+        let reply = send(&gateway, "", "POST", "/v1/keys", &body);
+        assert_eq!((reply.status, &reply.json()["code"]), (400, &json!(code)), "{body}: {}", reply.text);
+    }
+    for path in ["/v1/keys/9", "/v1/keys/x"] {
+        assert_eq!(send(&gateway, "", "DELETE", path, &Value::Null).status, 404, "{path}");
+    }
+    let (key, id) = create(&gateway, "", &json!({"name": "a", "scopes": ["admin"]}));
+    for query in ["grace_seconds=-1", "grace_seconds=1e9", "grace=1"] {
+        let reply = send(&gateway, &key, "POST", &format!("/v1/keys/{id}/rotate?{query}"), &Value::Null);
+        assert_eq!(reply.status, 400, "{query}: {}", reply.text);
+    }
+}
