@@ -1,7 +1,9 @@
 """What the service costs beside its work: the time from start to `/readyz`, resident memory, and small embedding requests.
 
 1. Starts with packed weights present and files in the page cache, nine times: the median of the time to `/readyz`, and RSS a second later.
-2. `POST /v1/embeddings` with one text of ten tokens, concurrency 16, the generator on the same cores; every text embedded anew.
+2. `POST /v1/embeddings` with one text of ten tokens and with 32 texts of 66 tokens, concurrency 16, the generator on the same cores; every text
+   embedded anew. Each beside what the encoder alone does on these cores at its best (`throughput`, right before), less the share of them that the
+   generator took.
 3. One request of 2,048 texts of the model's full length: RSS before and at its highest.
 """
 
@@ -11,6 +13,8 @@ import http.client
 import json
 import os
 import random
+import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -60,17 +64,37 @@ def texts(count: int, words: int) -> list[str]:
     return [" ".join(choose.choices(WORDS, k=words)) for _ in range(count)]
 
 
-def small_requests(folder: Path, pid: int) -> None:
+def encoder_alone() -> dict[int, float]:
+    """Texts per second of the encoder on all cores, at its best batch size, by their tokens."""
+    command = ["cargo", "run", "--release", "--locked", "--quiet", "-p", "weir-encoder", "--example", "throughput", "--", MODEL, "int8"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    best: dict[int, float] = {}
+    for tokens, rate in re.findall(r"^\d+x(\d+) on .*, (\d+) texts/s$", printed, re.MULTILINE):
+        best[int(tokens)] = max(best.get(int(tokens), 0.0), float(rate))
+    return best
+
+
+def requests(folder: Path, pid: int, batch: int, tokens: int, alone: float) -> None:
+    """Small requests, or batches, and their rate beside that of the encoder alone."""
     bodies = folder / "bodies.jsonl"
-    model = {"model": "all-MiniLM-L6-v2"}
-    bodies.write_text("".join(json.dumps(model | {"input": text}) + "\n" for text in texts(5000, 8)))
+    model = {"model": "all-MiniLM-L6-v2", "encoding_format": "base64"}
+    every = texts(5_000, tokens - 2)  # two special tokens
+    inputs = [every[at : at + batch] for at in range(0, len(every) - batch + 1, batch)]
+    bodies.write_text("".join(json.dumps(model | {"input": one}) + "\n" for one in inputs))
     command = [TARGET / "weir-bench", "load", "--url", "http://{}:{}/v1/embeddings".format(*ADDRESS), "--concurrency", "16"]
     command += ["--duration", f"{SECONDS}s", "--header", "cache-control: no-cache", "--body-file", bodies]
     report = folder / "report.json"
+    began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, "--pid", str(pid), "--json", report], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    generator = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    share = generator / (time.perf_counter() - began) / len(os.sched_getaffinity(0))
     figures = json.loads(report.read_text())
-    print(f"embeddings: {figures['requests_per_s']:,.0f} requests/s, p50 {figures['latency_ms_p50']:.2f} ms, "
-          f"p99 {figures['latency_ms_p99']:.2f} ms, RSS at most {figures['server_rss_bytes_max'] / 2**20:.0f} MiB")
+    rate = figures["requests_per_s"] * batch
+    print(f"embeddings, {batch} texts of {tokens} tokens: {figures['requests_per_s']:,.0f} requests/s, {rate:,.0f} texts/s, "
+          f"p50 {figures['latency_ms_p50']:.2f} ms, p99 {figures['latency_ms_p99']:.2f} ms, RSS at most "
+          f"{figures['server_rss_bytes_max'] / 2**20:.0f} MiB; the encoder alone {alone:,.0f} texts/s, the generator took "
+          f"{100 * share:.0f} % of the cores: {100 * rate / (alone * (1 - share)):.0f} % of what was left")
 
 
 def large_request(pid: int) -> None:
@@ -111,9 +135,11 @@ def main() -> int:
             stop(server)
         print(f"start to /readyz: median {statistics.median(starts):.0f} ms (target 60), {min(starts):.0f} to {max(starts):.0f}; "
               f"RSS idle {statistics.median(sizes):.0f} MiB (target 60)")
+        alone = encoder_alone()
         server, _ = start(folder)
         try:
-            small_requests(folder, server.pid)
+            requests(folder, server.pid, 1, 10, alone[10])
+            requests(folder, server.pid, 32, 66, alone[66])
         finally:
             stop(server)
         # the deadline is for requests that somebody waits for, not for this one

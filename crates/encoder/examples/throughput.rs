@@ -15,6 +15,9 @@ use thread_pool::with_helpers;
 
 mod thread_pool;
 
+/// Tokens that each thread computes.
+const ROUNDS_TOKENS: usize = 30_000;
+
 fn main() {
     let folder =
         std::env::args().nth(1).map_or_else(|| PathBuf::from("models/all-MiniLM-L6-v2"), PathBuf::from);
@@ -47,10 +50,10 @@ fn measure(model: &Arc<Model>) {
         let (time, ids) = tokenise(model, query);
         println!("`{query}` to {ids} ids: {:.2} µs", time.as_secs_f64() * 1e6);
     }
-    for (texts, tokens) in [(2, 128), (1, 256)] {
+    for (texts, tokens) in [(1, 10), (4, 10), (12, 10), (1, 66), (2, 66), (2, 128), (1, 256)] {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let started = Instant::now();
-        let rounds = 8;
+        let rounds = ROUNDS_TOKENS / (texts * tokens);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
@@ -61,8 +64,9 @@ fn measure(model: &Arc<Model>) {
         });
         let total = (threads * rounds * texts * tokens) as f64;
         println!(
-            "{texts}x{tokens} on {threads} threads: {:.0} tokens/s",
-            total / started.elapsed().as_secs_f64()
+            "{texts}x{tokens} on {threads} threads: {:.0} tokens/s, {:.0} texts/s",
+            total / started.elapsed().as_secs_f64(),
+            total / tokens as f64 / started.elapsed().as_secs_f64()
         );
     }
 }
