@@ -1,5 +1,5 @@
-//! Decisions without IO, clock or globals: what a [`Caller`] may do and see, which texts are API keys ([`key`]), and whether an upstream is
-//! called ([`upstream`]).
+//! Decisions without IO, clock or globals: what a [`Caller`] may do and see, which texts are API keys ([`key`]), how much a key may use
+//! ([`limits`]), and whether an upstream is called ([`upstream`]).
 //!
 //! Every read of the store and of the index takes a [`Caller`], so that its allow lists and its mandatory filter apply to all of them.
 
@@ -7,6 +7,7 @@
 
 mod caller;
 pub mod key;
+pub mod limits;
 pub mod upstream;
 
 pub use caller::{Allowlist, Caller, KeyId, Scope};
