@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_api::{ErrorCode, Invalid, KeyReply, KeyRequest, KeyScope};
+use weir_api::{ErrorCode, Invalid, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope};
 use weir_filter::Filter;
+use weir_policy::limits::KeyLimits;
 use weir_policy::{Allowlist, Caller, KeyId, Scope};
 use weir_store::StoredKey;
 
@@ -31,6 +32,7 @@ pub(crate) fn of_request(request: &KeyRequest, by: &Caller, by_filter: Option<&V
         "collections": request.collections,
         "models": request.models,
         "filter": filter,
+        "limits": request.limits,
     }))
 }
 
@@ -49,9 +51,10 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
             serde_json::from_value::<Vec<KeyScope>>(part("scopes"))?,
             names("collections")?,
             names("models")?,
+            serde_json::from_value::<Option<KeyLimitsRequest>>(part("limits"))?,
         ))
     };
-    let (scopes, collections, models) = read().map_err(|error| unreadable(error.to_string()))?;
+    let (scopes, collections, models, limits) = read().map_err(|error| unreadable(error.to_string()))?;
     let filter = Some(part("filter")).filter(|filter| !filter.is_null());
     let parsed = filter.as_ref().map(Filter::from_value).transpose();
     let parsed = parsed.map_err(|error| unreadable(error.to_string()))?;
@@ -71,12 +74,22 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
         collections,
         models,
         filter,
+        limits: limits.unwrap_or_default(),
         created_at: stored.created_at,
         expires_at: stored.key.expires_at,
         revoked_at: stored.revoked_at,
         previous_until: stored.previous.map(|(_, until)| until),
     };
     Ok((caller, reply))
+}
+
+/// The limits of a key as it is listed.
+pub(crate) fn limits_of(key: &KeyReply) -> KeyLimits {
+    KeyLimits {
+        requests_per_minute: key.limits.requests_per_minute,
+        tokens_per_minute: key.limits.tokens_per_minute,
+        concurrent_requests: key.limits.concurrent_requests,
+    }
 }
 
 fn scope_of(scope: KeyScope) -> Scope {

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 use weir_api::{AuditReply, KeyReply, KeyRequest, NewKeyReply};
 use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
+use weir_policy::limits::KeyLimits;
 use weir_policy::{Caller, KeyId};
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
 
-use crate::{AccessError, Result, grants};
+use crate::{AccessError, Result, Usage, grants};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
 #[derive(Clone)]
@@ -29,6 +31,7 @@ struct Active {
     /// Whether there is or was any key, revoked ones included.
     are_required: bool,
     all: Vec<Listed>,
+    usage: HashMap<KeyId, Arc<Usage>>,
 }
 
 struct Entry {
@@ -49,7 +52,7 @@ impl Keys {
     /// # Errors
     /// Those of the store; [`AccessError::Unreadable`]: a key that can't be read is never taken for one that allows less or more.
     pub async fn load(store: Store) -> Result<Keys> {
-        let active = Active::of(&store.keys().await?)?;
+        let active = Active::of(&store.keys().await?, &HashMap::new())?;
         Ok(Keys(Arc::new(Inner { store, active: ArcSwap::from_pointee(active), changing: Mutex::default() })))
     }
 
@@ -65,6 +68,11 @@ impl Keys {
         let active = self.0.active.load();
         let entry = active.by_hash.get(&hash)?;
         entry.until.is_none_or(|until| now < until).then(|| entry.caller.clone())
+    }
+
+    /// What a key uses, if it has limits.
+    pub fn usage(&self, key: KeyId) -> Option<Arc<Usage>> {
+        self.0.active.load().usage.get(&key).cloned()
     }
 
     /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
@@ -171,17 +179,29 @@ impl Keys {
     }
 
     async fn reload(&self) -> Result<()> {
-        self.0.active.store(Arc::new(Active::of(&self.0.store.keys().await?)?));
+        let before = self.0.active.load().usage.clone();
+        self.0.active.store(Arc::new(Active::of(&self.0.store.keys().await?, &before)?));
         Ok(())
     }
 }
 
 impl Active {
-    fn of(stored: &[StoredKey]) -> Result<Active> {
-        let mut active =
-            Active { by_hash: HashMap::new(), are_required: !stored.is_empty(), all: Vec::new() };
+    /// The counts of `before` go on for keys whose limits are the same.
+    fn of(stored: &[StoredKey], before: &HashMap<KeyId, Arc<Usage>>) -> Result<Active> {
+        let mut active = Active {
+            by_hash: HashMap::new(),
+            are_required: !stored.is_empty(),
+            all: Vec::new(),
+            usage: HashMap::new(),
+        };
         for one in stored {
             let (caller, reply) = grants::read(one)?;
+            let limits = grants::limits_of(&reply);
+            if limits != KeyLimits::default() {
+                let counted = before.get(&one.id).filter(|usage| usage.limits() == limits).cloned();
+                let usage = counted.unwrap_or_else(|| Arc::new(Usage::new(limits, Instant::now())));
+                active.usage.insert(one.id, usage);
+            }
             let caller = Arc::new(caller);
             active.all.push(Listed { caller: caller.clone(), reply });
             if one.revoked_at.is_some() {

@@ -103,6 +103,8 @@ error_codes! {
         "Use an API key with the scope that the message names.";
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
+    RateLimitExceeded "rate_limit_exceeded" 429 BUSY "A limit of the API key is reached",
+        "Retry after the time in `Retry-After`, or use a key with a higher limit.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",

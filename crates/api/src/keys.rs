@@ -10,6 +10,8 @@ use crate::{ErrorCode, Invalid, Result};
 const NAME_CHARS_MAX: usize = 256;
 /// Most collections, or models, that one key names.
 const NAMES_MAX: usize = 1_000;
+/// Highest limit per minute.
+const LIMIT_MAX: u64 = 1_000_000_000_000;
 
 /// What a key lets its holder do. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +48,21 @@ pub struct KeyRequest {
     pub filter: Option<Value>,
     /// Time in unix seconds at which the key expires; default: never.
     pub expires_at: Option<f64>,
+    /// How much the key may use; default: without limit.
+    pub limits: Option<KeyLimitsRequest>,
+}
+
+/// How much a key may use; null: without limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyLimits")]
+#[serde(deny_unknown_fields)]
+pub struct KeyLimitsRequest {
+    /// Requests per minute, evenly and up to a minute's number at once.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens of texts to embed and to rerank per minute.
+    pub tokens_per_minute: Option<u64>,
+    /// Requests at one time.
+    pub concurrent_requests: Option<u64>,
 }
 
 /// A key, without its text.
@@ -66,6 +83,8 @@ pub struct KeyReply {
     pub models: Option<Vec<String>>,
     /// The mandatory filter.
     pub filter: Option<Value>,
+    /// How much the key may use.
+    pub limits: KeyLimitsRequest,
     /// Time of creation, in unix seconds.
     pub created_at: f64,
     /// When the key expires, in unix seconds; null: never.
@@ -141,7 +160,24 @@ impl KeyRequest {
             let message = format!("`expires_at` is {at}, which is over; send a later time in unix seconds");
             return Err(wrong("expires_at", message));
         }
-        Ok(())
+        let limits = self.limits.unwrap_or_default();
+        let named = [
+            ("requests_per_minute", limits.requests_per_minute),
+            ("tokens_per_minute", limits.tokens_per_minute),
+            ("concurrent_requests", limits.concurrent_requests),
+        ];
+        match named
+            .into_iter()
+            .find(|(_, limit)| limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)))
+        {
+            Some((field, limit)) => {
+                let limit = limit.unwrap_or_default();
+                let message =
+                    format!("`{field}` is {limit}; send 1 to {LIMIT_MAX}, or leave it out for no limit");
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["limits", field], message))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -159,6 +195,9 @@ mod tests {
         };
         check("", "fine");
         check(r#", "scopes": ["search", "admin"], "collections": ["a"], "expires_at": 101.5"#, "fine");
+        check(r#", "limits": {"requests_per_minute": 60, "tokens_per_minute": null}"#, "fine");
+        check(r#", "limits": {"concurrent_requests": 0}"#, "limits.concurrent_requests");
+        check(r#", "limits": {"rpm": 1}"#, "limits.rpm");
         check(r#", "scopes": []"#, "scopes");
         check(r#", "scopes": ["everything"]"#, "scopes[0]");
         check(r#", "expires_at": 100"#, "expires_at");

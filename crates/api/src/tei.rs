@@ -317,9 +317,13 @@ impl TeiErrorType {
     pub fn of(code: ErrorCode) -> (TeiErrorType, u16) {
         match (code, code.status()) {
             (ErrorCode::EmptyInput, _) => (TeiErrorType::Empty, 400),
-            (ErrorCode::Overloaded | ErrorCode::DeadlineExceeded | ErrorCode::UpstreamTimeout, _) => {
-                (TeiErrorType::Overloaded, 429)
-            }
+            (
+                ErrorCode::RateLimitExceeded
+                | ErrorCode::Overloaded
+                | ErrorCode::DeadlineExceeded
+                | ErrorCode::UpstreamTimeout,
+                _,
+            ) => (TeiErrorType::Overloaded, 429),
             (_, 503) => (TeiErrorType::Unhealthy, 503),
             (_, 400) => (TeiErrorType::Validation, 422),
             (_, status @ 401..500) => (TeiErrorType::Validation, status),

@@ -109,6 +109,7 @@ fn scaled(units: u64) -> i128 {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "an `Instant` can only be made by the clock")]
 mod tests {
     use proptest::prelude::*;
 

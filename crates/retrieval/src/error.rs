@@ -39,6 +39,15 @@ impl RequestError {
         RequestError::new(ErrorCode::Overloaded, message).retry_after(wait)
     }
 
+    /// A limit of the caller's key is reached; `wait`: until a retry can succeed, `None` if none can.
+    pub fn limited(message: impl Into<String>, wait: Option<Duration>) -> RequestError {
+        let error = RequestError::new(ErrorCode::RateLimitExceeded, message);
+        match wait {
+            Some(wait) => error.retry_after(wait),
+            None => RequestError { retry_after_ms: None, ..error },
+        }
+    }
+
     /// The same, with the time after which the caller may come again; never told shorter than it is.
     fn retry_after(mut self, wait: Duration) -> RequestError {
         self.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();

@@ -137,8 +137,9 @@ pub(super) async fn check_dimensions(model: &LoadedModel, job: Option<Count>) ->
 }
 
 /// Tokenises the texts, embeds them in the lane for their number of tokens, and counts them.
-pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedOutput> {
+pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput> {
     let started = Instant::now();
+    let gateway = &call.gateway;
     let tokens_max = gateway.config.limits.embedding_tokens_max;
     let EmbedJob { caching, until, dimensions, .. } = job;
     let model = job.model.clone();
@@ -146,6 +147,7 @@ pub(super) async fn embed(gateway: &Gateway, mut job: EmbedJob) -> Result<EmbedO
     let is_long = job.texts.as_slice().iter().map(String::len).sum::<usize>() > TOKENIZED_INLINE_BYTES_MAX;
     let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
+    call.take_tokens(texts.tokens)?;
     let dimension = model.dimension().unwrap_or_default();
     place.merge(gateway.scheduler.memory_budget().reserve_embeddings(texts.inputs.len(), dimension)?);
 

@@ -22,6 +22,7 @@ use super::body;
 use super::cors;
 use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
+use super::rate_limits;
 use super::routes::{Access, Route};
 use crate::Result;
 
@@ -78,6 +79,7 @@ async fn authorized(
     id: &Arc<str>,
     route: &'static Route,
 ) -> Response {
+    let mut usage = None;
     if route.access != Access::Public {
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
             let message = "the request has no valid API key";
@@ -89,8 +91,29 @@ async fn authorized(
             let message = format!("the caller lacks the scope `{}`", scope.as_str());
             return ApiError::new(ErrorCode::InsufficientScope, message).into_response();
         }
+        usage = caller.key.and_then(|key| gateway.keys.usage(key));
         request.extensions_mut().insert(caller);
     }
+    let Some(usage) = usage else { return admitted(gateway, request, next, id, route).await };
+    let mut response = match usage.admit(Instant::now()) {
+        Ok(_running) => admitted(gateway, request, next, id, route).await,
+        Err(limited) => {
+            let refused = rate_limits::refusal(&limited, 1);
+            drain_body_on_error(request, |_| ready(refused.into_response())).await
+        }
+    };
+    rate_limits::describe(response.headers_mut(), &usage.left(Instant::now()));
+    response
+}
+
+/// Serves a request within the limits of its key, when there is capacity.
+async fn admitted(
+    gateway: &Gateway,
+    mut request: Request,
+    next: Next,
+    id: &Arc<str>,
+    route: &'static Route,
+) -> Response {
     if let Err(error) = check_query(route, request.uri().query()) {
         return error.into_response();
     }

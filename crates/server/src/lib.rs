@@ -25,6 +25,7 @@ mod models;
 mod ollama;
 mod openapi;
 mod pages;
+mod rate_limits;
 mod rerank;
 mod routes;
 mod search;

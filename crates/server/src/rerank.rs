@@ -176,16 +176,16 @@ fn labelled(labels: &[String], logits: &[f32], is_raw: bool) -> Labels {
     labelled
 }
 
-/// Refuses pairs with more tokens than a request may have; `field` is where the request has the texts.
-fn check_tokens(call: &Call, input: &RerankInput, field: &str) -> Result<(), Invalid> {
+/// Refuses pairs with more tokens than a request may have, or than the caller's key has left; `field` is where the request has the texts.
+fn check_tokens(call: &Call, input: &RerankInput, field: &str) -> Result<()> {
     let (tokens, most) = (input.tokens, call.config.limits.embedding_tokens_max);
     if tokens <= most {
-        return Ok(());
+        return call.take_tokens(tokens);
     }
     let message = format!(
         "the pairs have {tokens} tokens; the limit `limits.embedding_tokens_max` is {most}, so send fewer or shorter texts"
     );
-    Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message))
+    Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message).into())
 }
 
 #[cfg(test)]

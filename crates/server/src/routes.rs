@@ -214,6 +214,9 @@ impl Route {
         if self.access != Access::Public {
             codes.push(ErrorCode::InvalidApiKey);
         }
+        if self.access != Access::Public {
+            codes.push(ErrorCode::RateLimitExceeded);
+        }
         if matches!(self.access, Access::Scope(_)) {
             codes.push(ErrorCode::InsufficientScope);
         }

@@ -55,8 +55,8 @@ pub enum ServeError {
     },
     /// Anybody could reach a gateway that asks nobody for a key.
     #[error(
-        "refusing to listen on {0}: it is not a loopback address and nobody has to show a key; create one with `weir keys create`, \
-         listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
+        "listening on {0} would let everybody who can reach it read and change all data: there is no API key. `weir keys create NAME` makes \
+         one; or listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
     )]
     Exposed(SocketAddr),
     /// The system gives no threads or signals.

@@ -298,10 +298,11 @@ class AsyncWeir:
         models: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,
         expires_at: float | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> types.NewApiKey:
         """Creates an API key; the reply alone has its text."""
         fields = {"name": name, "scopes": scopes, "collections": collections, "models": models}
-        return await self._call(calls.create_key({**fields, "filter": filter, "expires_at": expires_at}))
+        return await self._call(calls.create_key({**fields, "filter": filter, "expires_at": expires_at, "limits": limits}))
 
     async def list_keys(self) -> list[types.ApiKey]:
         """All API keys that allow no more than the own one."""

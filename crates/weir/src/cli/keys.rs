@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_access::Keys;
-use weir_api::{KeyReply, KeyRequest, KeyScope, List, NewKeyReply};
+use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, List, NewKeyReply};
 use weir_client::{Client, RetryPolicy};
 use weir_config::Flags;
 use weir_policy::Caller;
@@ -39,25 +39,7 @@ pub enum KeysCommand {
     /// List the keys.
     List,
     /// Create a key and print it: it is shown only now.
-    Create {
-        /// A name for people, such as the application that uses the key.
-        name: String,
-        /// What the key allows: search, ingest, embed, rerank, chat, admin [default: all but admin].
-        #[arg(long, value_delimiter = ',', value_parser = scope)]
-        scopes: Option<Vec<KeyScope>>,
-        /// The collections that exist for the key [default: all].
-        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-        collections: Option<Vec<String>>,
-        /// The models that exist for the key [default: all].
-        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-        models: Option<Vec<String>>,
-        /// The mandatory filter: only documents that pass it exist for the key.
-        #[arg(long, value_name = "JSON")]
-        filter: Option<String>,
-        /// Days until the key expires [default: never].
-        #[arg(long, value_name = "DAYS")]
-        days: Option<f64>,
-    },
+    Create(CreateArguments),
     /// Revoke a key: it is refused from now on.
     Revoke {
         /// The number of the key.
@@ -71,6 +53,37 @@ pub enum KeysCommand {
         #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
         grace: f64,
     },
+}
+
+/// The arguments of `weir keys create`.
+#[derive(Debug, Args)]
+pub struct CreateArguments {
+    /// A name for people, such as the application that uses the key.
+    pub name: String,
+    /// What the key allows: search, ingest, embed, rerank, chat, admin [default: all but admin].
+    #[arg(long, value_delimiter = ',', value_parser = scope)]
+    pub scopes: Option<Vec<KeyScope>>,
+    /// The collections that exist for the key [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub collections: Option<Vec<String>>,
+    /// The models that exist for the key [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub models: Option<Vec<String>>,
+    /// The mandatory filter: only documents that pass it exist for the key.
+    #[arg(long, value_name = "JSON")]
+    pub filter: Option<String>,
+    /// Days until the key expires [default: never].
+    #[arg(long, value_name = "DAYS")]
+    pub days: Option<f64>,
+    /// Requests per minute [default: no limit].
+    #[arg(long, value_name = "N")]
+    pub requests_per_minute: Option<u64>,
+    /// Tokens of texts to embed and to rerank per minute [default: no limit].
+    #[arg(long, value_name = "N")]
+    pub tokens_per_minute: Option<u64>,
+    /// Requests at one time [default: no limit].
+    #[arg(long, value_name = "N")]
+    pub concurrent_requests: Option<u64>,
 }
 
 /// Where the keys are.
@@ -92,18 +105,7 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
             let keys = list(&place).await?;
             (json!({"data": keys}), render(&keys, now()))
         }
-        KeysCommand::Create { name, scopes, collections, models, filter, days } => {
-            let filter = filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)?;
-            let request = KeyRequest {
-                name: name.clone(),
-                scopes: scopes.clone(),
-                collections: collections.clone(),
-                models: models.clone(),
-                filter,
-                expires_at: days.map(|days| now() + days * 86_400.0),
-            };
-            shown(&create(&place, &request).await?)
-        }
+        KeysCommand::Create(create) => shown(&self::create(&place, &request_of(create)?).await?),
         KeysCommand::Revoke { id } => {
             let revoked = revoke(&place, *id).await?;
             (json!(revoked), format!("revoked the key {id} ({}, {})\n", revoked.name, revoked.prefix))
@@ -114,6 +116,25 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
     context.out.write_all(if arguments.json { reply.as_str() } else { words.trim_end() }.as_bytes())?;
     writeln!(context.out)?;
     Ok(())
+}
+
+fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
+    let filter =
+        arguments.filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)?;
+    let limits = KeyLimitsRequest {
+        requests_per_minute: arguments.requests_per_minute,
+        tokens_per_minute: arguments.tokens_per_minute,
+        concurrent_requests: arguments.concurrent_requests,
+    };
+    Ok(KeyRequest {
+        name: arguments.name.clone(),
+        scopes: arguments.scopes.clone(),
+        collections: arguments.collections.clone(),
+        models: arguments.models.clone(),
+        filter,
+        expires_at: arguments.days.map(|days| now() + days * 86_400.0),
+        limits: Some(limits),
+    })
 }
 
 /// The data directory if it is free, else the gateway that uses it.

@@ -152,3 +152,43 @@ fn requests_about_keys_are_checked() {
         assert_eq!(reply.status, 400, "{query}: {}", reply.text);
     }
 }
+
+#[test]
+fn a_key_uses_no_more_than_its_limits_and_is_told_what_is_left() {
+    let gateway = Gateway::start();
+    let (admin, _) = create(&gateway, "", &json!({"name": "admin", "scopes": ["admin"]}));
+    let limits = json!({"requests_per_minute": 3, "tokens_per_minute": 10});
+    let (key, id) = create(&gateway, &admin, &json!({"name": "app", "limits": limits}));
+    let embed = |words: &str| {
+        send(&gateway, &key, "POST", "/v1/embeddings", &json!({"model": "pseudo", "input": words}))
+    };
+    let first = embed("a b c d");
+    assert_eq!(first.status, 200, "{}", first.text);
+    let told = |reply: &Reply, name: &str| reply.header(name).to_owned();
+    assert_eq!(told(&first, "x-ratelimit-limit-requests"), "3");
+    assert_eq!(told(&first, "x-ratelimit-remaining-requests"), "2");
+    assert_eq!(told(&first, "x-ratelimit-remaining-tokens"), "6");
+    assert_eq!(told(&first, "ratelimit-policy"), "\"requests\";q=3;w=60, \"tokens\";q=10;w=60");
+    let tokens = embed("a b c d e f g h");
+    assert_eq!((tokens.status, &tokens.json()["error"]["code"]), (429, &json!("rate_limit_exceeded")));
+    assert!((1..=60).contains(&told(&tokens, "retry-after").parse::<u64>().unwrap()), "{}", tokens.text);
+    let never = embed("a b c d e f g h i j k");
+    assert_eq!((never.status, never.header("retry-after")), (429, ""), "{}", never.text);
+    assert!(never.text.contains("send less in one"), "{}", never.text);
+    let requests = send(&gateway, &key, "POST", "/v1/search", &json!({"query": "a"}));
+    assert_eq!((requests.status, &requests.json()["code"]), (429, &json!("rate_limit_exceeded")));
+    assert_eq!(told(&requests, "x-ratelimit-remaining-requests"), "0");
+    assert_eq!(
+        send(&gateway, &admin, "GET", "/v1/keys", &Value::Null).header("x-ratelimit-limit-requests"),
+        ""
+    );
+    // rotating the key gives nothing back
+    let reply =
+        send(&gateway, &admin, "POST", &format!("/v1/keys/{id}/rotate?grace_seconds=60"), &Value::Null);
+    assert_eq!(reply.json()["limits"]["requests_per_minute"], 3);
+    assert_eq!(embed("a").status, 429);
+    for limits in [json!({"requests_per_minute": 0}), json!({"tokens": 1})] {
+        let body = json!({"name": "wrong", "limits": limits});
+        assert_eq!(send(&gateway, &admin, "POST", "/v1/keys", &body).status, 400, "{body}");
+    }
+}

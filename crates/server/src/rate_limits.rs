@@ -1,0 +1,117 @@
+//! The limits of the caller's key: the refusal of a request, and the headers that tell what is left.
+
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use weir_access::{Left, Limited, Unit};
+use weir_retrieval::RequestError;
+
+use super::body::Call;
+use super::error::ApiError;
+use crate::Result;
+
+impl Call {
+    /// Counts tokens that are about to be computed against the limit of the caller's key.
+    ///
+    /// # Errors
+    /// `rate_limit_exceeded`.
+    pub(super) fn take_tokens(&self, tokens: usize) -> Result<()> {
+        let Some(usage) = self.caller.key.and_then(|key| self.gateway.keys.usage(key)) else { return Ok(()) };
+        usage.take_tokens(Instant::now(), tokens as u64).map_err(|limited| refusal(&limited, tokens))
+    }
+}
+
+/// The error of a request beyond a limit; `units` is what it needs.
+pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
+    let Limited { unit, limit, retry_after } = *limited;
+    let message = match (unit, retry_after) {
+        (Unit::Requests, _) => format!("the key is limited to {limit} requests per minute"),
+        (Unit::Concurrency, _) => format!("the key is limited to {limit} requests at one time"),
+        (Unit::Tokens, Some(_)) => {
+            format!("the key is limited to {limit} tokens per minute; the request has {units}")
+        }
+        (Unit::Tokens, None) => {
+            format!(
+                "the key is limited to {limit} tokens per minute, and the request alone has {units}; send less in one"
+            )
+        }
+    };
+    RequestError::limited(message, retry_after).into()
+}
+
+/// Adds what is left of the limits per minute: for each OpenAI's three headers, and the fields of the IETF's draft.
+pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
+    let mut set = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    for Left { unit, limit, remaining, reset_after } in left {
+        let names = match unit {
+            Unit::Tokens => {
+                ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"]
+            }
+            Unit::Requests | Unit::Concurrency => {
+                ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"]
+            }
+        };
+        set(names[0], limit.to_string());
+        set(names[1], remaining.to_string());
+        set(names[2], duration(*reset_after));
+    }
+    if left.is_empty() {
+        return;
+    }
+    let name = |unit: &Unit| if *unit == Unit::Tokens { "tokens" } else { "requests" };
+    let policies = left.iter().map(|one| format!("\"{}\";q={};w=60", name(&one.unit), one.limit));
+    let states = left.iter().map(|one| {
+        format!("\"{}\";r={};t={}", name(&one.unit), one.remaining, one.reset_after.as_secs_f64().ceil())
+    });
+    set("ratelimit-policy", policies.collect::<Vec<_>>().join(", "));
+    set("ratelimit", states.collect::<Vec<_>>().join(", "));
+}
+
+/// A duration as OpenAI writes it: `12ms`, `1.5s`, `1m0s`.
+fn duration(duration: Duration) -> String {
+    let ms = duration.as_micros().div_ceil(1000);
+    match ms {
+        0..1_000 => format!("{ms}ms"),
+        1_000..60_000 => format!("{}s", ms as f64 / 1e3),
+        _ => format!("{}m{}s", ms / 60_000, (ms % 60_000) as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_in_both_forms() {
+        let mut headers = HeaderMap::new();
+        describe(&mut headers, &[]);
+        assert!(headers.is_empty());
+        let left = |unit, limit, remaining, ms| Left {
+            unit,
+            limit,
+            remaining,
+            reset_after: Duration::from_millis(ms),
+        };
+        describe(
+            &mut headers,
+            &[left(Unit::Requests, 60, 59, 1_000), left(Unit::Tokens, 1_000, 250, 45_000)],
+        );
+        assert_eq!(headers["x-ratelimit-remaining-requests"], "59");
+        assert_eq!(headers["x-ratelimit-reset-tokens"], "45s");
+        assert_eq!(headers["ratelimit-policy"], "\"requests\";q=60;w=60, \"tokens\";q=1000;w=60");
+        assert_eq!(headers["ratelimit"], "\"requests\";r=59;t=1, \"tokens\";r=250;t=45");
+    }
+
+    #[test]
+    fn durations_are_written_as_clients_read_them() {
+        for (micros, expected) in
+            [(0, "0ms"), (11_001, "12ms"), (1_500_000, "1.5s"), (60_000_000, "1m0s"), (90_500_000, "1m30.5s")]
+        {
+            assert_eq!(duration(Duration::from_micros(micros)), expected);
+        }
+    }
+}
