@@ -94,11 +94,16 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let config = Arc::new(config);
     let started = Instant::now();
     let address = config.server.listen;
+    let is_exposed = !address.ip().is_loopback() && !config.server.insecure_no_auth;
+    // without a data directory there is no key, and none is left behind
+    if is_exposed && !config.server.data_dir.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+        return Err(ServeError::Exposed(address));
+    }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
     let keys = Keys::load(store.clone()).await?;
-    if !address.ip().is_loopback() && !config.server.insecure_no_auth && !keys.are_required() {
+    if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
     }
     let listener =

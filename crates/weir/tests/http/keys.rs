@@ -98,7 +98,12 @@ fn a_key_sees_its_collections_and_documents_only_and_stores_no_others() {
     );
     assert_eq!(send(&gateway, &tenant, "GET", "/v1/keys", &Value::Null).status, 403);
     let other = json!({"documents": [{"id": "c", "text": "c", "metadata": {"tenant": 8}}]});
-    assert_eq!(send(&gateway, &tenant, "POST", "/v1/ingest", &other).status, 403);
+    let job = send(&gateway, &tenant, "POST", "/v1/ingest", &other).json();
+    assert_eq!(
+        (&job["failed_documents"], &job["errors"][0]["code"]),
+        (&json!(1), &json!("document_not_allowed")),
+        "{job}"
+    );
     let elsewhere =
         json!({"collection": "other", "documents": [{"id": "c", "text": "c", "metadata": {"tenant": 7}}]});
     assert_eq!(send(&gateway, &tenant, "POST", "/v1/ingest", &elsewhere).status, 404);

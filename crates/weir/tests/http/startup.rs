@@ -43,7 +43,7 @@ fn an_address_that_others_can_reach_needs_to_be_meant() {
     let folder = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8000"] {
         let mut command = serve(folder.path(), &["--listen", address]);
-        check(&mut command, &[address, "hint: listen on 127.0.0.1:", "--insecure-no-auth"]);
+        check(&mut command, &[address, "`weir keys create NAME`", "--insecure-no-auth"]);
     }
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "a refused start leaves nothing behind");
 }
