@@ -72,11 +72,10 @@ impl Caller {
         self.collections == Allowlist::All && self.models == Allowlist::All && self.filter.is_none()
     }
 
-    /// Whether a key with these rights would give its holder nothing that this caller has not: no further scope, collection or model, and at
-    /// least the mandatory filter.
+    /// Whether everything that exists for the other caller exists for this one: no further collection or model, and at least the mandatory
+    /// filter. Scopes do not count: who manages keys may give any.
     pub fn covers(&self, other: &Caller) -> bool {
-        other.scopes.is_subset(&self.scopes)
-            && self.collections.covers(&other.collections)
+        self.collections.covers(&other.collections)
             && self.models.covers(&other.models)
             && self
                 .filter
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_gives_more_than_the_caller_who_makes_it_has() {
+    fn a_caller_covers_those_for_whom_nothing_further_exists() {
         let only = |names: &[&str]| Allowlist::Only(names.iter().map(|name| (*name).to_owned()).collect());
         let filter = |json: &str| Some(Arc::new(Filter::parse(json).unwrap()));
         let maker = Caller {
@@ -184,7 +183,7 @@ mod tests {
         };
         covers(|_| {}, true);
         covers(|other| other.scopes = BTreeSet::from([Scope::Search]), true);
-        covers(|other| other.scopes = BTreeSet::from([Scope::Embed]), false);
+        covers(|other| other.scopes = BTreeSet::from([Scope::Embed]), true);
         covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["a".to_owned()])), true);
         covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["c".to_owned()])), false);
         covers(|other| other.collections = Allowlist::All, false);
