@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the crates with unsafe code, kernels and mapped, under Miri: the generic algorithms with the scalar
-# table and with emulated registers, then the intrinsics of AVX2 and of NEON.
+# table and with emulated registers, then the intrinsics of AVX2; half an hour on an idle core. Miri has no intrinsics of NEON
+# (`vmaxq_f32` is the first that it refuses) and maps no files: NEON runs in an emulator (`make neon`), mappings in the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,5 +19,3 @@ echo "miri: scalar, emulated registers, mapped files"
 run -p weir-kernels -p weir-mapped
 echo "miri: AVX2"
 RUSTFLAGS="-C target-feature=+avx2,+fma,+f16c" run -p weir-kernels --target x86_64-unknown-linux-gnu
-echo "miri: NEON"
-run -p weir-kernels --target aarch64-unknown-linux-gnu
