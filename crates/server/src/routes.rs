@@ -20,13 +20,13 @@ use weir_api::{
     EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackReply, FeedbackRequest, HealthReply, InfoReply,
     IngestRequest, JobReply, List, ModelReply, ModelsReply, OllamaEmbedReply, OllamaEmbedRequest,
     OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply,
-    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiToken, TokenizeRequest,
+    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
 };
 use weir_policy::Scope;
 
 use codes::{
-    BODY_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES,
-    INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
+    DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
+    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
 };
 
 pub use examples::{Example, GROUPS, Group};
@@ -62,6 +62,8 @@ pub struct Route {
     pub(super) request: Option<Content>,
     /// The type of the reply.
     pub(super) reply: Content,
+    /// Replies with other statuses that are no errors of the dialect.
+    pub(super) others: &'static [(u16, Content)],
     /// Error codes beside those that follow from the other columns.
     codes: &'static [ErrorCode],
     handler: fn() -> MethodRouter<Gateway>,
@@ -106,14 +108,27 @@ pub enum AdmissionClass {
 #[derive(Clone, Copy)]
 pub(super) enum Content {
     Schema(fn(&mut SchemaGenerator) -> Value),
-    Text,
+    /// The same, or raw floats for clients that accept `application/octet-stream`.
+    SchemaOrFloats(fn(&mut SchemaGenerator) -> Value),
+    /// Something else, of this media type.
+    Media(&'static str),
+    Nothing,
 }
 
 impl Content {
     const fn of<T: JsonSchema>() -> Content {
         Content::Schema(|generator| generator.subschema_for::<T>().to_value())
     }
+
+    const fn or_floats<T: JsonSchema>() -> Content {
+        Content::SchemaOrFloats(|generator| generator.subschema_for::<T>().to_value())
+    }
 }
+
+const HTML: Content = Content::Media("text/html");
+const CREATED: &[(u16, Content)] = &[(201, Content::of::<CollectionReply>())];
+const NOT_READY: &[(u16, Content)] = &[(503, Content::of::<ReadyReply>())];
+const UNHEALTHY: &[(u16, Content)] = &[(503, Content::of::<TeiError>())];
 
 const SEARCH: Access = Access::Scope(Scope::Search);
 const INGEST: Access = Access::Scope(Scope::Ingest);
@@ -141,7 +156,8 @@ impl Route {
             status: 200,
             query: &[],
             request: None,
-            reply: Content::Text,
+            reply: Content::Media("text/plain"),
+            others: &[],
             codes: &[],
             handler,
         }
@@ -171,6 +187,14 @@ impl Route {
         Route { reply: Content::of::<T>(), ..self }
     }
 
+    const fn returns(self, reply: Content) -> Route {
+        Route { reply, ..self }
+    }
+
+    const fn also(self, others: &'static [(u16, Content)]) -> Route {
+        Route { others, ..self }
+    }
+
     const fn fails_with(self, codes: &'static [ErrorCode]) -> Route {
         Route { codes, ..self }
     }
@@ -182,7 +206,7 @@ const fn openai_embeddings(path: &'static str) -> Route {
         .in_dialect(Dialect::OpenAi)
         .takes::<EmbeddingsRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .replies::<EmbeddingsReply>()
+        .returns(Content::or_floats::<EmbeddingsReply>())
         .fails_with(EMBED_CODES)
 }
 
@@ -272,7 +296,7 @@ pub const ROUTES: &[Route] = &[
         .in_dialect(Dialect::Tei)
         .takes::<EmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .replies::<Vec<Vec<f32>>>()
+        .returns(Content::or_floats::<Vec<Vec<f32>>>())
         .fails_with(EMBED_CODES),
     tei_route("/embed_all", || post(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
@@ -341,12 +365,11 @@ pub const ROUTES: &[Route] = &[
             ("limit", "jobs on a page, 1 to 100 (20)"),
             ("cursor", "the page's start, from `next_cursor`"),
         ])
-        .replies::<List<JobReply>>()
-        .fails_with(&[ErrorCode::StoreUnavailable]),
+        .replies::<List<JobReply>>(),
     Route::new("get", "/v1/jobs/{id}", Access::Known, || get(jobs::get))
         .about("One job.")
         .replies::<JobReply>()
-        .fails_with(&[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable]),
+        .fails_with(&[ErrorCode::JobNotFound]),
     Route::new("get", "/v1/collections", Access::Known, || get(collections::list))
         .about("All collections, by name.")
         .replies::<List<CollectionReply>>(),
@@ -358,11 +381,12 @@ pub const ROUTES: &[Route] = &[
         .about("Create a collection (201), or check that it has these settings (200).")
         .takes::<CollectionSettings>(BodyLimit::Default)
         .replies::<CollectionReply>()
+        .also(CREATED)
         .fails_with(PUT_COLLECTION_CODES),
     Route::new("delete", "/v1/collections/{name}", ADMIN, || delete(collections::delete))
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
-        .fails_with(&[ErrorCode::CollectionNotFound]),
+        .fails_with(DELETE_COLLECTION_CODES),
     Route::new("get", "/v1/collections/{name}/queries", ADMIN, || get(feedback::queries))
         .about("Reports of logged queries; needs `search.query_log`.")
         .with_query(&[
@@ -407,30 +431,42 @@ pub const ROUTES: &[Route] = &[
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, || delete(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()
-        .fails_with(DOCUMENT_CODES),
+        .fails_with(DELETE_DOCUMENT_CODES),
     Route::new("get", "/health", Access::Public, || get(tei::health))
         .about("200 without a body if a model is loaded, else 503, as in TEI.")
-        .in_dialect(Dialect::Tei),
+        .in_dialect(Dialect::Tei)
+        .returns(Content::Nothing)
+        .also(UNHEALTHY),
     Route::new("get", "/ping", Access::Public, || get(tei::health))
         .about("The same as `/health`.")
-        .in_dialect(Dialect::Tei),
+        .in_dialect(Dialect::Tei)
+        .returns(Content::Nothing)
+        .also(UNHEALTHY),
     Route::new("get", "/healthz", Access::Public, || get(health::healthz))
         .about("Whether the gateway answers, and the number of searchable documents.")
         .replies::<HealthReply>(),
     Route::new("get", "/livez", Access::Public, || get(health::livez)).about("200 while the process runs."),
     Route::new("get", "/readyz", Access::Public, || get(health::readyz))
         .about("200 when models and indexes are ready, else 503 with the parts that are not.")
-        .replies::<ReadyReply>(),
-    Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
-    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with."),
+        .replies::<ReadyReply>()
+        .also(NOT_READY),
+    Route::new("get", "/metrics", ADMIN, || get(health::metrics))
+        .about("Counters and gauges for Prometheus.")
+        .returns(Content::Media("application/openmetrics-text")),
+    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with.").returns(HTML),
     // `huggingface_hub` calls the base URL
     Route {
         summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<Vec<Vec<f32>>>()
+        ..tei_route("/", || post(tei::embed))
+            .takes::<EmbedRequest>(BodyLimit::Default)
+            .returns(Content::or_floats::<Vec<Vec<f32>>>())
     },
     Route::new("get", "/docs", Access::Public, || get(pages::docs))
-        .about("This description as a page, with a form for each route."),
-    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),
+        .about("This description as a page, with a form for each route.")
+        .returns(HTML),
+    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json))
+        .about("This description.")
+        .returns(Content::Media("application/json")),
 ];
 
 static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {
@@ -459,33 +495,6 @@ impl Route {
     /// The dialect of a matched path, whatever the method.
     pub(super) fn dialect_of(path: &str) -> Dialect {
         routes_of(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
-    }
-
-    /// Every error code that the route can answer with.
-    pub fn codes(&self) -> Vec<ErrorCode> {
-        let mut codes = vec![ErrorCode::Internal, ErrorCode::DeadlineExceeded];
-        codes.extend(self.codes);
-        if self.body != BodyLimit::None {
-            codes.extend(BODY_CODES);
-        }
-        if !self.query.is_empty() {
-            codes.push(ErrorCode::InvalidParameter);
-        }
-        if self.dialect == Dialect::Native && self.access != Access::Public {
-            codes.push(ErrorCode::UnknownField);
-        }
-        if self.admission != AdmissionClass::Light {
-            codes.push(ErrorCode::Overloaded);
-        }
-        if self.access != Access::Public {
-            codes.push(ErrorCode::InvalidApiKey);
-        }
-        if matches!(self.access, Access::Scope(_)) {
-            codes.push(ErrorCode::InsufficientScope);
-        }
-        codes.sort_unstable();
-        codes.dedup();
-        codes
     }
 }
 
