@@ -37,7 +37,7 @@ check: ## format, lints, types of the Python client, the crate graph, licences a
 	@scripts/deny.sh bans licenses
 	$(PYTHON) scripts/check_links.py
 	cd clients/python && ../../.venv/bin/ruff check --quiet && ../../.venv/bin/ruff format --quiet --check && ../../.venv/bin/mypy
-	.venv/bin/ruff check --quiet clients/conformance && .venv/bin/ruff format --quiet --check clients/conformance
+	for part in conformance contract; do .venv/bin/ruff check --quiet clients/$$part && .venv/bin/ruff format --quiet --check clients/$$part; done
 
 .PHONY: test
 test: check ## everything that CI runs
@@ -67,6 +67,11 @@ miri: ## undefined behaviour in kernels and mapped, by Miri; needs a nightly com
 crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
 	@scripts/setup.sh
 	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test crash -- --nocapture
+
+.PHONY: contract
+contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
+	@scripts/setup.sh
+	WEIR_CONTRACT_EXAMPLES=$(or $(EXAMPLES),500) cargo test $(CHECKED) --test http -- --nocapture generated_requests
 
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name

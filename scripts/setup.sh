@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build and the tests need and what is missing: system packages, a Python environment, packages that the tests
-# import, the Python client, clients of other makers, a browser, the default model; with arguments only the steps named. A second run finds everything
+# import, the Python client, clients of other makers, Schemathesis, a browser, the default model; with arguments only the steps named. A second run finds everything
 # and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,6 +87,19 @@ install_clients() {
     cat "$wanted"/requirements*.txt "$wanted/package.json" >"$cache/installed.txt"
 }
 
+# What sends generated requests to every route.
+install_contract() {
+    local cache=.cache/contract wanted=clients/contract/requirements.txt
+    cmp -s "$wanted" "$cache/installed.txt" && return
+    say "installing Schemathesis into $cache"
+    rm -rf "$cache"
+    python3 -m venv --without-pip "$cache/venv" || die "python3 -m venv failed; install python3-venv and run this again"
+    .venv/bin/python -m pip --python "$cache/venv/bin/python" install --quiet --disable-pip-version-check --no-compile \
+        --only-binary=:all: --no-deps --requirement "$wanted" ||
+        die "pip could not install $wanted; check the network and pip's index settings, and run this again"
+    cp "$wanted" "$cache/installed.txt"
+}
+
 # Some 300 MB that only the tests of the pages need.
 install_browser() {
     has chromium || install_packages chromium
@@ -99,7 +112,7 @@ install_system() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed"
 }
 
-[ $# -gt 0 ] || set -- system python test_packages client clients browser model
+[ $# -gt 0 ] || set -- system python test_packages client clients contract browser model
 for step in "$@"; do
     case $step in
         system) install_system ;;
@@ -107,8 +120,9 @@ for step in "$@"; do
         test_packages) install_python_packages ;;
         client) install_client ;;
         clients) install_clients ;;
+        contract) install_contract ;;
         browser) install_browser ;;
         model) .venv/bin/python scripts/get_model.py ;;
-        *) die "there is no step \`$step\`: system, python, test_packages, client, clients, browser, model" ;;
+        *) die "there is no step \`$step\`: system, python, test_packages, client, clients, contract, browser, model" ;;
     esac
 done

@@ -187,10 +187,9 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str, part: Part) -> Result<T> {
             || text.len() <= REPARSED_BYTES_MAX && serde_json::from_str::<serde_json::Value>(text).is_ok();
         match error.inner().classify() {
             Category::Syntax if is_json() => {
-                let message = format!(
-                    "a value of another type is expected here: {}",
-                    shortened(&part.message_of(error.inner()))
-                );
+                let message = part.message_of(error.inner());
+                let message = message.replacen("expected value", "one of the texts that `/docs` lists", 1);
+                let message = format!("a value of another type is expected here: {}", shortened(&message));
                 Invalid::at_steps(ErrorCode::InvalidParameter, &steps, message)
             }
             Category::Syntax | Category::Data | Category::Eof | Category::Io => {

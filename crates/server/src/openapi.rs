@@ -5,14 +5,15 @@ mod type_names;
 
 use std::sync::LazyLock;
 
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use weir_api::{CohereError, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError};
+use weir_api::{CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError};
 
 use super::dialect::Dialect;
+use super::encoding::{ARROW, RAW};
 use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
 use order::{Ordered, set_order, verbatim};
 
@@ -73,31 +74,57 @@ fn error_name(dialect: Dialect) -> &'static str {
 }
 
 fn error(dialect: Dialect, generator: &mut SchemaGenerator) -> Value {
-    let (media, schema) = match dialect {
-        Dialect::Native => ("application/problem+json", generator.subschema_for::<Problem>()),
-        Dialect::OpenAi => ("application/json", generator.subschema_for::<OpenAiErrorBody>()),
-        Dialect::Tei => ("application/json", generator.subschema_for::<TeiError>()),
-        Dialect::Cohere => ("application/json", generator.subschema_for::<CohereError>()),
-        Dialect::Ollama => ("application/json", generator.subschema_for::<OllamaError>()),
-        Dialect::Rerank => ("application/json", generator.subschema_for::<RerankError>()),
+    let schema = match dialect {
+        Dialect::Native => {
+            let schema = json!({"schema": generator.subschema_for::<Problem>().to_value()});
+            // the latter for clients that accept nothing else
+            let content = json!({"application/problem+json": schema, "application/json": schema});
+            return json!({"description": WHAT_WENT_WRONG, "content": content});
+        }
+        Dialect::OpenAi => generator.subschema_for::<OpenAiErrorBody>().to_value(),
+        Dialect::Tei => generator.subschema_for::<TeiError>().to_value(),
+        Dialect::Cohere => generator.subschema_for::<CohereError>().to_value(),
+        Dialect::Ollama => generator.subschema_for::<OllamaError>().to_value(),
+        Dialect::Rerank => {
+            let ours = generator.subschema_for::<RerankError>().to_value();
+            // to requests with `texts`
+            json!({"anyOf": [ours, generator.subschema_for::<TeiError>().to_value()]})
+        }
     };
-    json!({"description": "What went wrong and what to do.", "content": {media: {"schema": schema.to_value()}}})
+    json!({"description": WHAT_WENT_WRONG, "content": {"application/json": {"schema": schema}}})
+}
+
+const WHAT_WENT_WRONG: &str = "What went wrong and what to do.";
+
+/// The statuses that a code has on a route.
+fn statuses(dialect: Dialect, code: ErrorCode) -> Vec<StatusCode> {
+    let mut statuses = vec![dialect.status(code)];
+    if dialect == Dialect::Rerank {
+        // to requests with `texts`
+        statuses.push(Dialect::Tei.status(code));
+    }
+    statuses.dedup();
+    statuses
 }
 
 fn operation(route: &Route, group: &Group, example: &Example, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
-    responses.insert(route.status.to_string(), reply(route, generator));
+    responses.insert(route.status.to_string(), reply(route.status, route.reply, generator));
+    for (status, content) in route.others {
+        responses.insert(status.to_string(), reply(*status, *content, generator));
+    }
     let dialect = route.dialect;
     let reference = format!("#/components/responses/{}", error_name(dialect));
     for code in route.codes() {
-        let row = code.row();
-        let entry = responses
-            .entry(dialect.status(row.code).as_str().to_owned())
-            .or_insert_with(|| json!({"$ref": reference, "description": ""}));
-        let known = entry["description"].as_str().unwrap_or_default();
-        let text =
-            if known.is_empty() { format!("`{}`", row.name) } else { format!("{known}, `{}`", row.name) };
-        entry["description"] = json!(text);
+        let name = code.row().name;
+        for status in statuses(dialect, code) {
+            let entry = responses
+                .entry(status.as_str().to_owned())
+                .or_insert_with(|| json!({"$ref": reference, "description": ""}));
+            let known = entry["description"].as_str().unwrap_or_default();
+            let text = if known.is_empty() { format!("`{name}`") } else { format!("{known}, `{name}`") };
+            entry["description"] = json!(text);
+        }
     }
     let mut operation = json!({
         "tags": [group.name],
@@ -142,15 +169,22 @@ fn about(route: &Route, name: &str) -> &'static str {
     }
 }
 
-fn reply(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    match route.reply {
-        Content::Schema(schema) => {
-            json!({"description": "Done.", "content": {"application/json": {"schema": schema(generator)}}})
+fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Value {
+    let description = match status {
+        201 => "Created.",
+        503 => "Not ready.",
+        _ => "Done.",
+    };
+    let content = match content {
+        Content::Schema(schema) => json!({"application/json": {"schema": schema(generator)}}),
+        Content::SchemaOrNumbers(schema) => {
+            json!({"application/json": {"schema": schema(generator)}, RAW: {}, ARROW: {}})
         }
-        Content::Text => {
-            json!({"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}})
-        }
-    }
+        Content::Media("application/json") => json!({"application/json": {"schema": {"type": "object"}}}),
+        Content::Media(media) => json!({media: {"schema": {"type": "string"}}}),
+        Content::Nothing => return json!({"description": description}),
+    };
+    json!({"description": description, "content": content})
 }
 
 /// `GET /openapi.json`.

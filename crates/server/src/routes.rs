@@ -19,7 +19,6 @@ use weir_api::ErrorCode;
 use weir_config::Role;
 use weir_policy::Scope;
 
-use codes::BODY_CODES;
 pub use table::ROUTES;
 
 pub use examples::{Example, GROUPS, Group};
@@ -52,6 +51,8 @@ pub struct Route {
     pub(super) request: Option<Content>,
     /// The type of the reply.
     pub(super) reply: Content,
+    /// Replies with other statuses that are no errors of the dialect.
+    pub(super) others: &'static [(u16, Content)],
     /// Error codes beside those that follow from the other columns.
     codes: &'static [ErrorCode],
     handler: fn() -> MethodRouter<Gateway>,
@@ -96,12 +97,20 @@ pub enum AdmissionClass {
 #[derive(Clone, Copy)]
 pub(super) enum Content {
     Schema(fn(&mut SchemaGenerator) -> Value),
-    Text,
+    /// The same, or the numbers of embeddings for clients that accept their media types.
+    SchemaOrNumbers(fn(&mut SchemaGenerator) -> Value),
+    /// Something else, of this media type.
+    Media(&'static str),
+    Nothing,
 }
 
 impl Content {
     const fn of<T: JsonSchema>() -> Content {
         Content::Schema(|generator| generator.subschema_for::<T>().to_value())
+    }
+
+    const fn or_numbers<T: JsonSchema>() -> Content {
+        Content::SchemaOrNumbers(|generator| generator.subschema_for::<T>().to_value())
     }
 }
 
@@ -125,7 +134,8 @@ impl Route {
             status: 200,
             query: &[],
             request: None,
-            reply: Content::Text,
+            reply: Content::Media("text/plain"),
+            others: &[],
             codes: &[],
             handler,
         }
@@ -153,6 +163,14 @@ impl Route {
 
     const fn replies<T: JsonSchema>(self) -> Route {
         Route { reply: Content::of::<T>(), ..self }
+    }
+
+    const fn returns(self, reply: Content) -> Route {
+        Route { reply, ..self }
+    }
+
+    const fn also(self, others: &'static [(u16, Content)]) -> Route {
+        Route { others, ..self }
     }
 
     const fn fails_with(self, codes: &'static [ErrorCode]) -> Route {
@@ -193,36 +211,6 @@ impl Route {
         let is_page = (self.method, self.path) == ("get", "/");
         let needs_collections = is_page || WITH_COLLECTIONS.iter().any(|start| self.path.starts_with(start));
         role != Role::Embed || !needs_collections
-    }
-
-    /// Every error code that the route can answer with.
-    pub fn codes(&self) -> Vec<ErrorCode> {
-        let mut codes = vec![ErrorCode::Internal, ErrorCode::DeadlineExceeded];
-        codes.extend(self.codes);
-        if self.body != BodyLimit::None {
-            codes.extend(BODY_CODES);
-        }
-        if !self.query.is_empty() {
-            codes.push(ErrorCode::InvalidParameter);
-        }
-        if self.dialect == Dialect::Native && self.access != Access::Public {
-            codes.push(ErrorCode::UnknownField);
-        }
-        if self.admission != AdmissionClass::Light {
-            codes.push(ErrorCode::Overloaded);
-        }
-        if self.access != Access::Public {
-            codes.push(ErrorCode::InvalidApiKey);
-        }
-        if self.access != Access::Public {
-            codes.push(ErrorCode::RateLimitExceeded);
-        }
-        if matches!(self.access, Access::Scope(_)) {
-            codes.push(ErrorCode::InsufficientScope);
-        }
-        codes.sort_unstable();
-        codes.dedup();
-        codes
     }
 }
 

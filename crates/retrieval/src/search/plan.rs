@@ -82,7 +82,9 @@ impl Plan {
         let template = IndexQuery {
             strict: request.strict == Some(true),
             lexical: lexical.index.clone(),
-            is_unfinished: request.prefix == Some(Prefix::Last),
+            // the parsed query has lost the white space that ends its last word
+            is_unfinished: request.prefix == Some(Prefix::Last)
+                && request.query.as_deref().is_some_and(|query| !query.ends_with(char::is_whitespace)),
             fusion,
             smoothing,
             depth,

@@ -38,7 +38,7 @@ const parameterList = (parameters) =>
   );
 
 const replyView = ([status, reply]) => {
-  const [media, content] = Object.entries(reply.content)[0];
+  const [media, content] = Object.entries(reply.content ?? {})[0] ?? ['no body'];
   return [
     element('h3', {}, `Reply: ${status}`),
     ...(media === 'application/json' ? typeView(content.schema, false) : [element('p', { className: 'soft' }, media)]),

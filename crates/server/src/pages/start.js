@@ -131,6 +131,8 @@ const why = (result) => {
     row('by words (BM25)', number(ranks.lexical, 0), number(scores.lexical, 2), number(explanation?.lexical, 3)),
     row('by meaning (cosine)', number(ranks.dense, 0), number(scores.dense, 3), number(explanation?.dense, 3)),
   ];
+  if (explanation?.neighbours) rows.push(row('similar results', '', '', number(explanation.neighbours, 3)));
+  if (explanation?.name) rows.push(row('exact name', '', '', number(explanation.name, 3)));
   if (result.rerank_score !== undefined) rows.push(row('reranker', '', number(result.rerank_score, 3), ''));
   const terms = (explanation?.terms || []).map((term) =>
     element(

@@ -2,8 +2,11 @@
 
 use weir_api::ErrorCode;
 
+use super::super::dialect::Dialect;
+use super::{Access, AdmissionClass, BodyLimit, Route};
+
 /// Error codes of a JSON body.
-pub(super) const BODY_CODES: &[ErrorCode] = &[
+const BODY_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidJson,
     ErrorCode::InvalidUtf8,
     ErrorCode::InvalidParameter,
@@ -22,6 +25,8 @@ pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::CollectionNotFound,
     ErrorCode::ModelNotFound,
     ErrorCode::CollectionNotReady,
+    ErrorCode::UpstreamError,
+    ErrorCode::UpstreamTimeout,
 ];
 pub(super) const EMBED_CODES: &[ErrorCode] = &[
     ErrorCode::BatchTooLarge,
@@ -29,6 +34,8 @@ pub(super) const EMBED_CODES: &[ErrorCode] = &[
     ErrorCode::TokenInputUnsupported,
     ErrorCode::ContextLengthExceeded,
     ErrorCode::ModelNotFound,
+    ErrorCode::UpstreamError,
+    ErrorCode::UpstreamTimeout,
 ];
 pub(super) const DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::BatchTooLarge,
@@ -37,34 +44,59 @@ pub(super) const DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::CursorExpired,
     ErrorCode::CollectionNotFound,
     ErrorCode::CollectionNotReady,
-    ErrorCode::StoreUnavailable,
 ];
 pub(super) const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidFilter,
     ErrorCode::CollectionNotFound,
     ErrorCode::CollectionNotReady,
     ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
 ];
-pub(super) const INGEST_CODES: &[ErrorCode] =
-    &[ErrorCode::BatchTooLarge, ErrorCode::InsufficientStorage, ErrorCode::StoreUnavailable];
-pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] = &[
+pub(super) const INGEST_CODES: &[ErrorCode] = &[
+    ErrorCode::BatchTooLarge,
+    ErrorCode::CollectionNotFound,
     ErrorCode::ModelNotFound,
-    ErrorCode::CollectionConflict,
     ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
 ];
-pub(super) const DOCUMENT_CODES: &[ErrorCode] = &[
-    ErrorCode::InvalidUtf8,
-    ErrorCode::CollectionNotFound,
-    ErrorCode::DocumentNotFound,
-    ErrorCode::StoreUnavailable,
-];
-pub(super) const FEEDBACK_CODES: &[ErrorCode] = &[
-    ErrorCode::CollectionNotFound,
-    ErrorCode::DocumentNotFound,
-    ErrorCode::InsufficientStorage,
-    ErrorCode::StoreUnavailable,
-];
+pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] =
+    &[ErrorCode::ModelNotFound, ErrorCode::CollectionConflict, ErrorCode::InsufficientStorage];
+pub(super) const DOCUMENT_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound];
+pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] =
+    &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::InsufficientStorage];
+pub(super) const DELETE_COLLECTION_CODES: &[ErrorCode] =
+    &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
+pub(super) const FEEDBACK_CODES: &[ErrorCode] =
+    &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::InsufficientStorage];
 /// A list in a collection, with query parameters.
-pub(super) const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::StoreUnavailable];
+pub(super) const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound];
+
+impl Route {
+    /// Every error code that the route can answer with.
+    pub fn codes(&self) -> Vec<ErrorCode> {
+        let mut codes = vec![ErrorCode::Internal, ErrorCode::DeadlineExceeded, ErrorCode::HostNotAllowed];
+        codes.extend(self.codes);
+        if self.path.contains('{') {
+            codes.push(ErrorCode::InvalidUtf8);
+        }
+        if self.body != BodyLimit::None {
+            codes.extend(BODY_CODES);
+        }
+        if !self.query.is_empty() {
+            codes.push(ErrorCode::InvalidParameter);
+        }
+        if self.dialect == Dialect::Native && self.access != Access::Public {
+            codes.extend([ErrorCode::UnknownField, ErrorCode::StoreUnavailable]);
+        }
+        if self.admission != AdmissionClass::Light {
+            codes.push(ErrorCode::Overloaded);
+        }
+        if self.access != Access::Public {
+            codes.extend([ErrorCode::InvalidApiKey, ErrorCode::RateLimitExceeded]);
+        }
+        if matches!(self.access, Access::Scope(_)) {
+            codes.push(ErrorCode::InsufficientScope);
+        }
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    }
+}

@@ -8,20 +8,25 @@ use weir_api::{
     FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest,
     List, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
     OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiToken, TokenizeRequest,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
 };
 use weir_policy::Scope;
 
 use super::codes::{
-    DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES, INGEST_CODES,
-    KEY_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
+    DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
+    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
 };
-use super::{Access, AdmissionClass, BodyLimit, Route};
+use super::{Access, AdmissionClass, BodyLimit, Content, Route};
 use crate::dialect::Dialect;
 use crate::{
     Gateway, access, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models,
     ollama, openapi, pages, rerank, search, tei, tokens,
 };
+
+const HTML: Content = Content::Media("text/html");
+const CREATED: &[(u16, Content)] = &[(201, Content::of::<CollectionReply>())];
+const NOT_READY: &[(u16, Content)] = &[(503, Content::of::<ReadyReply>())];
+const UNHEALTHY: &[(u16, Content)] = &[(503, Content::of::<TeiError>())];
 
 const SEARCH: Access = Access::Scope(Scope::Search);
 const INGEST: Access = Access::Scope(Scope::Ingest);
@@ -35,7 +40,7 @@ const fn openai_embeddings(path: &'static str) -> Route {
         .in_dialect(Dialect::OpenAi)
         .takes::<EmbeddingsRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .replies::<EmbeddingsReply>()
+        .returns(Content::or_numbers::<EmbeddingsReply>())
         .fails_with(EMBED_CODES)
 }
 
@@ -125,7 +130,7 @@ pub const ROUTES: &[Route] = &[
         .in_dialect(Dialect::Tei)
         .takes::<EmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .replies::<EmbedReply>()
+        .returns(Content::or_numbers::<EmbedReply>())
         .fails_with(EMBED_CODES),
     tei_route("/embed_all", || post(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
@@ -227,12 +232,11 @@ pub const ROUTES: &[Route] = &[
             ("limit", "jobs on a page, 1 to 100 (20)"),
             ("cursor", "the page's start, from `next_cursor`"),
         ])
-        .replies::<List<JobReply>>()
-        .fails_with(&[ErrorCode::StoreUnavailable]),
+        .replies::<List<JobReply>>(),
     Route::new("get", "/v1/jobs/{id}", Access::Known, || get(jobs::get))
         .about("One job.")
         .replies::<JobReply>()
-        .fails_with(&[ErrorCode::JobNotFound, ErrorCode::StoreUnavailable]),
+        .fails_with(&[ErrorCode::JobNotFound]),
     Route::new("get", "/v1/collections", Access::Known, || get(collections::list))
         .about("All collections, by name.")
         .replies::<List<CollectionReply>>(),
@@ -244,11 +248,12 @@ pub const ROUTES: &[Route] = &[
         .about("Create a collection (201), or check that it has these settings (200).")
         .takes::<CollectionSettings>(BodyLimit::Default)
         .replies::<CollectionReply>()
+        .also(CREATED)
         .fails_with(PUT_COLLECTION_CODES),
     Route::new("delete", "/v1/collections/{name}", ADMIN, || delete(collections::delete))
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
-        .fails_with(&[ErrorCode::CollectionNotFound]),
+        .fails_with(DELETE_COLLECTION_CODES),
     Route::new("get", "/v1/collections/{name}/queries", ADMIN, || get(feedback::queries))
         .about("Reports of logged queries; needs `search.query_log`.")
         .with_query(&[
@@ -293,28 +298,40 @@ pub const ROUTES: &[Route] = &[
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, || delete(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()
-        .fails_with(DOCUMENT_CODES),
+        .fails_with(DELETE_DOCUMENT_CODES),
     Route::new("get", "/health", Access::Public, || get(tei::health))
         .about("200 without a body if a model is loaded, else 503, as in TEI.")
-        .in_dialect(Dialect::Tei),
+        .in_dialect(Dialect::Tei)
+        .returns(Content::Nothing)
+        .also(UNHEALTHY),
     Route::new("get", "/ping", Access::Public, || get(tei::health))
         .about("The same as `/health`.")
-        .in_dialect(Dialect::Tei),
+        .in_dialect(Dialect::Tei)
+        .returns(Content::Nothing)
+        .also(UNHEALTHY),
     Route::new("get", "/healthz", Access::Public, || get(health::healthz))
         .about("Whether the gateway answers, and the number of searchable documents.")
         .replies::<HealthReply>(),
     Route::new("get", "/livez", Access::Public, || get(health::livez)).about("200 while the process runs."),
     Route::new("get", "/readyz", Access::Public, || get(health::readyz))
         .about("200 when models and indexes are ready, else 503 with the parts that are not.")
-        .replies::<ReadyReply>(),
-    Route::new("get", "/metrics", ADMIN, || get(health::metrics)).about("Counters and gauges for Prometheus."),
-    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with."),
+        .replies::<ReadyReply>()
+        .also(NOT_READY),
+    Route::new("get", "/metrics", ADMIN, || get(health::metrics))
+        .about("Counters and gauges for Prometheus.")
+        .returns(Content::Media("application/openmetrics-text")),
+    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with.").returns(HTML),
     // `huggingface_hub` calls the base URL
     Route {
         summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed)).takes::<EmbedRequest>(BodyLimit::Default).replies::<EmbedReply>()
+        ..tei_route("/", || post(tei::embed))
+            .takes::<EmbedRequest>(BodyLimit::Default)
+            .returns(Content::or_numbers::<EmbedReply>())
     },
     Route::new("get", "/docs", Access::Public, || get(pages::docs))
-        .about("This description as a page, with a form for each route."),
-    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json)).about("This description."),
+        .about("This description as a page, with a form for each route.")
+        .returns(HTML),
+    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json))
+        .about("This description.")
+        .returns(Content::Media("application/json")),
 ];

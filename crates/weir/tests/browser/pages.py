@@ -79,6 +79,7 @@ def start(gateway: str) -> None:
         browser.click(".results li:first-child summary")
         why = browser.text(".results li:first-child table")
         assert "by words (BM25)\t1\t" in why and "by meaning (cosine)\t1\t" in why, why
+        assert "similar results\t\t\t0." in why and "exact name" not in why, why
         browser.click(".results li:first-child details:nth-child(2) summary")
         expect(browser.text(".results .document mark"), DOCUMENTS[0][2])
 

@@ -9,6 +9,7 @@ use crate::in_repository;
 /// Rows with the version of an installed program, which differs between systems.
 const UNPINNED: &str = "| curl |";
 
+/// Demand 8: compatible means that each client gets what a plain request gets; the table of the results is published.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a switch of the test, no setting of the gateway")]
 fn unmodified_clients_get_what_plain_requests_get() {

@@ -150,9 +150,11 @@ fn tei_tokenises_decodes_compares_and_embeds_tokens() {
     assert_eq!(gateway.send("GET", "/ping", None).status, 200);
 }
 
+/// Demand 7: one process embeds and reranks, in all dialects.
 #[test]
 fn documents_are_reranked_in_the_dialects_of_cohere_jina_and_tei() {
     let (gateway, _file) = with_a_reranker();
+    assert_eq!(openai(&gateway, "a weir").as_array().unwrap().len(), 384);
     let query = "what holds back a river";
     let documents = json!(["The gate opens at 06:30.", {"text": "A weir is a low dam across a river."}]);
     let sigmoid = |logit: f64| 1.0 / (1.0 + (-logit).exp());

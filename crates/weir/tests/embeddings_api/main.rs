@@ -6,6 +6,7 @@
 
 mod cache;
 mod clients;
+mod demands;
 mod dialects;
 mod formats;
 mod memory;

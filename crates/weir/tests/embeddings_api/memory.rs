@@ -27,6 +27,7 @@ fn worst() -> Value {
     json!({"model": "all-MiniLM-L6-v2", "input": (0..2_048).map(text).collect::<Vec<_>>()})
 }
 
+/// Demand 3: one setting is a ceiling for the memory of embedding, whatever is asked for.
 #[test]
 fn the_worst_request_takes_no_more_memory_than_the_limit() {
     const LIMIT: usize = 48 << 20;
@@ -49,6 +50,7 @@ fn the_worst_request_takes_no_more_memory_than_the_limit() {
     assert!(more <= LIMIT, "{more} bytes more than before; the limit is {LIMIT}");
 }
 
+/// Demand 3: what does not fit below the ceiling is refused, and the gateway goes on.
 #[test]
 fn a_request_that_needs_more_memory_than_there_is_is_refused_and_others_are_not() {
     const LIMIT: usize = 24 << 20;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{bits, embed, in_repository, with_the_model};
 
+/// Demand 8: the client itself gets base64 when it asks for nothing, errors as its own types, and token ids refused with a code.
 #[test]
 fn the_openai_client_reads_the_same_floats() {
     let python = in_repository(".venv/bin/python");

@@ -18,6 +18,7 @@ fn send(gateway: &Gateway, input: &Value, truncate: &Value) -> Reply {
     post(gateway, "/v1/embeddings", "", &json!({"model": MODEL, "input": input, "truncate": truncate}))
 }
 
+/// Demand 1: a long text is never a surprise. The request says what becomes of it; body, headers and metric count the texts that were cut.
 #[test]
 fn a_long_text_is_cut_where_the_request_says_and_named() {
     let gateway = with_the_model(&[]);
@@ -43,6 +44,7 @@ fn a_long_text_is_cut_where_the_request_says_and_named() {
     assert!(metrics.contains(&line), "{metrics}");
 }
 
+/// Demand 1: a text that is refused because the request says so is named, with its tokens and the limit.
 #[test]
 fn a_text_that_just_fits_is_whole() {
     let gateway = with_the_model(&[]);
@@ -89,6 +91,7 @@ fn the_header_names_a_hundred_texts_and_counts_all() {
     assert_eq!(reply.json()["usage"]["truncated"], 120);
 }
 
+/// Demand 1: a text can be split instead of cut.
 #[test]
 fn a_split_text_is_the_weighted_mean_of_its_parts() {
     let gateway = with_the_model(&[]);

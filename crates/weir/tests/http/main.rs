@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod citations;
+mod contract;
 mod feedback;
 mod full_disk;
 mod input;

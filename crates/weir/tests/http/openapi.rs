@@ -131,8 +131,8 @@ fn every_parameter_of_a_path_is_described() {
     }
 }
 
-/// They answer with the statuses of text-embeddings-inference.
-const TEI_ROUTES: [&str; 11] = [
+/// They answer with the statuses of text-embeddings-inference, the rerank routes if the request has `texts`.
+const TEI_ROUTES: [&str; 14] = [
     "/",
     "/embed",
     "/embed_all",
@@ -141,6 +141,9 @@ const TEI_ROUTES: [&str; 11] = [
     "/tokenize",
     "/decode",
     "/predict",
+    "/rerank",
+    "/v1/rerank",
+    "/v2/rerank",
     "/info",
     "/health",
     "/ping",

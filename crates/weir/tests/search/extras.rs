@@ -67,6 +67,25 @@ fn a_typo_is_corrected_told_and_highlighted() {
 }
 
 #[test]
+fn the_last_word_is_completed_unless_white_space_follows_it() {
+    let gateway = library();
+    let typed = |query: &str| {
+        let body = json!({"query": query, "prefix": "last", "mode": "lexical", "smoothing": false});
+        let reply = ask(&gateway, &body);
+        let mut found: Vec<&str> =
+            reply["results"].as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        found.join(" ")
+    };
+    assert_eq!((typed("slu"), typed("river slu")), ("d e".to_owned(), "b d e".to_owned()));
+    for query in ["slu ", "slu\n", "slu\u{3000}"] {
+        assert_eq!(typed(query), "", "{query:?}");
+    }
+    assert_eq!(typed("river slu "), "b");
+    assert_eq!(typed("sluicee "), "d e", "a finished word may be misspelt");
+}
+
+#[test]
 fn what_was_searched_is_highlighted_and_what_was_not_is_not() {
     let gateway = Gateway::start();
     gateway.ingest(&[json!({"id": "a", "text": "Sluices and sluiceways of a weir, once more a weir"})]);

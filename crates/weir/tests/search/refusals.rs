@@ -72,7 +72,12 @@ fn what_an_order_of_fields_leaves_no_room_for_is_refused() {
     for group_by in wrong {
         check(json!({"query": "weir", "group_by": group_by}), "group_by", forms);
     }
-    check(json!({"query": "weir", "mode": 5}), "mode", "another type");
+    check(
+        json!({"query": "weir", "mode": 5}),
+        "mode",
+        "another type is expected here: one of the texts that `/docs` lists",
+    );
+    check(json!({"query": "weir", "prefix": true}), "prefix", "one of the texts that `/docs` lists");
 }
 
 #[test]

@@ -1,0 +1,1 @@
+"""The gateway against its own OpenAPI description."""
