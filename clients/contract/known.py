@@ -19,6 +19,8 @@ DEADLINE_MS = 60_000
 # The result of `prepare`, as JSON, for the process of Schemathesis.
 NAMES_VARIABLE = "CONTRACT_NAMES"
 
+SCOPES = ["search", "ingest", "embed", "rerank", "chat", "admin"]
+
 DOCUMENTS = [
     {
         "id": "a/1",
@@ -36,10 +38,11 @@ DOCUMENTS = [
 ]
 
 
-def fetch(url: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
+def fetch(url: str, body: dict[str, Any] | None = None, method: str | None = None, key: str = "") -> Any:
     """The JSON reply of a request that must succeed."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
+    headers = {"content-type": "application/json"} | ({"x-api-key": key} if key else {})
+    request = urllib.request.Request(url, data, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as reply:
             return json.load(reply)
@@ -60,6 +63,10 @@ def prepare(url: str) -> dict[str, str]:
         if not usable:
             raise SystemExit(f"{url} has no model for {capability}; add one to its configuration (docs/models.md)")
         names[capability] = usable[0]
+    # the first key is that of all requests; those about keys name the second one
+    own = fetch(f"{url}/v1/keys", {"name": "contract", "scopes": SCOPES})
+    names |= {"own_key": own["key"], "own_id": str(own["id"])}
+    names["key"] = str(fetch(f"{url}/v1/keys", {"name": "changed"}, key=own["key"])["id"])
     return names
 
 
@@ -78,7 +85,7 @@ def path_value(names: dict[str, str], method: str, path: str, name: str) -> str:
     """The value of a parameter in the path that leads somewhere."""
     if name == "name":
         return about(method, path)
-    kinds = {"/jobs/": "job", "/models/": "embeddings", "/documents/": "document"}
+    kinds = {"/keys/": "key", "/jobs/": "job", "/models/": "embeddings", "/documents/": "document"}
     value = next(names[kind] for part, kind in kinds.items() if part in path)
     return urllib.parse.quote(value, safe="")
 
