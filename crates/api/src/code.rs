@@ -28,6 +28,7 @@ const INVALID_REQUEST: &str = "invalid_request_error";
 const CLIENT: (&str, bool) = (INVALID_REQUEST, false);
 const SERVER: (&str, bool) = ("server_error", false);
 const BUSY: (&str, bool) = ("server_error", true);
+const LIMITED: (&str, bool) = ("requests", true);
 
 /// Defines the codes and their table. A row: code, name in JSON, HTTP status, class, title, remedy.
 macro_rules! error_codes {
@@ -103,7 +104,7 @@ error_codes! {
         "Use an API key with the scope that the message names.";
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
-    RateLimitExceeded "rate_limit_exceeded" 429 BUSY "A limit of the API key is reached",
+    RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After`, or use a key with a higher limit.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn client_errors_are_4xx_and_server_errors_5xx() {
         for row in ERROR_TABLE {
-            let is_client_error = row.openai_type == INVALID_REQUEST;
+            let is_client_error = row.openai_type == INVALID_REQUEST || row.openai_type == LIMITED.0;
             assert_eq!((400..500).contains(&row.status), is_client_error, "{}", row.name);
             assert!(row.remedy.is_empty() || row.remedy.ends_with('.'), "{}", row.name);
             assert!(!row.title.ends_with('.'), "{}", row.name);
