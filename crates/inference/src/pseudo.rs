@@ -18,11 +18,7 @@ impl Pseudo {
         floats.resize(start + self.dimension, 0.0);
         let sum = &mut floats[start..];
         for span in word_spans(text) {
-            let mut state = hash(&text[span].to_lowercase());
-            for x in &mut *sum {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                *x += (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
-            }
+            add_numbers(hash(&text[span].to_lowercase()), sum);
         }
         match sum.first_mut() {
             Some(first) if word_spans(text).next().is_none() => *first = 1.0,
@@ -38,6 +34,40 @@ impl Pseudo {
     /// Identifies comparable embeddings: those of the same dimension.
     pub fn fingerprint(self) -> String {
         format!("pseudo-1-{}", self.dimension)
+    }
+}
+
+/// A linear congruential generator: Knuth's multiplier, "The Art of Computer Programming", section 3.3.4.
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+const INCREMENT: u64 = 1_442_695_040_888_963_407;
+/// Numbers that are made at once: each step of one generator needs the one before.
+const LANES: usize = 8;
+/// Multiplier and increment of [`LANES`] steps.
+const LEAP: (u64, u64) = leap(LANES);
+
+const fn leap(steps: usize) -> (u64, u64) {
+    let (mut multiplier, mut increment, mut step) = (1u64, 0u64, 0);
+    while step < steps {
+        multiplier = multiplier.wrapping_mul(MULTIPLIER);
+        increment = increment.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+        step += 1;
+    }
+    (multiplier, increment)
+}
+
+/// Adds numbers from -1 to 1 of a generator that begins at `seed`.
+fn add_numbers(seed: u64, sum: &mut [f32]) {
+    let mut states = [0u64; LANES];
+    let mut state = seed;
+    for lane in &mut states {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+        *lane = state;
+    }
+    for part in sum.chunks_mut(LANES) {
+        for (x, state) in part.iter_mut().zip(&mut states) {
+            *x += (*state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
+            *state = state.wrapping_mul(LEAP.0).wrapping_add(LEAP.1);
+        }
     }
 }
 
@@ -79,6 +109,17 @@ mod tests {
     fn every_embedding_has_length_one() {
         for text in ["", "?!", "one", "zwei drei 東京"] {
             assert!((cosine(text, text) - 1.0).abs() < 1e-5, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_one_generator() {
+        let mut sum = [0.0; 21];
+        add_numbers(7, &mut sum);
+        let mut state = 7u64;
+        for x in sum {
+            state = state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+            assert_eq!(x, (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0);
         }
     }
 
