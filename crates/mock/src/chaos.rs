@@ -1,0 +1,123 @@
+//! Faults: their names, their rates and the decision which of them a request has.
+
+use crate::random::Dice;
+
+/// One way in which a reply is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "FAULTS describes each")]
+pub enum Fault {
+    DropHeaders,
+    DropFirstToken,
+    DropMidstream,
+    Reset,
+    StallHeaders,
+    StallFirstToken,
+    StallMidstream,
+    ErrorMidstream,
+    Malformed,
+    NoBlankLine,
+    NoDone,
+    Ping,
+    Gzip,
+    Status429,
+    Status500,
+    Status503,
+}
+
+/// Every fault: its name, which is that of its flag and header, and what it does. Ordered as the variants.
+pub const FAULTS: [(Fault, &str, &str); 16] = [
+    (Fault::DropHeaders, "drop-headers", "close the connection before the headers of the reply"),
+    (Fault::DropFirstToken, "drop-first-token", "close the connection after the headers"),
+    (Fault::DropMidstream, "drop-midstream", "close the connection after half of the tokens"),
+    (Fault::Reset, "reset", "end dropped connections by a TCP reset instead of a FIN"),
+    (Fault::StallHeaders, "stall-headers", "wait for --stall-ms before the headers"),
+    (Fault::StallFirstToken, "stall-first-token", "wait for --stall-ms between headers and first token"),
+    (Fault::StallMidstream, "stall-midstream", "wait for --stall-ms after half of the tokens"),
+    (
+        Fault::ErrorMidstream,
+        "error-midstream",
+        "end a stream after half of the tokens by the provider's error event",
+    ),
+    (
+        Fault::Malformed,
+        "malformed",
+        "cut the JSON of the event in the middle, or of a reply without stream, short",
+    ),
+    (Fault::NoBlankLine, "no-blank-line", "omit the blank line after the event in the middle"),
+    (
+        Fault::NoDone,
+        "no-done",
+        "omit the last event: [DONE], message_stop, response.completed, Gemini's finishReason",
+    ),
+    (Fault::Ping, "ping", "send the comment ': ping' before each event"),
+    (Fault::Gzip, "gzip", "compress the reply, streams too, whatever the request accepts"),
+    (Fault::Status429, "status-429", "answer 429 with Retry-After"),
+    (Fault::Status500, "status-500", "answer 500"),
+    (Fault::Status503, "status-503", "answer 503"),
+];
+
+/// The share of requests that have each fault.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FaultRates([f64; FAULTS.len()]);
+
+impl FaultRates {
+    /// No faults.
+    pub const NONE: FaultRates = FaultRates([0.0; FAULTS.len()]);
+
+    /// Sets the rate of a fault, 0 to 1.
+    pub fn set(&mut self, fault: Fault, rate: f64) {
+        self.0[fault as usize] = rate;
+    }
+
+    /// The faults of one request.
+    pub(crate) fn decide(&self, dice: Dice) -> FaultSet {
+        let mut found = FaultSet(0);
+        for (index, rate) in self.0.iter().enumerate() {
+            if *rate > 0.0 && dice.unit(index as u64) < *rate {
+                found.0 |= 1 << index;
+            }
+        }
+        found
+    }
+}
+
+/// The faults of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FaultSet(u32);
+
+impl FaultSet {
+    pub(crate) fn has(self, fault: Fault) -> bool {
+        self.0 & (1 << fault as u32) != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_ordered_as_the_variants() {
+        for (index, (fault, name, _)) in FAULTS.iter().enumerate() {
+            assert_eq!(*fault as usize, index, "{name}");
+        }
+    }
+
+    #[test]
+    fn rates_are_shares_and_faults_are_independent() {
+        let mut rates = FaultRates::NONE;
+        rates.set(Fault::Gzip, 0.2);
+        rates.set(Fault::NoDone, 0.5);
+        rates.set(Fault::Ping, 1.0);
+        let sets: Vec<FaultSet> =
+            (0..10_000).map(|request| rates.decide(Dice { seed: 1, request })).collect();
+        let count = |faults: &[Fault]| sets.iter().filter(|set| faults.iter().all(|f| set.has(*f))).count();
+        assert!((1900..=2100).contains(&count(&[Fault::Gzip])), "{}", count(&[Fault::Gzip]));
+        let both = count(&[Fault::Gzip, Fault::NoDone]);
+        assert!((900..=1100).contains(&both), "{both}");
+        assert_eq!((count(&[Fault::Ping]), count(&[Fault::Malformed])), (10_000, 0));
+    }
+}
