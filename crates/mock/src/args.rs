@@ -13,7 +13,7 @@ use crate::behavior::Behavior;
 /// The headers X-Response-Size, X-Vidai-Latency, X-Vidai-Chaos-Drop (percent of 500s), X-Vidai-Chaos-Malformed,
 /// X-Vidai-Chaos-Disconnect and X-Vidai-Chaos-Trickle of other mocks are understood.
 ///
-/// GET /mock/stats: counters. GET /mock/last: the last requests. POST /mock/reset: both start again.
+/// GET /mock/stats: counters. GET /mock/last: the last requests. POST /mock/reset: resets both.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "weir-mock", version, max_term_width = 110, verbatim_doc_comment)]
 pub struct Settings {

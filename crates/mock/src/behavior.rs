@@ -11,7 +11,7 @@ use crate::chaos::{FAULTS, Fault, FaultRates};
 use crate::reply::{RESPONSE_BYTES_MAX, TOKENS_MAX};
 use crate::timing::{DELAY_MS_MAX, JITTER_MAX, Profile};
 
-/// What precedes an option's name in a header.
+/// Prefix of an option's name in a header.
 const HEADER_PREFIX: &str = "x-mock-";
 /// Largest `--cut-bytes`.
 const CUT_BYTES_MAX: u64 = 64 * 1024;
@@ -58,7 +58,7 @@ pub struct BehaviorOption {
     pub value: &'static str,
     /// The value without flag and header; `None`: not used.
     pub default: Option<&'static str>,
-    /// What it does.
+    /// Effect.
     pub help: &'static str,
 }
 
@@ -126,7 +126,7 @@ pub enum OptionError {
     /// A header `x-mock-…` that isn't in the table.
     #[error("`{name}` is not an option of weir-mock; the options are {}", names())]
     Unknown {
-        /// What was sent.
+        /// As sent.
         name: String,
     },
     /// A value out of range.
@@ -134,7 +134,7 @@ pub enum OptionError {
     Value {
         /// The option or header.
         name: String,
-        /// What was sent.
+        /// As sent.
         value: String,
         /// The range.
         expected: String,

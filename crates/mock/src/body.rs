@@ -20,9 +20,9 @@ const FRAME_BYTES: usize = 16 * 1024;
 /// From the last byte to the close of a dropped connection, so that hyper sends that byte.
 const DROP_PAUSE: Duration = Duration::from_millis(20);
 
-/// The connection is closed on purpose.
+/// The connection ends without a reply: because of a fault, or because the client closed it.
 #[derive(Debug, thiserror::Error)]
-#[error("the mock closes this connection: it was asked to, or the client left")]
+#[error("connection closed: by a fault, or by the client")]
 pub(crate) struct Dropped;
 
 /// The steps of a body: prepared ones, then those of a stream.
@@ -97,7 +97,7 @@ impl ReplyBody {
         }
     }
 
-    /// Collects what is due now. Afterwards it waits, is dropped or has ended, unless the frame is full.
+    /// Collects the bytes that are due, up to about [`FRAME_BYTES`].
     fn collect(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         while self.sleep.is_none() && out.len() < FRAME_BYTES {

@@ -1,6 +1,6 @@
-//! Faults: their names, their rates and the decision which of them a request has.
+//! Faults: names, rates, and the draw of each request's faults.
 
-use crate::random::Dice;
+use crate::random::RequestRng;
 
 /// One way in which a reply is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Fault {
     Status503,
 }
 
-/// Every fault: its name, which is that of its flag and header, and what it does. Ordered as the variants.
+/// Every fault: name (of its flag and header) and effect, in the order of the variants.
 pub const FAULTS: [(Fault, &str, &str); 16] = [
     (Fault::DropHeaders, "drop-headers", "close the connection before the headers of the reply"),
     (Fault::DropFirstToken, "drop-first-token", "close the connection after the headers"),
@@ -41,16 +41,16 @@ pub const FAULTS: [(Fault, &str, &str); 16] = [
     (
         Fault::Malformed,
         "malformed",
-        "cut the JSON of the event in the middle, or of a reply without stream, short",
+        "truncate the JSON of the middle event; without stream, truncate the body",
     ),
-    (Fault::NoBlankLine, "no-blank-line", "omit the blank line after the event in the middle"),
+    (Fault::NoBlankLine, "no-blank-line", "omit the blank line after the middle event"),
     (
         Fault::NoDone,
         "no-done",
         "omit the last event: [DONE], message_stop, response.completed, Gemini's finishReason",
     ),
     (Fault::Ping, "ping", "send the comment ': ping' before each event"),
-    (Fault::Gzip, "gzip", "compress the reply, streams too, whatever the request accepts"),
+    (Fault::Gzip, "gzip", "compress replies and streams, even if the request does not accept it"),
     (Fault::Status429, "status-429", "answer 429 with Retry-After"),
     (Fault::Status500, "status-500", "answer 500"),
     (Fault::Status503, "status-503", "answer 503"),
@@ -70,10 +70,10 @@ impl FaultRates {
     }
 
     /// The faults of one request.
-    pub(crate) fn decide(&self, dice: Dice) -> FaultSet {
+    pub(crate) fn decide(&self, rng: RequestRng) -> FaultSet {
         let mut found = FaultSet(0);
         for (index, rate) in self.0.iter().enumerate() {
-            if *rate > 0.0 && dice.unit(index as u64) < *rate {
+            if *rate > 0.0 && rng.unit(index as u64) < *rate {
                 found.0 |= 1 << index;
             }
         }
@@ -113,7 +113,7 @@ mod tests {
         rates.set(Fault::NoDone, 0.5);
         rates.set(Fault::Ping, 1.0);
         let sets: Vec<FaultSet> =
-            (0..10_000).map(|request| rates.decide(Dice { seed: 1, request })).collect();
+            (0..10_000).map(|request| rates.decide(RequestRng { seed: 1, request })).collect();
         let count = |faults: &[Fault]| sets.iter().filter(|set| faults.iter().all(|f| set.has(*f))).count();
         assert!((1900..=2100).contains(&count(&[Fault::Gzip])), "{}", count(&[Fault::Gzip]));
         let both = count(&[Fault::Gzip, Fault::NoDone]);

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::random::{Dice, mix};
+use crate::random::{RequestRng, mix};
 use crate::request::{self, Refusal};
 
 const DIMENSIONS: u64 = 8;
@@ -59,7 +59,7 @@ fn embed(input: &Value, dimensions: u64) -> Vec<f32> {
     let text = input.as_str().map_or_else(|| input.to_string(), str::to_owned);
     let seed = text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
     let raw: Vec<f64> =
-        (0..dimensions).map(|draw| Dice { seed, request: 0 }.unit(draw) * 2.0 - 1.0).collect();
+        (0..dimensions).map(|draw| RequestRng { seed, request: 0 }.unit(draw) * 2.0 - 1.0).collect();
     let norm = raw.iter().map(|value| value * value).sum::<f64>().sqrt();
     raw.iter().map(|value| (value / norm) as f32).collect()
 }

@@ -1,4 +1,4 @@
-//! Shapes of completions, and the order of what a stream sends.
+//! Shapes of completions, and the order of a stream's steps.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::timing::Delays;
 /// `created` of every reply, so that its bytes are always the same.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
-/// One request for a completion, and what is replied.
+/// One request for a completion and its reply.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// Number of the request, from 1; part of the reply's ids.
@@ -63,7 +63,7 @@ pub(crate) trait Shape: Sync {
     fn end(&self, exchange: &Exchange, out: &mut String);
 }
 
-/// What happens next in the body of a reply.
+/// One step of sending a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Send(Vec<u8>),
@@ -79,7 +79,7 @@ pub(crate) struct EventStream {
     pub(crate) delays: Delays,
     pub(crate) faults: FaultSet,
     pub(crate) stall: Duration,
-    /// Number of the next piece, from 0, which is what precedes the first.
+    /// Number of the next piece; 0 is the opening.
     pub(crate) next: u32,
 }
 
@@ -141,7 +141,7 @@ impl EventStream {
         }
     }
 
-    /// Appends what `render` writes.
+    /// Appends a step that sends the output of `render`.
     fn send(&self, steps: &mut VecDeque<Step>, render: impl FnOnce(&dyn Shape, &Exchange, &mut String)) {
         let mut out = String::new();
         if self.faults.has(Fault::Ping) {

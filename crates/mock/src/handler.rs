@@ -22,7 +22,7 @@ use crate::gemini::Generate;
 use crate::last::LastRequests;
 use crate::openai::{self, Chat, Completions};
 use crate::provider::Provider;
-use crate::random::Dice;
+use crate::random::RequestRng;
 use crate::reply::Reply;
 use crate::request::{Prompt, Refusal};
 use crate::responses::Responses;
@@ -30,14 +30,14 @@ use crate::stats::{RequestGuard, Stats};
 use crate::timing::Delays;
 use crate::wire::Wire;
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct Mock {
     pub(crate) settings: Settings,
     pub(crate) stats: Arc<Stats>,
     pub(crate) last: LastRequests,
 }
 
-/// What a request is answered with.
+/// The kind of reply.
 enum Answer {
     Json(String),
     Completion { shape: &'static dyn Shape, prompt: Prompt },
@@ -69,32 +69,32 @@ pub(crate) async fn handle(
             return Ok(error(provider, &refusal, None, guard));
         }
     };
-    let dice = Dice { seed: mock.settings.seed, request: guard.number };
-    let faults = behavior.faults.decide(dice);
+    let rng = RequestRng { seed: mock.settings.seed, request: guard.number };
+    let faults = behavior.faults.decide(rng);
     mock.stats.add_faults(faults);
     wire.set_cut(behavior.cut_bytes, behavior.cut_pause_ms);
     let drops = [Fault::DropHeaders, Fault::DropFirstToken, Fault::DropMidstream];
     if faults.has(Fault::Reset) && drops.iter().any(|drop| faults.has(*drop)) {
         wire.set_reset();
     }
-    let job = Job { behavior, faults, delays: delays(&behavior, dice) };
-    wait(job.delays.latency()).await;
+    let responder = Responder { behavior, faults, delays: delays(&behavior, rng) };
+    wait(responder.delays.latency()).await;
     if faults.has(Fault::StallHeaders) {
-        wait(job.stall()).await;
+        wait(responder.stall()).await;
     }
     if faults.has(Fault::DropHeaders) {
         guard.abandon();
         return Err(Dropped);
     }
-    let answer = job.asked_error().map_or_else(|| answer(mock, &head, &body), Err);
+    let answer = responder.requested_error().map_or_else(|| answer(mock, &head, &body), Err);
     match answer {
         Err(refusal) => {
             let retry_after_s = (refusal.status == 429).then_some(behavior.retry_after_s);
             Ok(error(provider, &refusal, retry_after_s, guard))
         }
-        Ok(Answer::Json(json)) => Ok(job.whole(json, provider, guard)),
+        Ok(Answer::Json(json)) => Ok(responder.whole(json, provider, guard)),
         Ok(Answer::Completion { shape, prompt }) => {
-            job.completion(shape, prompt, guard, mock.settings.streams_max).await
+            responder.completion(shape, prompt, guard, mock.settings.streams_max).await
         }
     }
 }
@@ -105,14 +105,14 @@ async fn wait(delay: Duration) {
     }
 }
 
-fn delays(behavior: &Behavior, dice: Dice) -> Delays {
+fn delays(behavior: &Behavior, rng: RequestRng) -> Delays {
     Delays {
         profile: behavior.profile,
         jitter: behavior.jitter,
         latency_ms: behavior.latency_ms,
         first_token_ms: behavior.first_token_ms,
         token_ms: behavior.token_ms,
-        dice,
+        rng,
     }
 }
 
@@ -129,7 +129,7 @@ async fn read(body: Incoming, bytes_max: usize) -> Result<Result<Bytes, Refusal>
     }
 }
 
-/// What a request to a provider's route asks for.
+/// Routes a request and parses its body.
 fn answer(mock: &Mock, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
     let path = head.uri.path();
     if let Some(name) = path.strip_prefix("/v1/models") {
@@ -199,26 +199,26 @@ fn parse(body: &Bytes) -> Result<Value, Refusal> {
     })
 }
 
-/// How one request is answered.
-struct Job {
+/// Options, faults and delays of one request, and the replies that have them.
+struct Responder {
     behavior: Behavior,
     faults: FaultSet,
     delays: Delays,
 }
 
-impl Job {
+impl Responder {
     fn stall(&self) -> Duration {
         Duration::from_secs_f64(self.behavior.stall_ms / 1000.0)
     }
 
-    /// The error that the behavior asks for.
-    fn asked_error(&self) -> Option<Refusal> {
+    /// The error of `status` or of a fault.
+    fn requested_error(&self) -> Option<Refusal> {
         let faults = [(Fault::Status429, 429), (Fault::Status500, 500), (Fault::Status503, 503)];
         let of_fault = faults.iter().find(|(fault, _)| self.faults.has(*fault)).map(|row| row.1);
         let status = self.behavior.status.or(of_fault)?;
         let message = match status {
-            429 => "the mock was asked for this rate limit; try again after Retry-After",
-            _ => "the mock was asked for this error",
+            429 => "rate limit requested by a flag or header; retry after Retry-After",
+            _ => "error requested by a flag or header",
         };
         Some(Refusal { status, message: message.to_owned(), param: None })
     }

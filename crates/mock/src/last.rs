@@ -1,4 +1,4 @@
-//! The last requests, so that a test can check what reached the provider.
+//! The last requests, for tests that check headers and bodies sent to the provider.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 //!
 //! [`MockServer`] answers in the shapes of OpenAI, Anthropic and Gemini. The text of a reply is a function of its length
 //! ([`token`]), so that a test can check every byte. A [`Behavior`] has the length, the delays and the faults of a reply; each
-//! of its options is a flag of the binary and a header of a request. `GET /mock/stats` and `GET /mock/last` show what reached
-//! the server and what the client cancelled. `docs/mock.md` describes it for users.
+//! of its options is a flag of the binary and a header of a request. `GET /mock/stats` counts requests and cancellations,
+//! `GET /mock/last` shows the last requests. `docs/mock.md` describes it for users.
 //!
 //! Invariants: request bodies, stored requests, connections, open streams, delays and lengths of replies are limited; two runs
 //! with the same seed and the same order of requests have the same replies, delays and faults.

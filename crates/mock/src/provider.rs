@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::request::Refusal;
 
-/// Whose API a path belongs to.
+/// The API that a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
     OpenAi,
@@ -54,7 +54,7 @@ impl Provider {
     /// The event by which a provider reports an error in a stream, which ends after it.
     pub(crate) fn error_event(self) -> String {
         let refusal =
-            Refusal { status: 503, message: "the mock was asked for this error".to_owned(), param: None };
+            Refusal { status: 503, message: "error requested by a flag or header".to_owned(), param: None };
         let body = self.error_body(&refusal);
         match self {
             Provider::OpenAi => format!("data: {body}\n\n"),

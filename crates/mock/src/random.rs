@@ -1,16 +1,16 @@
-//! Random numbers without state: a draw depends on the seed, the request and the draw's number alone.
+//! A counter-based random number generator: a draw is a function of the seed, the request and the number of the draw.
 //!
-//! So the faults and delays of a request do not depend on the thread that serves it or on other requests in flight.
+//! The faults and delays of a request therefore do not depend on its thread or on concurrent requests.
 
-/// What a draw is for; the fields are what it depends on.
+/// The random numbers of one request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dice {
+pub(crate) struct RequestRng {
     pub(crate) seed: u64,
     /// Number of the request, from 1.
     pub(crate) request: u64,
 }
 
-impl Dice {
+impl RequestRng {
     /// A number in `0..1`, always the same for the same `draw`.
     pub(crate) fn unit(self, draw: u64) -> f64 {
         let bits = mix(mix(mix(self.seed) ^ self.request) ^ draw);
@@ -32,7 +32,8 @@ mod tests {
 
     #[test]
     fn draws_are_repeatable_and_spread_over_the_unit_interval() {
-        let draws = |seed| (1..=1000).map(move |request| Dice { seed, request }.unit(3)).collect::<Vec<_>>();
+        let draws =
+            |seed| (1..=1000).map(move |request| RequestRng { seed, request }.unit(3)).collect::<Vec<_>>();
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(1), draws(2));
         let below = |bound: f64| draws(1).iter().filter(|draw| **draw < bound).count();

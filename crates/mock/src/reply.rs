@@ -37,7 +37,7 @@ pub(crate) enum Finish {
     ToolCall,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     /// Length of the text; the last token can be cut.

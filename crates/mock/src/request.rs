@@ -1,4 +1,4 @@
-//! What a request asks for, the same for all providers.
+//! Parsed requests, the same for all providers.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(crate) struct Prompt {
     pub(crate) tool: Option<String>,
 }
 
-/// A request that is answered with an error of its own making.
+/// An error reply, before it has the shape of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -54,12 +54,11 @@ pub(crate) fn required<'a>(body: &'a Value, name: &'static str) -> Result<&'a Va
 
 /// The limit of tokens in field `name`, if there is one.
 pub(crate) fn tokens_max(body: &Value, name: &'static str) -> Result<Option<u64>, Refusal> {
-    match &body[name] {
-        Value::Null => Ok(None),
-        limit => match limit.as_u64().filter(|limit| *limit > 0) {
-            Some(limit) => Ok(Some(limit)),
-            None => Err(Refusal::invalid(name, "must be a whole number of at least 1")),
-        },
+    let limit = &body[name];
+    match limit.as_u64().filter(|limit| *limit > 0) {
+        None if limit.is_null() => Ok(None),
+        None => Err(Refusal::invalid(name, "must be a whole number of at least 1")),
+        Some(limit) => Ok(Some(limit)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counters, and the guard that counts what a client cancels.
+//! Counters, and the guard that counts cancelled requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chaos::{FAULTS, FaultSet};
 
-/// How far a reply is.
+/// Progress of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The request is read or the reply is delayed.
@@ -18,7 +18,7 @@ pub(crate) enum Phase {
     Midstream,
 }
 
-/// Counters of a server. Those of what is open are not reset.
+/// Counters of a server. `…_open` are gauges, which a reset does not change.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) connections_open: AtomicU64,
@@ -86,7 +86,7 @@ impl Stats {
         })
     }
 
-    /// Sets every counter to 0 but those of what is open.
+    /// Sets every counter but the gauges to 0.
     pub(crate) fn reset(&self) {
         let totals = [
             &self.connections,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::random::Dice;
+use crate::random::RequestRng;
 
 /// Longest mean, and longest delay that is drawn.
 pub(crate) const DELAY_MS_MAX: f64 = 600_000.0;
 /// Largest `--jitter`: at sigma 3, one delay in a hundred is over ten times the mean.
 pub(crate) const JITTER_MAX: f64 = 3.0;
 
-/// Numbers of draws ([`Dice::unit`]); those below are for faults.
+/// Numbers of draws ([`RequestRng::unit`]); those below are for faults.
 const DRAW_LATENCY: u64 = 1000;
 const DRAW_FIRST_TOKEN: u64 = 1001;
 const DRAW_TOKENS: u64 = 2000;
@@ -35,7 +35,7 @@ pub(crate) struct Delays {
     pub(crate) latency_ms: f64,
     pub(crate) first_token_ms: f64,
     pub(crate) token_ms: f64,
-    pub(crate) dice: Dice,
+    pub(crate) rng: RequestRng,
 }
 
 impl Delays {
@@ -70,7 +70,7 @@ impl Delays {
         }
         let factor = match self.profile {
             Profile::Constant => 1.0,
-            Profile::Uniform => 1.0 + self.jitter.min(1.0) * (2.0 * self.dice.unit(draw) - 1.0),
+            Profile::Uniform => 1.0 + self.jitter.min(1.0) * (2.0 * self.rng.unit(draw) - 1.0),
             Profile::Lognormal => (self.jitter * self.normal(draw) - self.jitter * self.jitter / 2.0).exp(),
         };
         Duration::from_secs_f64((mean_ms * factor).clamp(0.0, DELAY_MS_MAX) / 1000.0)
@@ -78,8 +78,8 @@ impl Delays {
 
     /// A standard normal number (Box and Muller 1958).
     fn normal(&self, draw: u64) -> f64 {
-        let radius = (-2.0 * (1.0 - self.dice.unit(draw)).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.dice.unit(draw + SECOND_DRAW)).cos()
+        let radius = (-2.0 * (1.0 - self.rng.unit(draw)).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.rng.unit(draw + SECOND_DRAW)).cos()
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
             latency_ms: 50.0,
             first_token_ms: 0.0,
             token_ms: 0.0,
-            dice: Dice { seed: 1, request },
+            rng: RequestRng { seed: 1, request },
         };
         (0..20_000).map(|request| delays(request).latency().as_secs_f64() * 1000.0).collect()
     }
@@ -132,7 +132,7 @@ mod tests {
             latency_ms: 7.0,
             first_token_ms: 20.0,
             token_ms: 10.0,
-            dice: Dice { seed: 1, request: 1 },
+            rng: RequestRng { seed: 1, request: 1 },
         };
         let stream = delays.first_token() + delays.token(1) + delays.token(2) + delays.token(3);
         assert_eq!(delays.generation(3), stream);

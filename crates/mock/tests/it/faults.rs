@@ -150,7 +150,7 @@ fn an_error_ends_the_stream_in_the_providers_shape() {
     assert_eq!(events.len(), 4);
     assert_eq!(serde_json::from_str::<Value>(&events[3]).unwrap()["error"]["type"], "server_error");
     let reply = mock.post("/v1/messages", &[], ANTHROPIC_STREAM);
-    let last = "event: error\ndata: {\"error\":{\"message\":\"the mock was asked for this error\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n";
+    let last = "event: error\ndata: {\"error\":{\"message\":\"error requested by a flag or header\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n";
     assert!(reply.text().ends_with(last), "{}", reply.text());
 }
 
@@ -201,8 +201,9 @@ fn streams_cut_at_any_byte_have_the_same_content() {
         ("/v1beta/models/g:streamGenerateContent?alt=sse", r#"{"contents":"hello"}"#),
     ] {
         let whole = plain(&["--tokens", "3"], path, body);
+        let mock = start(&["--tokens", "3"]);
         for cut in 1..=40 {
-            let mock = start(&["--tokens", "3"]);
+            mock.post("/mock/reset", &[], "");
             let reply = mock.post(path, &[("x-mock-cut-bytes", &cut.to_string())], body);
             assert!(reply.is_complete && reply.text() == whole, "{path} {cut}");
         }
