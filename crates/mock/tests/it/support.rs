@@ -120,7 +120,8 @@ impl Reply {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<Reply> {
+/// The reply in `bytes`, as far as it has arrived; `None` without the end of its head.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Reply> {
     let head_len = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8(bytes[..head_len].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
