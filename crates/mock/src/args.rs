@@ -8,14 +8,16 @@ use crate::behavior::Behavior;
 
 /// Mock of LLM providers (OpenAI, Anthropic, Gemini) for tests and load tests, with delays and faults.
 ///
-/// Prints one line of JSON with its address, and serves until SIGTERM. Every option of "Replies" and "Faults" is also a
-/// header of a request, for that request alone: --tokens 5 is 'x-mock-tokens: 5', --no-done 1 is 'x-mock-no-done: 1'.
-/// The headers X-Response-Size, X-Vidai-Latency, X-Vidai-Chaos-Drop (percent of 500s), X-Vidai-Chaos-Malformed,
-/// X-Vidai-Chaos-Disconnect and X-Vidai-Chaos-Trickle of other mocks are understood.
+/// Prints one line of JSON with its address and serves until SIGTERM. Every option of "Replies" and "Faults" is also a
+/// header of a request, for that request alone: '--tokens 5' is 'x-mock-tokens: 5', '--no-done 1' is 'x-mock-no-done: 1'.
 ///
-/// GET /mock/stats: counters. GET /mock/last: the last requests. POST /mock/reset: resets both.
+/// Headers of other mocks: X-Response-Size (--response-bytes), X-Vidai-Latency (--latency-ms), X-Vidai-Chaos-Drop
+/// (--status-500, in percent), X-Vidai-Chaos-Malformed (--malformed, in percent), X-Vidai-Chaos-Disconnect
+/// (--drop-midstream, in percent), X-Vidai-Chaos-Trickle (--token-ms).
+///
+/// GET /mock/stats has counters, GET /mock/last the last requests; POST /mock/reset resets both.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "weir-mock", version, max_term_width = 110, verbatim_doc_comment)]
+#[command(name = "weir-mock", version, max_term_width = 110)]
 pub struct Settings {
     /// Address to listen on; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:0")]

@@ -26,34 +26,34 @@ pub enum Fault {
 
 /// Every fault: name (of its flag and header) and effect, in the order of the variants.
 pub const FAULTS: [(Fault, &str, &str); 16] = [
-    (Fault::DropHeaders, "drop-headers", "close the connection before the headers of the reply"),
-    (Fault::DropFirstToken, "drop-first-token", "close the connection after the headers"),
-    (Fault::DropMidstream, "drop-midstream", "close the connection after half of the tokens"),
-    (Fault::Reset, "reset", "end dropped connections by a TCP reset instead of a FIN"),
-    (Fault::StallHeaders, "stall-headers", "wait for --stall-ms before the headers"),
-    (Fault::StallFirstToken, "stall-first-token", "wait for --stall-ms between headers and first token"),
-    (Fault::StallMidstream, "stall-midstream", "wait for --stall-ms after half of the tokens"),
+    (Fault::DropHeaders, "drop-headers", "Close the connection before the headers of the reply"),
+    (Fault::DropFirstToken, "drop-first-token", "Close the connection after the headers"),
+    (Fault::DropMidstream, "drop-midstream", "Close the connection after half of the tokens"),
+    (Fault::Reset, "reset", "End dropped connections by a TCP reset instead of a FIN"),
+    (Fault::StallHeaders, "stall-headers", "Wait for --stall-ms before the headers"),
+    (Fault::StallFirstToken, "stall-first-token", "Wait for --stall-ms between headers and first token"),
+    (Fault::StallMidstream, "stall-midstream", "Wait for --stall-ms after half of the tokens"),
     (
         Fault::ErrorMidstream,
         "error-midstream",
-        "end a stream after half of the tokens by the provider's error event",
+        "End a stream after half of the tokens by the provider's error event",
     ),
     (
         Fault::Malformed,
         "malformed",
-        "truncate the JSON of the middle event; without stream, truncate the body",
+        "Truncate the JSON of the middle event; without stream, truncate the body",
     ),
-    (Fault::NoBlankLine, "no-blank-line", "omit the blank line after the middle event"),
+    (Fault::NoBlankLine, "no-blank-line", "Omit the blank line after the middle event"),
     (
         Fault::NoDone,
         "no-done",
-        "omit the last event: [DONE], message_stop, response.completed, Gemini's finishReason",
+        "Omit the last event: [DONE], message_stop, response.completed, Gemini's finishReason",
     ),
-    (Fault::Ping, "ping", "send the comment ': ping' before each event"),
-    (Fault::Gzip, "gzip", "compress replies and streams, even if the request does not accept it"),
-    (Fault::Status429, "status-429", "answer 429 with Retry-After"),
-    (Fault::Status500, "status-500", "answer 500"),
-    (Fault::Status503, "status-503", "answer 503"),
+    (Fault::Ping, "ping", "Send the comment ': ping' before each event"),
+    (Fault::Gzip, "gzip", "Compress replies and streams, even if the request does not accept it"),
+    (Fault::Status429, "status-429", "Answer 429 with Retry-After"),
+    (Fault::Status500, "status-500", "Answer 500"),
+    (Fault::Status503, "status-503", "Answer 503"),
 ];
 
 /// The share of requests that have each fault.

@@ -72,6 +72,7 @@ fn a_tool_is_called_in_one_reply_or_in_parts() {
     let parts: Vec<&str> =
         events.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
     assert_eq!(parts, [r#"{"text":""#, "t000001", r#""}"#]);
+    assert_eq!(events[2]["delta"]["type"], "input_json_delta");
 }
 
 #[test]

@@ -2,18 +2,31 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+/// Runs it to its end; it is ended after 20 s if it serves instead of failing.
 fn run(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir-mock")).args(args).output().unwrap()
+    Command::new("timeout").args(["20", env!("CARGO_BIN_EXE_weir-mock")]).args(args).output().unwrap()
+}
+
+/// A running server, which ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
 fn it_prints_its_address_serves_and_ends_on_sigterm() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir-mock")).stdout(Stdio::piped()).spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-mock"));
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut stdout = BufReader::new(running.0.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
     let started: Value = serde_json::from_str(&line).unwrap();
@@ -25,9 +38,9 @@ fn it_prints_its_address_serves_and_ends_on_sigterm() {
     stream.read_to_string(&mut reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 OK") && reply.contains("mock-model"), "{reply}");
 
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let killed = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "");

@@ -1,6 +1,10 @@
 //! Headers, the last requests, counters.
 
-use crate::support::{CHAT, CHAT_BODY, CHAT_STREAM, start};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::support::{CHAT, CHAT_BODY, CHAT_STREAM, parse, start};
 use serde_json::json;
 
 #[test]
@@ -37,6 +41,47 @@ fn a_wrong_header_is_an_error_that_names_the_options() {
     assert_eq!(reply.status, 400);
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("`token` is not an option") && message.contains("no-blank-line"), "{message}");
+}
+
+/// Sends a request on a connection that stays open, and returns its reply.
+fn ask(stream: &mut TcpStream, header: &str) -> String {
+    let request = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: m\r\n{header}content-length: {}\r\n\r\n{CHAT_BODY}",
+        CHAT_BODY.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut buffer).unwrap();
+        bytes.extend(&buffer[..count]);
+        if let Some(reply) = parse(&bytes).filter(|reply| reply.is_complete || count == 0) {
+            return reply.text().to_owned();
+        }
+    }
+}
+
+#[test]
+fn options_of_a_request_do_not_apply_to_the_next_on_its_connection() {
+    let mock = start(&["--tokens", "2"]);
+    let mut stream = TcpStream::connect(mock.addr()).unwrap();
+    ask(&mut stream, "x-mock-malformed: 1\r\nx-mock-cut-bytes: 50\r\nx-mock-cut-pause-ms: 200\r\n");
+    let start = Instant::now();
+    let second = ask(&mut stream, "");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(second.contains(r#""id":"chatcmpl-2""#) && second.ends_with("}}"), "{second}");
+    assert_eq!(mock.stats()["connections"], 2);
+}
+
+#[test]
+fn connections_above_the_limit_wait_until_one_is_closed() {
+    let mock = start(&["--connections-max", "1"]);
+    let mut first = TcpStream::connect(mock.addr()).unwrap();
+    ask(&mut first, "");
+    let mut second = mock.open("GET", "/mock/stats", &[], "");
+    second.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(second.read(&mut [0; 1]).is_err(), "the second connection is not served yet");
+    drop(first);
+    assert_eq!(mock.stats()["connections_open"], 1);
 }
 
 #[test]
