@@ -50,8 +50,9 @@ pub(crate) async fn handle(
     request: hyper::Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Dropped> {
     let (head, body) = request.into_parts();
+    // Ends the cuts of the connection's previous request.
+    wire.set_cut(0, 0.0);
     if head.uri.path().starts_with("/mock/") {
-        wire.set_cut(0, 0.0);
         return Ok(control(mock, &head));
     }
     let mut guard = mock.stats.begin();
