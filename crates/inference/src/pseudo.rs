@@ -65,7 +65,8 @@ fn add_numbers(seed: u64, sum: &mut [f32]) {
     }
     for part in sum.chunks_mut(LANES) {
         for (x, state) in part.iter_mut().zip(&mut states) {
-            *x += (*state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
+            // 24 bits: a signed number converts in one instruction
+            *x += (*state >> 40) as i32 as f32 / (1u64 << 23) as f32 - 1.0;
             *state = state.wrapping_mul(LEAP.0).wrapping_add(LEAP.1);
         }
     }
