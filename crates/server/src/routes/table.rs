@@ -225,7 +225,7 @@ pub const ROUTES: &[Route] = &[
             ("cursor", "the page's start, from `next_cursor`"),
         ])
         .replies::<List<AuditReply>>()
-        .fails_with(PAGE_CODES),
+        .fails_with(&[ErrorCode::InvalidCursor]),
     Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
         .about("All jobs, newest first.")
         .with_query(&[
