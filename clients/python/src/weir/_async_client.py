@@ -302,7 +302,9 @@ class AsyncWeir:
     ) -> types.NewApiKey:
         """Creates an API key; the reply alone has its text."""
         fields = {"name": name, "scopes": scopes, "collections": collections, "models": models}
-        return await self._call(calls.create_key({**fields, "filter": filter, "expires_at": expires_at, "limits": limits}))
+        return await self._call(
+            calls.create_key({**fields, "filter": filter, "expires_at": expires_at, "limits": limits})
+        )
 
     async def list_keys(self) -> list[types.ApiKey]:
         """All API keys that allow no more than the own one."""
