@@ -11,7 +11,7 @@ from typing import Any
 
 # Requests that read, and requests that delete: what the former are about stays.
 KEPT, CHANGED = "notes", "articles"
-# Of so many generated names one stays as it is.
+# One of this many generated names is sent unchanged.
 RAW_EVERY = 4
 TIMEOUT_SECONDS = 30
 # A shorter deadline of a search is replaced: its end is 504, as the description says.

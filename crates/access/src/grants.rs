@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weir_api::{ErrorCode, Invalid, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope};
 use weir_filter::Filter;
@@ -12,28 +13,48 @@ use weir_store::StoredKey;
 
 use crate::{AccessError, Result};
 
-/// The grants of a request, as they are stored. The filter of the caller who makes the key is part of them.
-///
-/// # Errors
-/// `invalid_filter`.
-pub(crate) fn of_request(request: &KeyRequest, by: &Caller, by_filter: Option<&Value>) -> Result<Value> {
-    if let Some(filter) = &request.filter {
-        Filter::from_value(filter).map_err(|error| {
-            Invalid::at(ErrorCode::InvalidFilter, &["filter"], format!("`filter`: {error}"))
-        })?;
+/// What is stored of a key beside its columns. Every field is required: one that is missing must not read as "everything".
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Grants {
+    scopes: Vec<KeyScope>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    collections: Option<Vec<String>>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    models: Option<Vec<String>>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    filter: Option<Value>,
+    limits: KeyLimitsRequest,
+}
+
+impl Grants {
+    /// The grants of a request. `inherited` is the mandatory filter of the caller who makes the key, which becomes part of them.
+    ///
+    /// # Errors
+    /// `invalid_filter`.
+    pub(crate) fn of_request(request: &KeyRequest, inherited: Option<Value>) -> Result<Grants> {
+        if let Some(filter) = &request.filter {
+            Filter::from_value(filter).map_err(|error| {
+                Invalid::at(ErrorCode::InvalidFilter, &["filter"], format!("`filter`: {error}"))
+            })?;
+        }
+        let filter = match (request.filter.clone(), inherited) {
+            (Some(own), Some(inherited)) => Some(json!({"and": [inherited, own]})),
+            (own, inherited) => own.or(inherited),
+        };
+        Ok(Grants {
+            scopes: request.scopes(),
+            collections: request.collections.clone(),
+            models: request.models.clone(),
+            filter,
+            limits: request.limits.unwrap_or_default(),
+        })
     }
-    let filter = match (request.filter.clone(), by_filter.filter(|_| by.filter.is_some())) {
-        (own, None) => own,
-        (None, Some(inherited)) => Some(inherited.clone()),
-        (Some(own), Some(inherited)) => Some(json!({"and": [inherited, own]})),
-    };
-    Ok(json!({
-        "scopes": request.scopes(),
-        "collections": request.collections,
-        "models": request.models,
-        "filter": filter,
-        "limits": request.limits,
-    }))
+
+    /// As they are stored.
+    pub(crate) fn to_json(&self) -> String {
+        json!(self).to_string()
+    }
 }
 
 /// The caller that a stored key makes, and the key as it is listed.
@@ -41,40 +62,27 @@ pub(crate) fn of_request(request: &KeyRequest, by: &Caller, by_filter: Option<&V
 /// # Errors
 /// [`AccessError::Unreadable`].
 pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
-    let unreadable = |reason: String| AccessError::Unreadable { id: stored.id.0, reason };
-    let grants: Value =
+    let KeyId(id) = stored.id;
+    let unreadable = |reason: String| AccessError::Unreadable { id, reason };
+    let grants: Grants =
         serde_json::from_str(&stored.key.grants).map_err(|error| unreadable(error.to_string()))?;
-    let part = |name: &str| grants.get(name).cloned().unwrap_or_default();
-    let names = |name: &str| serde_json::from_value::<Option<Vec<String>>>(part(name));
-    let read = || -> serde_json::Result<_> {
-        Ok((
-            serde_json::from_value::<Vec<KeyScope>>(part("scopes"))?,
-            names("collections")?,
-            names("models")?,
-            serde_json::from_value::<Option<KeyLimitsRequest>>(part("limits"))?,
-        ))
-    };
-    let (scopes, collections, models, limits) = read().map_err(|error| unreadable(error.to_string()))?;
-    let filter = Some(part("filter")).filter(|filter| !filter.is_null());
-    let parsed = filter.as_ref().map(Filter::from_value).transpose();
-    let parsed = parsed.map_err(|error| unreadable(error.to_string()))?;
+    let filter = grants.filter.as_ref().map(Filter::from_value).transpose();
     let caller = Caller {
         key: Some(stored.id),
-        scopes: scopes.iter().copied().map(scope_of).collect(),
-        collections: allowlist(collections.as_deref()),
-        models: allowlist(models.as_deref()),
-        filter: parsed.map(Arc::new),
+        scopes: grants.scopes.iter().copied().map(scope_of).collect(),
+        collections: allowlist(grants.collections.as_deref()),
+        models: allowlist(grants.models.as_deref()),
+        filter: filter.map_err(|error| unreadable(error.to_string()))?.map(Arc::new),
     };
-    let KeyId(id) = stored.id;
     let reply = KeyReply {
         id,
         name: stored.key.name.clone(),
         prefix: stored.key.prefix.clone(),
-        scopes,
-        collections,
-        models,
-        filter,
-        limits: limits.unwrap_or_default(),
+        scopes: grants.scopes,
+        collections: grants.collections,
+        models: grants.models,
+        filter: grants.filter,
+        limits: grants.limits,
         created_at: stored.created_at,
         expires_at: stored.key.expires_at,
         revoked_at: stored.revoked_at,
@@ -107,5 +115,35 @@ fn allowlist(names: Option<&[String]>) -> Allowlist {
     match names {
         None => Allowlist::All,
         Some(names) => Allowlist::Only(names.iter().cloned().collect::<BTreeSet<String>>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_policy::key::KeyHash;
+    use weir_store::NewKey;
+
+    use super::*;
+
+    #[test]
+    fn a_key_without_one_of_its_restrictions_is_unreadable_and_not_unrestricted() {
+        let whole = r#"{"scopes":["search"],"collections":null,"models":null,"filter":null,"limits":{}}"#;
+        let readable = |grants: &str| {
+            let key = NewKey {
+                name: "app".to_owned(),
+                prefix: "weir_12345678".to_owned(),
+                hash: KeyHash([0; 32]),
+                grants: grants.to_owned(),
+                expires_at: None,
+            };
+            read(&StoredKey { id: KeyId(1), key, created_at: 0.0, revoked_at: None, previous: None }).is_ok()
+        };
+        assert!(readable(whole));
+        for field in ["scopes", "collections", "models", "filter", "limits"] {
+            let mut grants: Value = serde_json::from_str(whole).unwrap();
+            grants.as_object_mut().unwrap().remove(field);
+            assert!(!readable(&grants.to_string()), "{field}");
+        }
+        assert!(!readable(&whole.replace("\"filter\":null", "\"filter\":{\"a\":{\"near\":1}}")));
     }
 }

@@ -12,7 +12,8 @@ use weir_policy::limits::KeyLimits;
 use weir_policy::{Caller, KeyId};
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
 
-use crate::{AccessError, Result, Usage, grants};
+use crate::grants::{self, Grants};
+use crate::{AccessError, Result, Usage};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
 #[derive(Clone)]
@@ -40,7 +41,6 @@ struct Entry {
     until: Option<Timestamp>,
 }
 
-#[derive(Clone)]
 struct Listed {
     caller: Arc<Caller>,
     reply: KeyReply,
@@ -93,12 +93,12 @@ impl Keys {
     pub async fn create(&self, by: &Caller, request: &KeyRequest, now: Timestamp) -> Result<NewKeyReply> {
         request.check(now)?;
         let text = new_text();
-        let grants = grants::of_request(request, by, self.filter_of(by).as_ref())?;
+        let grants = Grants::of_request(request, self.filter_of(by))?;
         let new = NewKey {
             name: request.name.clone(),
             prefix: text.prefix().to_owned(),
             hash: text.hash(),
-            grants: grants.to_string(),
+            grants: grants.to_json(),
             expires_at: request.expires_at,
         };
         let draft = StoredKey { id: KeyId(0), key: new, created_at: now, revoked_at: None, previous: None };
@@ -118,10 +118,10 @@ impl Keys {
         self.check_exists(by, id)?;
         let _changing = self.0.changing.lock().await;
         let entry = entry(by, "key.revoke", &id.to_string());
-        let stored =
-            self.0.store.revoke_key(KeyId(id), entry, now).await?.ok_or(AccessError::NotFound(id))?;
+        let stored = self.0.store.revoke_key(KeyId(id), entry, now).await?;
+        // also for a key that is revoked already: an earlier call may have failed here
         self.reload().await?;
-        Ok(grants::read(&stored)?.1)
+        Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
     }
 
     /// Gives a key another text. The one before is valid for `grace` seconds.
@@ -196,16 +196,15 @@ impl Active {
         };
         for one in stored {
             let (caller, reply) = grants::read(one)?;
-            let limits = grants::limits_of(&reply);
+            let (caller, limits) = (Arc::new(caller), grants::limits_of(&reply));
+            active.all.push(Listed { caller: caller.clone(), reply });
+            if one.revoked_at.is_some() {
+                continue;
+            }
             if limits != KeyLimits::default() {
                 let counted = before.get(&one.id).filter(|usage| usage.limits() == limits).cloned();
                 let usage = counted.unwrap_or_else(|| Arc::new(Usage::new(limits, Instant::now())));
                 active.usage.insert(one.id, usage);
-            }
-            let caller = Arc::new(caller);
-            active.all.push(Listed { caller: caller.clone(), reply });
-            if one.revoked_at.is_some() {
-                continue;
             }
             let until = one.key.expires_at;
             if let Some((hash, end)) = one.previous {

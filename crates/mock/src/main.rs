@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 fn serve(settings: Settings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Before the address is printed: whoever reads it may send the signal at once.
+    // The handler is installed before the address is printed, because a program that reads the address may send the signal immediately.
     let stopped = runtime.block_on(async { stop_signal() })?;
     let listen = settings.listen;
     let server = MockServer::start(settings).with_context(|| format!("could not listen on {listen}"))?;

@@ -104,11 +104,6 @@ impl Scope {
     pub const ALL: [Scope; 6] =
         [Scope::Search, Scope::Ingest, Scope::Embed, Scope::Rerank, Scope::Chat, Scope::Admin];
 
-    /// The scope with this name.
-    pub fn named(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
-    }
-
     /// The name of the scope in API keys and messages.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -97,7 +97,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// The time in which so much of a level comes, rounded up.
+    /// The time in which the level rises by this amount, rounded up.
     fn time_for(&self, level: i128) -> Duration {
         let nanos = level.max(0).unsigned_abs().div_ceil(u128::from(self.limit.max(1)));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -30,10 +30,12 @@ fn keys_are_made_before_the_first_start_and_by_the_running_gateway() {
     let gateway = Gateway::start_in(folder.path(), &[("WEIR_LISTEN", "127.0.0.1:0")]);
     let url = gateway.weir.url.as_str();
 
-    // the data directory is in use: the gateway at the address of WEIR_URL is asked
-    let without = run("keys list", &[data[0], ("WEIR_URL", url)]);
-    assert_eq!(without.code, 1);
-    assert!(without.err.contains("set WEIR_API_KEY"), "{}", without.err);
+    // WEIR_URL names a gateway, and one has locked the data directory
+    for command in ["keys list".to_owned(), format!("keys list --data-dir {}", folder.path().display())] {
+        let without = run(&command, &[data[0], ("WEIR_URL", url)]);
+        assert_eq!(without.code, 1);
+        assert!(without.err.contains("set WEIR_API_KEY"), "{}", without.err);
+    }
     let with = [data[0], ("WEIR_URL", url), ("WEIR_API_KEY", admin)];
     let app = out(
         "keys create app --scopes search --collections default --filter {\"tenant\":7} --days 2 --json",
@@ -57,6 +59,15 @@ fn keys_are_made_before_the_first_start_and_by_the_running_gateway() {
     for wrong in ["keys revoke 99", "keys create x --scopes root", "keys create x --filter {"] {
         assert_ne!(run(wrong, &with).code, 0, "{wrong}");
     }
+}
+
+#[test]
+fn listing_keys_makes_no_data_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("data");
+    let run = run("keys", &[("WEIR_DATA_DIR", missing.to_str().unwrap()), ("WEIR_LISTEN", "127.0.0.1:9")]);
+    assert_eq!(run.code, 1, "no gateway runs at the address of server.listen: {}{}", run.out, run.err);
+    assert!(!missing.exists());
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Client {
         self.value(Call::delete(document_path(collection, id))).await
     }
 
-    /// Deletes the documents that match a filter, as many as the gateway deletes at once.
+    /// Deletes the documents that match a filter, up to the gateway's limit for one request.
     pub async fn delete_documents(
         &self,
         collection: &str,

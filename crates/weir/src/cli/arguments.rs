@@ -74,8 +74,8 @@ pub enum Command {
     Health(HealthArguments),
     /// Create, list, revoke and rotate the API keys of a gateway.
     ///
-    /// Without --url, the keys in the data directory are changed, also before the first start; if a gateway is running over it, that
-    /// gateway is asked, with the key of WEIR_API_KEY.
+    /// With --url or WEIR_URL, a running gateway is asked, with the key of WEIR_API_KEY. Otherwise the keys in the data directory are
+    /// changed, also before the first start; a gateway that is running over it is asked instead.
     Keys(KeysArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///

@@ -1,6 +1,5 @@
 //! `weir keys`: creates, lists, revokes and rotates API keys, of a data directory or of a running gateway.
 
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
@@ -22,7 +21,7 @@ pub struct KeysArguments {
     /// The command; without one, the keys are listed.
     #[command(subcommand)]
     pub command: Option<KeysCommand>,
-    /// The URL of a running gateway [default: the data directory].
+    /// The URL of a running gateway; also WEIR_URL [default: the data directory].
     #[arg(long, global = true, value_name = "URL")]
     pub url: Option<String>,
     /// The data directory; also WEIR_DATA_DIR [default: ./weir-data].
@@ -137,23 +136,23 @@ fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
     })
 }
 
-/// The data directory if it is free, else the gateway that uses it.
+/// The gateway of a configured URL, unless a data directory is named; else the data directory, and the gateway that uses it if there is one.
 async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place> {
     let flags =
         Flags { url: arguments.url.clone(), data_dir: arguments.data_dir.clone(), ..Flags::default() };
     let config = context.load(flags)?;
-    if arguments.url.is_none() {
-        match open(&config.server.data_dir) {
+    let folder = &config.server.data_dir;
+    let creates = matches!(arguments.command, Some(KeysCommand::Create(_)));
+    let is_local = arguments.url.is_none()
+        && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
+    if is_local {
+        match Store::open_sqlite(folder) {
             Ok(store) => return Ok(Place::Folder(Keys::load(store).await?)),
             Err(weir_store::Error::Locked(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(Place::Gateway(Box::new(context.client(&config, RetryPolicy::NONE)?)))
-}
-
-fn open(folder: &Path) -> weir_store::Result<Store> {
-    Store::open_sqlite(folder)
 }
 
 async fn list(place: &Place) -> Result<Vec<KeyReply>> {

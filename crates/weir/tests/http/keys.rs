@@ -1,4 +1,6 @@
-//! API keys, through the real binary: who is let in, what a key sees, and when it no longer does.
+//! API keys through the real binary: authentication, what a key can read and store, rotation, revocation and limits.
+
+use std::io::Write as _;
 
 use serde_json::{Value, json};
 
@@ -196,4 +198,24 @@ fn a_key_uses_no_more_than_its_limits_and_is_told_what_is_left() {
         let body = json!({"name": "wrong", "limits": limits});
         assert_eq!(send(&gateway, &admin, "POST", "/v1/keys", &body).status, 400, "{body}");
     }
+}
+
+#[test]
+fn a_key_runs_no_more_requests_at_one_time_than_its_limit() {
+    let gateway = Gateway::start();
+    let limits = json!({"concurrent_requests": 1});
+    let (key, _) = create(&gateway, "", &json!({"name": "app", "limits": limits}));
+    let embed = || send(&gateway, &key, "POST", "/v1/embeddings", &json!({"model": "pseudo", "input": "a"}));
+    assert_eq!(embed().status, 200);
+    let mut running = gateway.connect();
+    let head = format!(
+        "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    running.write_all(head.as_bytes()).unwrap();
+    gateway.wait("the limit", || embed().status == 429);
+    let refused = embed();
+    assert!(refused.text.contains("limited to 1 requests at one time"), "{}", refused.text);
+    assert_eq!(refused.header("retry-after"), "1");
+    drop(running);
+    gateway.wait("the end of the request that was running", || embed().status == 200);
 }
