@@ -1,9 +1,10 @@
-//! Metrics and the log.
+//! Metrics, the log, and a record per request.
 
 #![forbid(unsafe_code)]
 
 mod logging;
 pub mod metrics;
+pub mod requests;
 
 pub use logging::start as start_log;
 pub use metrics::{CollectionGauges, Metrics, Queued};
