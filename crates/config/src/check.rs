@@ -55,6 +55,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
     if unknowns.are_known(&["client.url"]) {
         problems.extend(check_base_url(&config.client.url));
     }
+    if !unknowns.unread_models {
+        problems.extend(config.llm.check());
+    }
     let mut names = BTreeSet::new();
     let invalid = unknowns.models.iter().flatten().map(String::as_str);
     for name in config.models.iter().flat_map(ModelConfig::names).chain(invalid) {
@@ -99,6 +102,7 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
         ));
     }
     problems.extend(config.models.iter().filter_map(check_model));
+    problems.extend(config.llm.check_keys());
     if unknowns.are_known(&["onnx.library"]) {
         problems.extend(config.check_library());
     }

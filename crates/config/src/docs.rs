@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::llm::LLM_FIELDS;
 use crate::models::FIELDS;
 use crate::table::{Config, SECTIONS, SETTINGS};
 
@@ -50,6 +51,18 @@ folder's name; `--model pseudo` puts the pseudo model first. Without any embeddi
 |---|---|---|---|
 ";
 
+const LLM: [(&str, &str); 3] = [
+    (
+        "upstreams",
+        "The servers that answer chat requests ([docs/llm.md](llm.md)). These three tables are read again when the file changes, and at SIGHUP; a file with an error is refused whole, and the gateway goes on with what it has.",
+    ),
+    (
+        "routes",
+        "What the names of models lead to. Without a route, the only upstream takes all names, and `ID/NAME` leads to the upstream `ID`.",
+    ),
+    ("prices", "What tokens cost, for budgets and usage."),
+];
+
 const OTHERS: &str = "
 ## Other variables
 
@@ -84,6 +97,14 @@ fn render() -> String {
     for (name, kind, default, meaning) in FIELDS {
         page.push_str(&format!("| `{name}` | {kind} | {default} | {meaning} |\n"));
     }
+    for (table, about) in LLM {
+        page.push_str(&format!(
+            "\n## `[[{table}]]`\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|\n"
+        ));
+        for (_, name, kind, default, meaning) in LLM_FIELDS.iter().filter(|(of, ..)| *of == table) {
+            page.push_str(&format!("| `{name}` | {kind} | {default} | {meaning} |\n"));
+        }
+    }
     page.push_str(OTHERS);
     page
 }
@@ -101,4 +122,19 @@ fn the_configuration_page_is_up_to_date() {
         written == page,
         "docs/configuration.md is out of date; run `UPDATE_DOCS=1 cargo test -p weir-config`"
     );
+}
+
+#[test]
+fn every_field_of_the_llm_gateway_is_documented() {
+    let fields = |table: &str| -> Vec<String> {
+        let unknown = format!("[[{table}]]\nunknown = 1\n");
+        let found = crate::file::read(Path::new("weir.toml"), &unknown);
+        let message = &found.problems[0].message;
+        let (_, expected) = message.split_once("expected").unwrap();
+        expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    for (table, _) in LLM {
+        let documented = LLM_FIELDS.iter().filter(|(of, name, ..)| *of == table && !name.contains('.'));
+        assert_eq!(fields(table), documented.map(|(_, name, ..)| (*name).to_owned()).collect::<Vec<_>>());
+    }
 }

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use crate::llm::{self, LlmConfig};
 use crate::models::{FIELDS, ModelConfig, Prompts, RawModel};
 use crate::problem::{Location, Problem};
 use crate::table::{SECTIONS, SETTINGS, Setting};
@@ -19,6 +21,8 @@ pub(super) struct FileSettings {
     pub(super) values: Vec<(&'static Setting, Scalar, usize)>,
     /// The valid `[[models]]` tables, with their lines.
     pub(super) models: Vec<(ModelConfig, usize)>,
+    /// The tables of the LLM gateway.
+    pub(super) llm: LlmConfig,
     /// The names of the other models: id and aliases.
     pub(super) invalid_models: Vec<Vec<String>>,
     /// Whether an unreadable part may contain settings or models.
@@ -82,13 +86,15 @@ impl Reader<'_> {
             let name = key.get_ref().as_ref();
             if name == "models" {
                 self.read_models(value);
+            } else if llm::TABLES.contains(&name) {
+                self.read_llm(name, value);
             } else if SECTIONS.iter().any(|(section, _)| *section == name) {
                 self.read_section(name, value);
             } else {
                 let accepted: Vec<String> = SECTIONS
                     .iter()
                     .map(|(section, _)| (*section).to_owned())
-                    .chain(["models".to_owned()])
+                    .chain(["models"].into_iter().chain(llm::TABLES).map(str::to_owned))
                     .collect();
                 self.found.is_incomplete = true;
                 self.report_unknown(key, "section", &accepted);
@@ -139,6 +145,38 @@ impl Reader<'_> {
                 self.report(&model.span(), "a model must be a table");
             }
         }
+    }
+
+    fn read_llm(&mut self, name: &str, value: &Value<'_>) {
+        match name {
+            "upstreams" => self.found.llm.upstreams = self.tables(name, value),
+            "routes" => self.found.llm.routes = self.tables(name, value),
+            _ => self.found.llm.prices = self.tables(name, value),
+        }
+    }
+
+    /// The valid tables of the list `name`.
+    fn tables<T: DeserializeOwned>(&mut self, name: &str, value: &Value<'_>) -> Vec<T> {
+        let DeValue::Array(tables) = value.get_ref() else {
+            self.found.is_incomplete = true;
+            self.report(
+                &value.span(),
+                format!("`{name}` must be a list: write `[[{name}]]` above each table"),
+            );
+            return Vec::new();
+        };
+        let mut read = Vec::new();
+        for table in tables.iter() {
+            match T::deserialize(ValueDeserializer::from(table.clone())) {
+                Ok(one) => read.push(one),
+                Err(error) => {
+                    self.found.is_incomplete = true;
+                    let span = error.span().unwrap_or_else(|| table.span());
+                    self.report(&span, format!("`[[{name}]]`: {}", error.message()));
+                }
+            }
+        }
+        read
     }
 
     fn read_model(&mut self, table: &DeTable<'_>, span: &Range<usize>) {

@@ -12,6 +12,7 @@ mod docs;
 mod environment;
 mod file;
 mod foreign_variables;
+mod llm;
 mod load;
 mod models;
 mod problem;
@@ -22,6 +23,7 @@ mod value;
 pub mod table;
 
 pub use environment::Environment;
+pub use llm::{LlmConfig, LlmRoute, LlmUpstream, Price, Provider, Strategy, Target};
 pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts, Reranks};
 pub use problem::{Location, Problem, Problems};

@@ -146,6 +146,7 @@ impl Layers {
         layers.add_flags(flags);
         layers.add_published_variables(environment);
         layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
+        layers.config.llm.read_keys(environment);
         layers
     }
 
@@ -175,6 +176,7 @@ impl Layers {
         self.problems.extend(found.problems);
         self.is_incomplete |= found.is_incomplete;
         self.invalid_models.extend(found.invalid_models);
+        self.config.llm = found.llm;
         for (setting, scalar, line) in found.values {
             self.set(setting, &scalar, Location::File { path: path.to_owned(), line });
         }
@@ -236,8 +238,8 @@ impl Layers {
 
     /// Whether `variable` holds the `api_key` of a model.
     fn is_key(&self, variable: &str) -> bool {
-        let mut keys = self.config.models.iter().filter_map(ModelConfig::api_key);
-        keys.any(|key| key.variable() == Some(variable))
+        let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
+        keys.chain(self.config.llm.api_keys()).any(|key| key.variable() == Some(variable))
     }
 
     fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, location: Location) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use weir_api::FusionMethod;
 use weir_text::Language;
 
+use crate::llm::LlmConfig;
 use crate::models::ModelConfig;
 use crate::value::{LogFormat, LogLevel, Precision, Role, Scalar, SettingValue};
 
@@ -72,6 +73,8 @@ macro_rules! settings {
             $( #[doc = $description] pub $section: $Section, )+
             /// The models, the default one first: the `[[models]]` tables.
             pub models: Vec<ModelConfig>,
+            /// The LLM gateway: the `[[upstreams]]`, `[[routes]]` and `[[prices]]` tables.
+            pub llm: LlmConfig,
         }
 
         $(

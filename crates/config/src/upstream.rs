@@ -184,7 +184,7 @@ impl RawUpstream {
 }
 
 /// Checks the URL of a server. The message does not repeat the URL: it may hold a password.
-fn check_url(url: &str) -> Result<(), String> {
+pub(super) fn check_url(url: &str) -> Result<(), String> {
     let form = "must be a URL such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:8080\"";
     if url.is_empty() {
         return Err(format!("is missing: it {form}"));

@@ -58,7 +58,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
             "9: unknown section `colours` | accepted: server, log, limits, inference, onnx, search, ingest, index, \
-             chunking, collections, client, hub, models",
+             chunking, collections, client, hub, models, upstreams, routes, prices",
         ],
     );
 }
@@ -337,4 +337,47 @@ fn a_missing_file_is_named_in_the_message() {
         message.starts_with("the configuration file no/such.toml can't be read: No such file"),
         "{message}"
     );
+}
+
+/// The problems of a file with the tables of the LLM gateway.
+fn check_llm(text: &str, expected: &[&str]) {
+    let found = super::file::read(std::path::Path::new("weir.toml"), text);
+    let shown = found
+        .problems
+        .iter()
+        .chain(&found.llm.check())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n");
+    for part in expected {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    assert_eq!(shown.is_empty(), expected.is_empty(), "{shown}");
+}
+
+#[test]
+fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
+    let upstream = "[[upstreams]]\nid = \"a\"\nprovider = \"openai\"\napi_key = \"env:KEY\"\n";
+    check_llm(
+        &format!(
+            "{upstream}[[routes]]\nmodel = \"gpt-*\"\ntargets = [{{ upstream = \"a\", when = {{ tier = \"gold\" }} }}]\n"
+        ),
+        &[],
+    );
+    check_llm(&format!("{upstream}urll = \"x\"\n"), &["weir.toml:5", "unknown field `urll`", "`url`"]);
+    check_llm("[[upstreams]]\nid = \"a\"\nprovider = \"openapi\"\n", &["weir.toml:3", "`openai`"]);
+    check_llm(
+        "[[upstreams]]\nid = \"a\"\nprovider = \"openai\"\napi_key = \"sk-1\"\n",
+        &["do not write the key itself"],
+    );
+    check_llm("[[upstreams]]\nid = \"a\"\nprovider = \"vllm\"\n", &["`url` of the upstream `a` is missing"]);
+    check_llm(&format!("{upstream}headers = [\"Authorization\"]\n"), &["carries credentials"]);
+    check_llm(&format!("{upstream}{upstream}"), &["ids must be unique"]);
+    check_llm(
+        "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"b\", weight = 0 }]\n",
+        &["no upstream", "a weight is from 1"],
+    );
+    check_llm("[[routes]]\nmodel = \"a*b\"\ntargets = []\n", &["`*` may stand at the end only", "no target"]);
+    check_llm("[[prices]]\nmodel = \"m\"\ninput = -1.0\noutput = 2\n", &["from 0 to"]);
+    check_llm("upstreams = 1\n", &["write `[[upstreams]]` above each table"]);
 }

@@ -51,6 +51,7 @@ fn render_toml(loaded: &Loaded) -> String {
         shown.push_str(&render_model_fields(model));
         shown.push('\n');
     }
+    shown.push_str(&loaded.config.llm.to_string());
     shown
 }
 
@@ -106,7 +107,7 @@ fn render_json(loaded: &Loaded) -> String {
             serde_json::Value::Object(shown)
         })
         .collect();
-    format!("{:#}\n", json!({"settings": settings, "models": models}))
+    format!("{:#}\n", json!({"settings": settings, "models": models, "llm": loaded.config.llm}))
 }
 
 #[cfg(test)]
@@ -120,7 +121,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
         let text = "[search]\nweight_dense = 0.1\n[[models]]\nid = \"a\\\"b\"\nkind = \"pseudo\"\nalias = [\"x\"]\n\
-                    prompts.query = \"q: \"\n[[models]]\nid = \"c\"\nfolder = \"m/c\"\ndimensions = [8, 16]\n";
+                    prompts.query = \"q: \"\n[[models]]\nid = \"c\"\nfolder = \"m/c\"\ndimensions = [8, 16]\n\
+                    [[upstreams]]\nid = \"a\"\nprovider = \"ollama\"\n[[routes]]\nmodel = \"m\"\n\
+                    targets = [{ upstream = \"a\", when = { tier = \"gold\" } }]\n[[prices]]\nmodel = \"m\"\ninput = 0.5\noutput = 2\n";
         std::fs::write(&file, text).unwrap();
         let flags = Flags { config: Some(file.clone()), ..Flags::default() };
         let environment = Environment::of(&[("WEIR_LIMITS_TOP_K_MAX", "7")]);

@@ -1,6 +1,6 @@
 //! API keys through the real binary: authentication, what a key can read and store, rotation, revocation and limits.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use serde_json::{Value, json};
 
@@ -209,11 +209,15 @@ fn a_key_runs_no_more_requests_at_one_time_than_its_limit() {
     assert_eq!(embed().status, 200);
     let mut running = gateway.connect();
     let head = format!(
-        "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: 100\r\n\r\n{{"
+        "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n"
     );
     running.write_all(head.as_bytes()).unwrap();
-    gateway.wait("the limit", || embed().status == 429);
+    // the gateway asks for the body when it has admitted the request
+    let mut asked = [0; 25];
+    running.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
     let refused = embed();
+    assert_eq!(refused.status, 429);
     assert!(refused.text.contains("limited to 1 requests at one time"), "{}", refused.text);
     assert_eq!(refused.header("retry-after"), "1");
     drop(running);
