@@ -346,7 +346,7 @@ fn check_llm(text: &str, expected: &[&str]) {
         .problems
         .iter()
         .chain(&found.llm.check())
-        .map(ToString::to_string)
+        .map(|problem| format!("{problem} | {problem:?}"))
         .collect::<Vec<_>>()
         .join("\n");
     for part in expected {

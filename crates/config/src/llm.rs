@@ -1,0 +1,551 @@
+//! The LLM gateway: `[[upstreams]]`, `[[routes]]` and `[[prices]]`, which are read again while the gateway runs.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::environment::Environment;
+use crate::problem::{Location, Problem};
+use crate::secret::ApiKey;
+use crate::upstream::check_url;
+
+/// The API that an upstream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// OpenAI's, which many servers implement.
+    OpenAi,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// OpenAI's on Azure, with deployments in the path.
+    Azure,
+    /// Ollama's version of OpenAI's.
+    Ollama,
+    /// vLLM's version of OpenAI's.
+    Vllm,
+}
+
+impl Provider {
+    /// The name in the configuration and in telemetry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provider::OpenAi => "openai",
+            Provider::Anthropic => "anthropic",
+            Provider::Gemini => "gemini",
+            Provider::Azure => "azure",
+            Provider::Ollama => "ollama",
+            Provider::Vllm => "vllm",
+        }
+    }
+
+    /// The base URL of providers that have one for everybody.
+    fn default_url(self) -> Option<&'static str> {
+        match self {
+            Provider::OpenAi => Some("https://api.openai.com/v1"),
+            Provider::Anthropic => Some("https://api.anthropic.com"),
+            Provider::Gemini => Some("https://generativelanguage.googleapis.com"),
+            Provider::Ollama => Some("http://127.0.0.1:11434/v1"),
+            Provider::Azure | Provider::Vllm => None,
+        }
+    }
+}
+
+/// A server that answers chat requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlmUpstream {
+    /// Its name in routes, metrics and messages.
+    pub id: String,
+    /// The API that it speaks.
+    pub provider: Provider,
+    /// The base URL, without a slash at the end; empty: that of the provider.
+    #[serde(default)]
+    pub url: String,
+    /// Where to read its API key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<ApiKey>,
+    /// The `api-version` of Azure.
+    #[serde(default = "azure_version")]
+    pub api_version: String,
+    /// Request headers that are passed on to it, beside those of its provider.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Whether streams are asked for the usage at their end.
+    #[serde(default = "yes")]
+    pub stream_usage: bool,
+    /// Maximum requests at the same time, streams included.
+    #[serde(default = "concurrency")]
+    pub concurrent_requests_max: usize,
+    /// Maximum retries of a request that failed before anything was charged.
+    #[serde(default = "retries")]
+    pub retries_max: u32,
+    /// Time limit of making a connection.
+    #[serde(default = "connect_timeout")]
+    pub connect_timeout_ms: u64,
+    /// Time limit from the request to the head of the reply.
+    #[serde(default = "long_timeout")]
+    pub header_timeout_ms: u64,
+    /// Time limit from the request to the first event of a stream.
+    #[serde(default = "long_timeout")]
+    pub first_token_timeout_ms: u64,
+    /// Time limit between two parts of a reply.
+    #[serde(default = "idle_timeout")]
+    pub idle_timeout_ms: u64,
+    /// Time limit of the whole request.
+    #[serde(default = "total_timeout")]
+    pub total_timeout_ms: u64,
+}
+
+fn azure_version() -> String {
+    "2024-10-21".to_owned()
+}
+fn yes() -> bool {
+    true
+}
+fn concurrency() -> usize {
+    10_000
+}
+fn retries() -> u32 {
+    2
+}
+fn connect_timeout() -> u64 {
+    5_000
+}
+fn long_timeout() -> u64 {
+    120_000
+}
+fn idle_timeout() -> u64 {
+    60_000
+}
+fn total_timeout() -> u64 {
+    900_000
+}
+
+impl LlmUpstream {
+    /// Its base URL, without a slash at the end.
+    pub fn base_url(&self) -> &str {
+        let default = self.provider.default_url().unwrap_or_default();
+        let url = if self.url.is_empty() { default } else { &self.url };
+        url.trim_end_matches('/')
+    }
+}
+
+/// How one of several targets of the same priority is chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// At random, by weight.
+    #[default]
+    Weighted,
+    /// The better of two that are drawn by weight: by latency and load (peak EWMA).
+    Latency,
+}
+
+/// What a name of a model leads to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlmRoute {
+    /// The name that callers send; `*` at its end stands for anything.
+    pub model: String,
+    /// How targets of the same priority are chosen.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// A request header whose value always leads to the same target while that is healthy; empty for none.
+    #[serde(default)]
+    pub sticky_header: String,
+    /// Where requests go.
+    pub targets: Vec<Target>,
+}
+
+/// An upstream of a route.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// The id of the upstream.
+    pub upstream: String,
+    /// The upstream's name of the model; empty: the name that the caller sent.
+    #[serde(default)]
+    pub model: String,
+    /// Its share of the requests among targets of the same priority.
+    #[serde(default = "weight")]
+    pub weight: u32,
+    /// Targets of a higher number are tried after all of the lower ones failed.
+    #[serde(default)]
+    pub priority: u32,
+    /// A filter on the request's `metadata`; the target takes only requests that match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<serde_json::Value>,
+}
+
+fn weight() -> u32 {
+    1
+}
+
+/// The price of a model, in units of one currency per million tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// The upstream's name of the model; `*` at its end stands for anything.
+    pub model: String,
+    /// The id of the upstream; empty: any.
+    #[serde(default)]
+    pub upstream: String,
+    /// Of tokens of the prompt.
+    pub input: f64,
+    /// Of tokens of the prompt that the provider had cached; absent: as `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<f64>,
+    /// Of tokens of the completion.
+    pub output: f64,
+}
+
+/// Upstreams, routes and prices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LlmConfig {
+    /// Where chat requests go.
+    pub upstreams: Vec<LlmUpstream>,
+    /// What the names of models lead to.
+    pub routes: Vec<LlmRoute>,
+    /// What tokens cost.
+    pub prices: Vec<Price>,
+}
+
+/// The names of the tables.
+pub(super) const TABLES: [&str; 3] = ["upstreams", "routes", "prices"];
+
+/// Highest price per million tokens.
+const PRICE_MAX: f64 = 1e6;
+/// Highest weight of a target.
+const WEIGHT_MAX: u32 = 1_000_000;
+/// Upper bounds of time limits and of requests at the same time.
+const TIMEOUT_MS_MAX: u64 = 24 * 3_600_000;
+const CONCURRENCY_MAX: usize = 1_000_000;
+
+impl LlmConfig {
+    /// Reads the keys of the upstreams.
+    pub(super) fn read_keys(&mut self, environment: &Environment) {
+        for upstream in &mut self.upstreams {
+            if let Some(key) = &mut upstream.api_key {
+                key.read(environment);
+            }
+        }
+    }
+
+    /// The keys of the upstreams.
+    pub(super) fn api_keys(&self) -> impl Iterator<Item = &ApiKey> {
+        self.upstreams.iter().filter_map(|upstream| upstream.api_key.as_ref())
+    }
+
+    /// Problems inside the tables and between them.
+    pub(super) fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut report = |message: String, hint: &str| {
+            problems.push(Problem::new(Location::General, message).hint(hint));
+        };
+        let mut ids = BTreeSet::new();
+        for upstream in &self.upstreams {
+            let id = &upstream.id;
+            let is_name =
+                !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            if !is_name {
+                report(format!("`{id}` is no id of an upstream"), "use letters, digits, `-`, `_` and `.`");
+            }
+            if !ids.insert(id.as_str()) {
+                report(format!("two upstreams have the id `{id}`"), "ids must be unique");
+            }
+            if let Err(message) = check_url(upstream.base_url()) {
+                report(format!("`url` of the upstream `{id}` {message}"), "see docs/llm.md");
+            }
+            for (field, message) in upstream.limits_out_of_range() {
+                report(format!("`{field}` of the upstream `{id}` {message}"), "see docs/llm.md");
+            }
+            for header in &upstream.headers {
+                if let Some(reason) = refused_header(header) {
+                    report(format!("the upstream `{id}` can't be passed the header `{header}`"), reason);
+                }
+            }
+        }
+        let mut models = BTreeSet::new();
+        for route in &self.routes {
+            let model = &route.model;
+            if model.is_empty() || !is_pattern(model) {
+                report(format!("`{model}` is no model of a route"), "name it; `*` may stand at the end only");
+            }
+            if !models.insert(model.as_str()) {
+                report(format!("two routes are for the model `{model}`"), "give one route several targets");
+            }
+            if route.targets.is_empty() {
+                report(
+                    format!("the route of `{model}` has no target"),
+                    "add `targets = [{ upstream = \"…\" }]`",
+                );
+            }
+            for target in &route.targets {
+                if !ids.contains(target.upstream.as_str()) {
+                    let known = ids.iter().copied().collect::<Vec<_>>().join(", ");
+                    let message = format!(
+                        "the route of `{model}` leads to `{}`, which is no upstream",
+                        target.upstream
+                    );
+                    report(message, &format!("known upstreams: {known}"));
+                }
+                if target.weight == 0 || target.weight > WEIGHT_MAX {
+                    let message = format!("the route of `{model}` has the weight {}", target.weight);
+                    report(message, &format!("a weight is from 1 to {WEIGHT_MAX}"));
+                }
+            }
+        }
+        for price in &self.prices {
+            let model = &price.model;
+            if model.is_empty() || !is_pattern(model) {
+                report(format!("`{model}` is no model of a price"), "name it; `*` may stand at the end only");
+            }
+            if !price.upstream.is_empty() && !ids.contains(price.upstream.as_str()) {
+                report(
+                    format!("a price names `{}`, which is no upstream", price.upstream),
+                    "name an id of `[[upstreams]]`",
+                );
+            }
+            let all = [Some(price.input), price.cached_input, Some(price.output)];
+            if !all.into_iter().flatten().all(|price| (0.0..=PRICE_MAX).contains(&price)) {
+                report(
+                    format!("the prices of `{model}` are out of range"),
+                    "they are from 0 to 1000000 per million tokens",
+                );
+            }
+        }
+        problems
+    }
+
+    /// Problems that keep a server from starting: keys that can't be read.
+    pub(super) fn check_keys(&self) -> impl Iterator<Item = Problem> {
+        self.upstreams.iter().filter_map(|upstream| {
+            let reason = upstream.api_key.as_ref()?.secret().err()?;
+            let message = format!("the upstream `{}` has no `api_key`: {reason}", upstream.id);
+            let hint =
+                "set that variable or write that file, or remove `api_key` if the upstream requires none";
+            Some(Problem::new(Location::General, message).hint(hint))
+        })
+    }
+}
+
+impl LlmUpstream {
+    fn limits_out_of_range(&self) -> Vec<(&'static str, String)> {
+        let mut problems = Vec::new();
+        for (field, value) in [
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("header_timeout_ms", self.header_timeout_ms),
+            ("first_token_timeout_ms", self.first_token_timeout_ms),
+            ("idle_timeout_ms", self.idle_timeout_ms),
+            ("total_timeout_ms", self.total_timeout_ms),
+        ] {
+            if !(1..=TIMEOUT_MS_MAX).contains(&value) {
+                problems.push((field, format!("must be from 1 to {TIMEOUT_MS_MAX}, not {value}")));
+            }
+        }
+        let requests = self.concurrent_requests_max;
+        if !(1..=CONCURRENCY_MAX).contains(&requests) {
+            let message = format!("must be from 1 to {CONCURRENCY_MAX}, not {requests}");
+            problems.push(("concurrent_requests_max", message));
+        }
+        if self.retries_max > 20 {
+            problems.push(("retries_max", format!("must be from 0 to 20, not {}", self.retries_max)));
+        }
+        problems
+    }
+}
+
+/// Whether `*` stands at the end only.
+fn is_pattern(model: &str) -> bool {
+    !model.strip_suffix('*').unwrap_or(model).contains('*')
+}
+
+/// Headers that carry credentials or belong to one connection.
+const REFUSED_HEADERS: [&str; 14] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "cookie",
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "proxy-authorization",
+    "te",
+    "upgrade",
+    "accept-encoding",
+    "expect",
+];
+
+fn refused_header(name: &str) -> Option<&'static str> {
+    if http::HeaderName::try_from(name).is_err() {
+        return Some("it is not a name of a header");
+    }
+    let is_refused = REFUSED_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+    is_refused.then_some("it carries credentials of callers or belongs to the connection")
+}
+
+impl Serialize for ApiKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ApiKey, D::Error> {
+        // the text is not borrowed: TOML may have escapes in it
+        ApiKey::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for LlmConfig {
+    /// As in a TOML file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&toml::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// The fields of the tables, for the documentation: table, field, type, default, meaning.
+#[cfg(test)]
+pub(super) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
+    (
+        "upstreams",
+        "id",
+        "text",
+        "required",
+        "Its name in routes, metrics and messages: letters, digits, `-`, `_` and `.`.",
+    ),
+    (
+        "upstreams",
+        "provider",
+        "text",
+        "required",
+        "The API that it speaks: `openai`, `anthropic`, `gemini`, `azure`, `ollama` or `vllm`.",
+    ),
+    (
+        "upstreams",
+        "url",
+        "URL",
+        "that of the provider",
+        "Base URL. For `openai`, `ollama` and `vllm` with `/v1`; for `azure` that of the resource; required for `azure` and `vllm`.",
+    ),
+    (
+        "upstreams",
+        "api_key",
+        "`env:NAME` or `file:PATH`",
+        "none",
+        "Where to read the upstream's API key: an environment variable, or a file that contains only the key. It is never shown.",
+    ),
+    ("upstreams", "api_version", "text", "`2024-10-21`", "`api-version` of `azure`."),
+    (
+        "upstreams",
+        "headers",
+        "list of texts",
+        "`[]`",
+        "Headers of requests that are passed on, beside those that belong to the provider's API.",
+    ),
+    (
+        "upstreams",
+        "stream_usage",
+        "true or false",
+        "`true`",
+        "Ask streams for their usage (`stream_options.include_usage`); it is removed again for callers who did not. `false` for servers that refuse the field: tokens are then estimated.",
+    ),
+    (
+        "upstreams",
+        "concurrent_requests_max",
+        "requests",
+        "`10000`",
+        "Maximum requests at the same time, streams included; further ones try the next target or are refused.",
+    ),
+    (
+        "upstreams",
+        "retries_max",
+        "retries",
+        "`2`",
+        "Maximum retries of a request that failed before anything was charged, within a budget: a small share of all requests.",
+    ),
+    ("upstreams", "connect_timeout_ms", "milliseconds", "`5000`", "Time limit of making a connection."),
+    (
+        "upstreams",
+        "header_timeout_ms",
+        "milliseconds",
+        "`120000`",
+        "Time limit from the request to the head of the reply.",
+    ),
+    (
+        "upstreams",
+        "first_token_timeout_ms",
+        "milliseconds",
+        "`120000`",
+        "Time limit from the request to the first event of a stream.",
+    ),
+    ("upstreams", "idle_timeout_ms", "milliseconds", "`60000`", "Time limit between two parts of a reply."),
+    ("upstreams", "total_timeout_ms", "milliseconds", "`900000`", "Time limit of the whole request."),
+    (
+        "routes",
+        "model",
+        "text",
+        "required",
+        "The name that callers send; `*` at the end stands for anything.",
+    ),
+    (
+        "routes",
+        "strategy",
+        "text",
+        "`weighted`",
+        "`weighted`: at random, by weight. `latency`: the better of two that are drawn by weight, by latency and load.",
+    ),
+    (
+        "routes",
+        "sticky_header",
+        "text",
+        "none",
+        "A request header whose value leads to the same target as long as that is healthy.",
+    ),
+    ("routes", "targets", "list", "required", "Where requests go."),
+    ("routes", "targets.upstream", "text", "required", "The id of the upstream."),
+    ("routes", "targets.model", "text", "the caller's", "The upstream's name of the model."),
+    (
+        "routes",
+        "targets.weight",
+        "number",
+        "`1`",
+        "Its share of the requests among targets of the same priority.",
+    ),
+    (
+        "routes",
+        "targets.priority",
+        "number",
+        "`0`",
+        "Targets of a higher number are tried after the lower ones failed.",
+    ),
+    (
+        "routes",
+        "targets.when",
+        "filter",
+        "none",
+        "A [filter](search.md#filters) on the request's `metadata`; the target takes only requests that match.",
+    ),
+    (
+        "prices",
+        "model",
+        "text",
+        "required",
+        "The upstream's name of the model; `*` at the end stands for anything. The first price that fits is used.",
+    ),
+    ("prices", "upstream", "text", "any", "The id of the upstream."),
+    ("prices", "input", "number", "required", "Price of a million tokens of prompts."),
+    (
+        "prices",
+        "cached_input",
+        "number",
+        "as `input`",
+        "Price of a million tokens of prompts that the provider had cached.",
+    ),
+    ("prices", "output", "number", "required", "Price of a million tokens of completions."),
+];
