@@ -15,6 +15,8 @@ use crate::{Permit, Result, UpstreamError};
 /// Time limits of one attempt. A limit that passes is an [`UpstreamError::Timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
+    /// From the start to the head of the reply.
+    pub head: Duration,
     /// From the start to the first byte of the reply's body.
     pub first_byte: Duration,
     /// Between two chunks of the reply's body.
@@ -28,7 +30,7 @@ pub struct TimeLimits {
 impl TimeLimits {
     /// Limits of a reply that is read as a whole.
     pub fn whole_reply(total: Duration, deadline: Option<Instant>) -> TimeLimits {
-        TimeLimits { first_byte: total, idle: total, total, deadline }
+        TimeLimits { head: total, first_byte: total, idle: total, total, deadline }
     }
 }
 
@@ -58,7 +60,7 @@ impl Attempt {
             return Err(endpoint.timeout(Duration::ZERO));
         }
         endpoint.allow(limits.first_byte.min(end - started) + PROBE_GRACE)?;
-        let limit = limits.first_byte;
+        let limit = limits.head.min(limits.first_byte);
         let timer = Box::pin(tokio::time::sleep_until(end.min(started + limit).into()));
         Ok(Attempt { endpoint, limits, started, end, limit, timer, is_recorded: false, _permit: permit })
     }
@@ -76,6 +78,14 @@ impl Attempt {
             Poll::Pending => self.poll_timeout(context).map(Err),
         })
         .await
+    }
+
+    /// The head of the reply is there: measures the time to the first byte of its body.
+    pub(crate) fn await_first_byte(&mut self) {
+        if self.limit != self.limits.first_byte {
+            self.limit = self.limits.first_byte;
+            self.timer.as_mut().reset(self.end.min(self.started + self.limit).into());
+        }
     }
 
     /// Measures the time to the next chunk of the body from now.

@@ -4,12 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyDataStream, BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -38,8 +36,10 @@ pub struct UpstreamSettings {
     pub id: String,
     /// Its address, `http` or `https`, without a slash at the end.
     pub url: String,
-    /// Sent as `Authorization: Bearer`.
+    /// Its key.
     pub api_key: Option<String>,
+    /// The header that carries the key alone; `None`: `Authorization: Bearer`.
+    pub api_key_header: Option<HeaderName>,
     /// Upper bound of the time to make a connection.
     pub connect_timeout: Duration,
     /// Upper bound of the requests in flight.
@@ -107,7 +107,8 @@ pub struct UpstreamClient {
     endpoint: Arc<Endpoint>,
     /// The address, with the port where a proxy has to be told it.
     url: String,
-    authorization: Option<HeaderValue>,
+    /// The header with the key.
+    credentials: Option<(HeaderName, HeaderValue)>,
     http: Client<Connector, RequestBody>,
     permits: Arc<Semaphore>,
     background_permits: Arc<Semaphore>,
@@ -147,15 +148,19 @@ impl UpstreamClient {
             .pool_idle_timeout(IDLE_CONNECTION_MAX)
             .pool_max_idle_per_host(concurrent_requests_max)
             .build(connector);
-        let bearer = |key: String| {
-            let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
+        let credentials = |key: String| {
+            let (name, value) = match settings.api_key_header {
+                Some(name) => (name, HeaderValue::try_from(key)),
+                None => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))),
+            };
+            let mut value = value?;
             value.set_sensitive(true);
-            Ok::<_, BoxError>(value)
+            Ok::<_, BoxError>((name, value))
         };
         Ok(UpstreamClient {
             endpoint: Arc::new(endpoint),
             url,
-            authorization: api_key.map(bearer).transpose()?,
+            credentials: api_key.map(credentials).transpose()?,
             http,
             permits: Arc::new(Semaphore::new(concurrent_requests_max)),
             background_permits: Arc::new(Semaphore::new(concurrent_requests_max.saturating_sub(1).max(1))),
@@ -189,24 +194,50 @@ impl UpstreamClient {
         permit.map_err(|_| self.endpoint.timeout(waited))
     }
 
+    /// A permit, if one is free.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Open`]; [`UpstreamError::Limited`] when as many requests are in flight as may be.
+    pub fn try_permit(&self) -> Result<Permit> {
+        self.endpoint.would_allow()?;
+        let permit = self.permits.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| self.endpoint.failed(self.endpoint.saturated()))?;
+        Ok(Permit { _any: Some(permit), _background: None })
+    }
+
     /// Sends the request once. The permit is released at the end of the reply's body.
     ///
     /// # Errors
     /// [`UpstreamError`]; also for every status that is not a success.
     pub async fn send(&self, request: UpstreamRequest, permit: Permit) -> Result<Response<ReplyBody>> {
+        let reply = self.exchange(request, permit).await?;
+        if reply.status().is_success() { Ok(reply) } else { Err(self.status_error(reply).await) }
+    }
+
+    /// Sends the request once and returns the reply whatever its status. The permit is released at the end of the reply's body.
+    ///
+    /// # Errors
+    /// [`UpstreamError`], except for a status.
+    pub async fn exchange(&self, request: UpstreamRequest, permit: Permit) -> Result<Response<ReplyBody>> {
         let limits = request.limits;
         let request = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
         let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
         let reply = attempt.within_limits(self.http.request(request)).await?;
         let reply = reply.map_err(|error| attempt.fail(self.endpoint.connect(&error)))?;
-        if reply.status().is_success() {
-            return Ok(reply.map(|body| ReplyBody::new(body, attempt)));
+        if reply.status().is_server_error() {
+            attempt.record(Outcome::Failed);
+        } else if !reply.status().is_success() {
+            attempt.record(Outcome::Answered);
         }
-        let is_failure = reply.status().is_server_error();
-        attempt.record(if is_failure { Outcome::Failed } else { Outcome::Answered });
+        attempt.await_first_byte();
+        Ok(reply.map(|body| ReplyBody::new(body, attempt)))
+    }
+
+    /// The error of a reply whose status is not a success. It is counted and logged.
+    pub async fn status_error(&self, reply: Response<ReplyBody>) -> UpstreamError {
         let (head, body) = reply.into_parts();
-        let body = read_start(body, attempt.limit_at()).await;
-        Err(self.endpoint.failed(self.endpoint.status(head.status, &head.headers, &body)))
+        let body = body.read_start(ERROR_BYTES_MAX).await;
+        self.endpoint.failed(self.endpoint.status(head.status, &head.headers, &body))
     }
 
     /// Joins the request with the address, the key and the name of this program.
@@ -216,8 +247,8 @@ impl UpstreamClient {
         *rendered.headers_mut() = headers;
         let user_agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
         rendered.headers_mut().insert(USER_AGENT, user_agent);
-        if let Some(authorization) = &self.authorization {
-            rendered.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        if let Some((name, value)) = &self.credentials {
+            rendered.headers_mut().insert(name, value.clone());
         }
         Ok(rendered)
     }
@@ -266,19 +297,4 @@ impl Retries<'_> {
         tokio::time::sleep(wait).await;
         Ok(())
     }
-}
-
-/// The start of an error's body. An error without its message is reported all the same.
-async fn read_start(body: Incoming, until: Instant) -> Vec<u8> {
-    let mut start = Vec::new();
-    let mut chunks = BodyDataStream::new(body);
-    let read = async {
-        while start.len() < ERROR_BYTES_MAX
-            && let Some(Ok(chunk)) = chunks.next().await
-        {
-            start.extend_from_slice(&chunk);
-        }
-    };
-    drop(tokio::time::timeout_at(until.into(), read).await);
-    start
 }

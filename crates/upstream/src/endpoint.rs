@@ -69,6 +69,12 @@ impl Endpoint {
         UpstreamError::Timeout { upstream: self.name.clone(), waited }
     }
 
+    /// The error when all permits are taken.
+    pub(crate) fn saturated(&self) -> UpstreamError {
+        let message = "as many requests are in flight as `concurrent_requests_max` allows".to_owned();
+        UpstreamError::Limited { upstream: self.name.clone(), message, retry_after: None }
+    }
+
     pub(crate) fn reply(&self, reason: &str) -> UpstreamError {
         UpstreamError::Reply { upstream: self.name.clone(), reason: self.without_key(reason) }
     }

@@ -27,4 +27,4 @@ pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use error::{Result, UpstreamError};
 pub use reply::ReplyBody;
-pub use sse::{SseEvent, SseEvents};
+pub use sse::{EventTooLarge, SseEvent, SseEvents, SseParser};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use http_body_util::BodyDataStream;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use weir_policy::upstream::Outcome;
 
 use crate::attempt::Attempt;
@@ -18,13 +18,13 @@ use crate::{Result, SseEvents, UpstreamError};
 pub struct ReplyBody {
     endpoint: Arc<Endpoint>,
     /// `None` after the end or an error: by then the permit is released.
-    rest: Option<(BodyDataStream<Incoming>, Attempt)>,
+    rest: Option<(Incoming, Attempt)>,
 }
 
 impl ReplyBody {
     pub(crate) fn new(body: Incoming, mut attempt: Attempt) -> ReplyBody {
         attempt.record(Outcome::Started);
-        ReplyBody { endpoint: attempt.endpoint.clone(), rest: Some((BodyDataStream::new(body), attempt)) }
+        ReplyBody { endpoint: attempt.endpoint.clone(), rest: Some((body, attempt)) }
     }
 
     /// The whole body.
@@ -32,7 +32,14 @@ impl ReplyBody {
     /// # Errors
     /// [`UpstreamError`]; also for a body of more than `bytes_max` bytes.
     pub async fn read(mut self, bytes_max: usize) -> Result<Bytes> {
-        let mut whole = BytesMut::new();
+        let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
+        if first.len() > bytes_max {
+            return Err(self.too_large(bytes_max));
+        }
+        if self.is_at_end() {
+            return Ok(first); // without a copy
+        }
+        let mut whole = BytesMut::from(first);
         while let Some(chunk) = self.next().await {
             let chunk = chunk?;
             if whole.len() + chunk.len() > bytes_max {
@@ -41,6 +48,35 @@ impl ReplyBody {
             whole.extend_from_slice(&chunk);
         }
         Ok(whole.freeze())
+    }
+
+    /// At most `bytes_max` bytes of the start of an error's body, without reporting an error: it is part of one.
+    pub(crate) async fn read_start(mut self, bytes_max: usize) -> Vec<u8> {
+        let Some((body, attempt)) = self.rest.take() else { return Vec::new() };
+        let mut chunks = BodyDataStream::new(body);
+        let mut start = Vec::new();
+        let read = async {
+            while start.len() < bytes_max
+                && let Some(Ok(chunk)) = chunks.next().await
+            {
+                start.extend_from_slice(&chunk);
+            }
+        };
+        drop(tokio::time::timeout_at(attempt.limit_at().into(), read).await);
+        start
+    }
+
+    /// Whether nothing follows, as far as that is known without waiting.
+    fn is_at_end(&mut self) -> bool {
+        match &mut self.rest {
+            Some((body, attempt)) if body.is_end_stream() => {
+                attempt.record(Outcome::Answered);
+                self.rest = None;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
     }
 
     /// The body as server-sent events, each of at most `event_bytes_max` bytes.
@@ -60,18 +96,22 @@ impl Stream for ReplyBody {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some((body, attempt)) = &mut self.rest else { return Poll::Ready(None) };
-        let error = match body.poll_next_unpin(context) {
-            Poll::Ready(Some(Ok(chunk))) => {
-                attempt.restart_idle_timer();
-                return Poll::Ready(Some(Ok(chunk)));
+        let error = loop {
+            match Pin::new(&mut *body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        attempt.restart_idle_timer();
+                        return Poll::Ready(Some(Ok(chunk)));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => break attempt.fail(attempt.endpoint.connect(&error)),
+                Poll::Ready(None) => {
+                    attempt.record(Outcome::Answered);
+                    self.rest = None;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => break ready!(attempt.poll_timeout(context)),
             }
-            Poll::Ready(Some(Err(error))) => attempt.fail(attempt.endpoint.connect(&error)),
-            Poll::Ready(None) => {
-                attempt.record(Outcome::Answered);
-                self.rest = None;
-                return Poll::Ready(None);
-            }
-            Poll::Pending => ready!(attempt.poll_timeout(context)),
         };
         self.rest = None;
         Poll::Ready(Some(Err(error)))

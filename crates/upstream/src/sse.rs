@@ -48,7 +48,7 @@ impl Stream for SseEvents {
             match parser.next_event(chunk) {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Ok(None) => {}
-                Err(TooLarge) => {
+                Err(EventTooLarge) => {
                     chunk.clear();
                     return Poll::Ready(Some(Err(body.too_large(parser.event_bytes_max))));
                 }
@@ -63,12 +63,12 @@ impl Stream for SseEvents {
 }
 
 /// An event has more than `event_bytes_max` bytes.
-#[derive(Debug, PartialEq, Eq)]
-struct TooLarge;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventTooLarge;
 
 /// A parser that is fed chunk by chunk.
 #[derive(Debug)]
-struct SseParser {
+pub struct SseParser {
     event_bytes_max: usize,
     /// The event so far. Each line of `data` ends by LF until the event is complete.
     event: SseEvent,
@@ -81,7 +81,8 @@ struct SseParser {
 }
 
 impl SseParser {
-    fn new(event_bytes_max: usize) -> SseParser {
+    /// A parser of events of at most `event_bytes_max` bytes.
+    pub fn new(event_bytes_max: usize) -> SseParser {
         SseParser {
             event_bytes_max,
             event: SseEvent::default(),
@@ -92,7 +93,10 @@ impl SseParser {
     }
 
     /// Takes bytes from `chunk` until an event is complete or the chunk is empty.
-    fn next_event(&mut self, chunk: &mut Bytes) -> Result<Option<SseEvent>, TooLarge> {
+    ///
+    /// # Errors
+    /// [`EventTooLarge`].
+    pub fn next_event(&mut self, chunk: &mut Bytes) -> Result<Option<SseEvent>, EventTooLarge> {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.is_after_cr) && chunk[0] == b'\n' {
                 chunk.advance(1);
@@ -102,7 +106,7 @@ impl SseParser {
             let part = chunk.split_to(end.unwrap_or(chunk.len()));
             let SseEvent { event, data, id, .. } = &self.event;
             if event.len() + data.len() + id.len() + self.line.len() + part.len() > self.event_bytes_max {
-                return Err(TooLarge);
+                return Err(EventTooLarge);
             }
             if end.is_none() {
                 self.line.extend_from_slice(&part);
@@ -250,10 +254,10 @@ mod tests {
     fn an_event_has_a_limit_and_comments_do_not_count() {
         let parse = |text: &str| SseParser::new(10).next_event(&mut Bytes::from(text.to_owned()));
         assert_eq!(parse("data: 1234\n\n").unwrap().unwrap().data, "1234");
-        assert_eq!(parse("data: 12345\n\n"), Err(TooLarge));
-        assert_eq!(parse(":234567890a"), Err(TooLarge), "a line without an end");
+        assert_eq!(parse("data: 12345\n\n"), Err(EventTooLarge));
+        assert_eq!(parse(":234567890a"), Err(EventTooLarge), "a line without an end");
         assert_eq!(parse(&"data:\n".repeat(6)), Ok(None));
-        assert_eq!(parse(&"data:\n".repeat(7)), Err(TooLarge), "each line keeps its end");
+        assert_eq!(parse(&"data:\n".repeat(7)), Err(EventTooLarge), "each line keeps its end");
         assert_eq!(parse(&":2345678\n".repeat(9)), Ok(None));
         assert_eq!(parse(&(":2345678\n".repeat(9) + "data:a\n\n")).unwrap().unwrap().data, "a");
     }

@@ -86,6 +86,7 @@ impl RemoteModel {
             id: id.to_owned(),
             url: url.clone(),
             api_key: api_key.map(|key| key.reveal().to_owned()),
+            api_key_header: None,
             connect_timeout: CONNECT_TIMEOUT,
             concurrent_requests_max: *concurrent_requests_max,
             retries_max: settings.retries_max,

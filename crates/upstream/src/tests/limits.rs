@@ -45,6 +45,7 @@ async fn check_timeout(parts: usize, limits: TimeLimits) {
 #[tokio::test]
 async fn the_first_byte_of_the_body_has_a_limit() {
     check_timeout(0, TimeLimits { first_byte: SHORT, ..LIMITS }).await;
+    check_timeout(0, TimeLimits { head: SHORT, ..LIMITS }).await;
     check_timeout(1, TimeLimits { first_byte: SHORT, ..LIMITS }).await;
 }
 

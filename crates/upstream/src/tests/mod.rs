@@ -18,7 +18,8 @@ use crate::{TimeLimits, UpstreamClient, UpstreamRequest, UpstreamSettings};
 
 /// Far more than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
-const LIMITS: TimeLimits = TimeLimits { first_byte: LONG, idle: LONG, total: LONG, deadline: None };
+const LIMITS: TimeLimits =
+    TimeLimits { head: LONG, first_byte: LONG, idle: LONG, total: LONG, deadline: None };
 
 /// A server that runs `serve` for each connection; its address is without a scheme.
 async fn server<S, F>(serve: S) -> String
@@ -77,6 +78,7 @@ fn settings(url: &str) -> UpstreamSettings {
         id: "u".to_owned(),
         url: url.to_owned(),
         api_key: Some("sk-1".to_owned()),
+        api_key_header: None,
         connect_timeout: LONG,
         concurrent_requests_max: 2,
         retries_max: 3,
