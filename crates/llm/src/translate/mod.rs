@@ -19,7 +19,7 @@ use weir_upstream::SseEvent;
 use crate::TokenUsage;
 
 pub(crate) use error::{Dialect, error};
-//MS
+pub(crate) use messages::MessagesStream;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]
