@@ -72,7 +72,12 @@ pub(super) struct Call {
 }
 
 pub(super) enum Tool {
-    Function { name: String, description: Option<String>, parameters: Option<Value>, cache_control: Option<Value> },
+    Function {
+        name: String,
+        description: Option<String>,
+        parameters: Option<Value>,
+        cache_control: Option<Value>,
+    },
     /// A tool of a provider's own kind.
     Other { field: String, value: Value },
 }
@@ -208,7 +213,10 @@ pub(super) fn take_bool(fields: &mut Map<String, Value>, name: &str) -> Result<O
     }
 }
 
-pub(super) fn take_number(fields: &mut Map<String, Value>, name: &str) -> Result<Option<u64>, TranslateError> {
+pub(super) fn take_number(
+    fields: &mut Map<String, Value>,
+    name: &str,
+) -> Result<Option<u64>, TranslateError> {
     match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64().filter(|&number| number > 0) {
@@ -312,7 +320,9 @@ fn read_tool(mut value: Value, field: String) -> Result<Tool, TranslateError> {
     let parameters = match function.remove("parameters") {
         None | Some(Value::Null) => None,
         Some(schema @ Value::Object(_)) => Some(schema),
-        Some(_) => return Err(refuse(format!("{field}.function.parameters"), "must be a JSON schema object")),
+        Some(_) => {
+            return Err(refuse(format!("{field}.function.parameters"), "must be a JSON schema object"));
+        }
     };
     let inner = function.remove("cache_control");
     let cache_control = value.get_mut("cache_control").map(Value::take).or(inner);
@@ -348,7 +358,9 @@ fn read_message(value: Value, field: String) -> Result<Message, TranslateError> 
     let call_id = match take_string(&mut map, "tool_call_id") {
         Ok(Some(id)) => id,
         Ok(None) if role != Role::Tool => String::new(),
-        _ => return Err(refuse(format!("{field}.tool_call_id"), "must be the id of the call that it answers")),
+        _ => {
+            return Err(refuse(format!("{field}.tool_call_id"), "must be the id of the call that it answers"));
+        }
     };
     let thinking_blocks = match map.remove("thinking_blocks") {
         Some(Value::Array(blocks)) => blocks,
@@ -369,7 +381,9 @@ fn read_content(value: Option<Value>, message: &str) -> Result<Vec<Part>, Transl
     let field = format!("{message}.content");
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::String(text)) => Ok(vec![Part { field, content: Content::Text(text), cache_control: None }]),
+        Some(Value::String(text)) => {
+            Ok(vec![Part { field, content: Content::Text(text), cache_control: None }])
+        }
         Some(Value::Array(list)) => {
             let read = |(number, value)| read_part(value, format!("{field}[{number}]"));
             list.into_iter().enumerate().map(read).collect()
@@ -397,7 +411,10 @@ fn read_part(mut value: Value, field: String) -> Result<Part, TranslateError> {
         "file" => match string("/file/file_data") {
             Ok(data) => read_url(data, &field)?,
             Err(_) => {
-                return Err(refuse(format!("{field}.file"), "needs `file_data`: another provider can't read file ids"));
+                return Err(refuse(
+                    format!("{field}.file"),
+                    "needs `file_data`: another provider can't read file ids",
+                ));
             }
         },
         kind => {

@@ -52,7 +52,9 @@ pub(super) fn message(error: &Value, status: u16, body: &[u8]) -> String {
 
 /// Whether a message says that the prompt is longer than the model reads, in Anthropic's or in Gemini's words.
 fn is_too_long(message: &str) -> bool {
-    ["prompt is too long", "exceed context limit", "input token count"].iter().any(|words| message.contains(words))
+    ["prompt is too long", "exceed context limit", "input token count"]
+        .iter()
+        .any(|words| message.contains(words))
 }
 
 fn error_type(status: u16) -> &'static str {

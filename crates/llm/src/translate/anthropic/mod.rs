@@ -48,7 +48,11 @@ impl Usage {
             prompt: prompt.fold(cached, u64::saturating_add),
             cached,
             completion: self.output_tokens.unwrap_or(0),
-            reasoning: self.output_tokens_details.as_ref().and_then(|details| details.thinking_tokens).unwrap_or(0),
+            reasoning: self
+                .output_tokens_details
+                .as_ref()
+                .and_then(|details| details.thinking_tokens)
+                .unwrap_or(0),
         }
     }
 }

@@ -145,7 +145,8 @@ impl AnthropicStream {
                 let (kind, message) = event.error.map_or((None, None), |error| (error.kind, error.message));
                 return Err(TranslateError::Provider {
                     kind: kind.map_or_else(|| "api_error".to_owned(), Cow::into_owned),
-                    message: message.map_or_else(|| "the provider ended the stream".to_owned(), Cow::into_owned),
+                    message: message
+                        .map_or_else(|| "the provider ended the stream".to_owned(), Cow::into_owned),
                 });
             }
             // `ping`, and kinds that do not exist yet

@@ -151,7 +151,11 @@ fn made_id(reply: &str, number: usize) -> String {
 /// # Errors
 /// [`TranslateError::Provider`] for a call that Gemini made and could not write: another attempt may succeed, and a reply that
 /// looks complete would be wrong.
-fn finish_reason(candidate: &Candidate<'_>, reason: &str, has_calls: bool) -> Result<&'static str, TranslateError> {
+fn finish_reason(
+    candidate: &Candidate<'_>,
+    reason: &str,
+    has_calls: bool,
+) -> Result<&'static str, TranslateError> {
     match reason {
         "STOP" if has_calls => Ok("tool_calls"),
         "STOP" => Ok("stop"),
@@ -160,7 +164,8 @@ fn finish_reason(candidate: &Candidate<'_>, reason: &str, has_calls: bool) -> Re
             let message = candidate.finish_message.clone();
             Err(TranslateError::Provider {
                 kind: reason.to_owned(),
-                message: message.unwrap_or_else(|| format!("the model made a call that is not valid: {reason}")),
+                message: message
+                    .unwrap_or_else(|| format!("the model made a call that is not valid: {reason}")),
             })
         }
         // SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII, OTHER, those of images, and reasons that do not exist

@@ -37,8 +37,7 @@ pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, Tok
             if let Some(call) = &part.function_call {
                 message.tool_calls.push(call.tool_call(made_id, part.thought_signature.as_deref()));
             } else if let Some(text) = &part.text {
-                let target =
-                    if part.thought { &mut message.reasoning_content } else { &mut message.content };
+                let target = if part.thought { &mut message.reasoning_content } else { &mut message.content };
                 target.get_or_insert_default().push_str(&text.0);
             }
         }

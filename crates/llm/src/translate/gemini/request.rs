@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::translate::chat::{Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
+use crate::translate::chat::{
+    Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice,
+};
 use crate::translate::{TranslateError, refuse, write_json};
 
 /// Replies that Gemini gives to one request.
@@ -114,7 +116,10 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(),
         let (name, description, parameters) = match tool {
             Tool::Function { name, description, parameters, .. } => (name, description, parameters),
             Tool::Other { field, .. } => {
-                return Err(refuse(field, "is not a function, and other tools are not translated; use a function"));
+                return Err(refuse(
+                    field,
+                    "is not a function, and other tools are not translated; use a function",
+                ));
             }
         };
         let mut declaration = json!({"name": name});
@@ -141,9 +146,9 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(),
 }
 
 fn has_properties(schema: &Value) -> bool {
-    let is_plain_object = schema.as_object().is_some_and(|map| {
-        ["$ref", "allOf", "anyOf", "oneOf"].iter().all(|key| !map.contains_key(*key))
-    });
+    let is_plain_object = schema
+        .as_object()
+        .is_some_and(|map| ["$ref", "allOf", "anyOf", "oneOf"].iter().all(|key| !map.contains_key(*key)));
     !is_plain_object || schema["properties"].as_object().is_some_and(|map| !map.is_empty())
 }
 
@@ -218,7 +223,8 @@ impl Turns {
 
     fn result(&mut self, message: Message) -> Result<Value, TranslateError> {
         let Some(name) = self.names.get(&message.call_id) else {
-            let reason = format!("no earlier message has a call with the id `{}`; send it too", message.call_id);
+            let reason =
+                format!("no earlier message has a call with the id `{}`; send it too", message.call_id);
             return Err(refuse(format!("{}.tool_call_id", message.field), reason));
         };
         let mut text = String::new();

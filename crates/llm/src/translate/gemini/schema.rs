@@ -81,10 +81,14 @@ impl<'a> Translation<'a> {
 
     fn reference(&mut self, reference: &Value, depth: usize) -> Result<Map<String, Value>, TranslateError> {
         let root = self.root;
-        let target = reference.as_str().and_then(|text| text.strip_prefix('#')).and_then(|at| root.pointer(at));
+        let target =
+            reference.as_str().and_then(|text| text.strip_prefix('#')).and_then(|at| root.pointer(at));
         match target {
             Some(target) => self.schema(target, depth + 1),
-            None => Err(refuse(self.field, format!("has the reference {reference}, which leads nowhere; define it"))),
+            None => Err(refuse(
+                self.field,
+                format!("has the reference {reference}, which leads nowhere; define it"),
+            )),
         }
     }
 
@@ -152,7 +156,8 @@ impl<'a> Translation<'a> {
                 out.entry("type").or_insert_with(|| "STRING".into());
             }
         }
-        if let Some(format) = schema.get("format").filter(|format| FORMATS.iter().any(|name| *format == name)) {
+        if let Some(format) = schema.get("format").filter(|format| FORMATS.iter().any(|name| *format == name))
+        {
             out.insert("format".to_owned(), format.clone());
         }
     }

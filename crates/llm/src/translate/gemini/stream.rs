@@ -61,7 +61,8 @@ impl GeminiStream {
     }
 
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        let are_finished = self.candidates.iter().all(|progress| progress.has_finished || !progress.has_started);
+        let are_finished =
+            self.candidates.iter().all(|progress| progress.has_finished || !progress.has_started);
         if self.candidates.is_empty() || !are_finished {
             return Err(TranslateError::Reply("the stream ended before its `finishReason`".to_owned()));
         }

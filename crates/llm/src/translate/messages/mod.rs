@@ -37,7 +37,11 @@ impl Usage {
     fn tokens(&self) -> TokenUsage {
         TokenUsage {
             prompt: self.prompt_tokens.unwrap_or(0),
-            cached: self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0),
+            cached: self
+                .prompt_tokens_details
+                .as_ref()
+                .and_then(|details| details.cached_tokens)
+                .unwrap_or(0),
             completion: self.completion_tokens.unwrap_or(0),
             reasoning: self
                 .completion_tokens_details

@@ -29,7 +29,9 @@ pub(crate) fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateErro
         let name = if reasons(model) { "max_completion_tokens" } else { "max_tokens" };
         out.insert(name.to_owned(), tokens_max.into());
     }
-    for (name, openai_name) in [("temperature", "temperature"), ("top_p", "top_p"), ("stop_sequences", "stop")] {
+    for (name, openai_name) in
+        [("temperature", "temperature"), ("top_p", "top_p"), ("stop_sequences", "stop")]
+    {
         if let Some(value) = fields.remove(name).filter(|value| !value.is_null()) {
             out.insert(openai_name.to_owned(), value);
         }
@@ -91,7 +93,12 @@ fn add_tools(fields: &mut Map<String, Value>, out: &mut Map<String, Value>) -> R
         (Some("any"), _) => "required".into(),
         (Some("none"), _) => "none".into(),
         (Some("tool"), Some(name)) => json!({"type": "function", "function": {"name": name}}),
-        _ => return Err(refuse("tool_choice", "must have the type `auto`, `any`, `none` or `tool` with a name")),
+        _ => {
+            return Err(refuse(
+                "tool_choice",
+                "must have the type `auto`, `any`, `none` or `tool` with a name",
+            ));
+        }
     };
     out.insert("tool_choice".to_owned(), value);
     if choice["disable_parallel_tool_use"] == true {
@@ -103,7 +110,10 @@ fn add_tools(fields: &mut Map<String, Value>, out: &mut Map<String, Value>) -> R
 fn read_tool(tool: Value, field: &str) -> Result<Value, TranslateError> {
     if !matches!(tool["type"].as_str(), None | Some("custom")) {
         let kind = &tool["type"];
-        return Err(refuse(field, format!("{kind} is a tool of Anthropic's own; use one with an `input_schema`")));
+        return Err(refuse(
+            field,
+            format!("{kind} is a tool of Anthropic's own; use one with an `input_schema`"),
+        ));
     }
     let Some(name) = tool["name"].as_str() else {
         return Err(refuse(format!("{field}.name"), "must be a string"));
@@ -150,7 +160,10 @@ fn read_messages(value: Option<Value>, out: &mut Vec<Value>) -> Result<(), Trans
             Some("assistant") => assistant(&blocks, out),
             Some("system") => push_text("system", &text(&message["content"], &field)?, out),
             _ => {
-                return Err(refuse(format!("messages[{number}].role"), "must be `user`, `assistant` or `system`"));
+                return Err(refuse(
+                    format!("messages[{number}].role"),
+                    "must be `user`, `assistant` or `system`",
+                ));
             }
         }
     }
@@ -171,7 +184,8 @@ fn user(blocks: &[Value], field: &str, out: &mut Vec<Value>) -> Result<(), Trans
         let result = text(content, &format!("{field}.content"))?;
         out.push(json!({"role": "tool", "tool_call_id": block["tool_use_id"], "content": result}));
         let inner = content.as_array().map(Vec::as_slice).unwrap_or_default();
-        for other in inner.iter().filter(|inner| matches!(inner["type"].as_str(), Some("image" | "document"))) {
+        for other in inner.iter().filter(|inner| matches!(inner["type"].as_str(), Some("image" | "document")))
+        {
             parts.push(part(other, &format!("{field}.content"))?);
         }
     }

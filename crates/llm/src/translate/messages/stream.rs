@@ -126,7 +126,8 @@ impl MessagesStream {
         }
         let chunk: Chunk<'_> = read_reply(event.data.as_bytes())?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            let message = error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the stream");
+            let message =
+                error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the stream");
             return Err(TranslateError::Provider {
                 kind: error["type"].as_str().unwrap_or("api_error").to_owned(),
                 message: message.to_owned(),
@@ -187,7 +188,9 @@ impl MessagesStream {
             self.open(Block::Thinking, &block, out);
             self.add(Fragment::ThinkingDelta { thinking: text }, out);
         }
-        for Text(text) in [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.0.is_empty()) {
+        for Text(text) in
+            [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.0.is_empty())
+        {
             self.open(Block::Text, &json!({"type": "text", "text": ""}), out);
             self.add(Fragment::TextDelta { text }, out);
         }

@@ -131,7 +131,9 @@ fn what_changes_the_meaning_is_refused() {
     check_refusal(request(""), "`messages`");
     check_refusal(request(r#"{"role":"user","content":""}"#), "`messages[0].content`: is empty");
     check_refusal(
-        request(r#"{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"A","format":"wav"}}]}"#),
+        request(
+            r#"{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"A","format":"wav"}}]}"#,
+        ),
         "`messages[0].content[0]`: Anthropic reads images and PDFs",
     );
     check_refusal(

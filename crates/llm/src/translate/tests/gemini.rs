@@ -76,10 +76,7 @@ fn tools_and_choices() {
         (r#""auto""#, r#"{"mode":"AUTO"}"#),
         (r#""none""#, r#"{"mode":"NONE"}"#),
         (r#""required""#, r#"{"mode":"ANY"}"#),
-        (
-            r#"{"type":"function","function":{"name":"f"}}"#,
-            r#"{"mode":"ANY","allowedFunctionNames":["f"]}"#,
-        ),
+        (r#"{"type":"function","function":{"name":"f"}}"#, r#"{"mode":"ANY","allowedFunctionNames":["f"]}"#),
     ] {
         check_fields(
             &format!(r#"{given},"tool_choice":{choice}"#),
@@ -91,7 +88,9 @@ fn tools_and_choices() {
 /// A schema in `response_format` must become this one.
 fn check_schema(schema: &str, expected: &str) {
     check_fields(
-        &format!(r#""response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}}"#),
+        &format!(
+            r#""response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}}"#
+        ),
         &format!(
             r#""generationConfig":{{"responseMimeType":"application/json","responseSchema":{expected}}}"#
         ),
@@ -256,8 +255,7 @@ fn errors_keep_their_message() {
     let json = r#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT"}}"#;
     for body in [json.to_owned(), format!("[{json}]")] {
         let body = error(Dialect::Gemini, 400, body.as_bytes());
-        let expected =
-            r#"{"error":{"message":"m","type":"invalid_request_error","param":null,"code":"INVALID_ARGUMENT"}}"#;
+        let expected = r#"{"error":{"message":"m","type":"invalid_request_error","param":null,"code":"INVALID_ARGUMENT"}}"#;
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(expected));
     }
 }

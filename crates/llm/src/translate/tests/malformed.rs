@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::translate::{anthropic, gemini};
+use crate::translate::{MessagesStream, anthropic, gemini, messages};
 
 const REQUEST: &str = r##"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"a","cache_control":{}},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]},{"role":"assistant","content":"b","thinking_blocks":[{}],"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","$defs":{"P":{"type":["string","null"]}},"properties":{"a":{"$ref":"#/$defs/P"},"b":{"anyOf":[{"type":"null"},{"enum":["x"]}]}},"required":["a"]}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"f"}}]}},"stop":["a"],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"array","items":{}}}},"reasoning_effort":"low","output_config":{},"thinking":{"type":"enabled"},"temperature":1.5}"##;
 const ANTHROPIC: &str = r#"{"type":"content_block_start","message":{"usage":{"input_tokens":1}},"index":0,"content_block":{"type":"tool_use","id":"a","name":"b","input":{}},"delta":{"text":"a","thinking":"b","partial_json":"c","stop_reason":"end_turn"},"usage":{"input_tokens":1,"cache_read_input_tokens":18446744073709551615,"output_tokens":2},"content":[{"type":"text","text":"a"},{"type":"tool_use","id":"a","name":"b","input":{}}],"stop_reason":"end_turn"}"#;
@@ -87,6 +87,11 @@ proptest! {
             let _ = gemini::reply(bytes, &context(true));
             push(StreamTranslator::anthropic(context(true)), &text);
             push(StreamTranslator::gemini(context(true)), &text);
+            let _ = messages::request(bytes, "gpt-5");
+            let _ = messages::reply(bytes, &context(true));
+            let (mut stream, mut out) = (MessagesStream::new(context(true)), Vec::new());
+            let _ = stream.push(&event(&text), &mut out);
+            let _ = stream.finish(&mut out);
         }
     }
 }

@@ -3,7 +3,7 @@
 mod anthropic;
 mod gemini;
 mod malformed;
-//mod messages;
+mod messages;
 
 use serde_json::Value;
 use weir_upstream::SseEvent;
