@@ -1,5 +1,7 @@
 //! Reads an OpenAI chat completion request: what the requests to every other provider are built from.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::{TranslateError, refuse};
@@ -277,12 +279,12 @@ fn read_tools(fields: &mut Map<String, Value>) -> Result<(Vec<Tool>, Option<Tool
     let mut choice = fields.remove("tool_choice").unwrap_or(Value::Null);
     if choice["type"] == "allowed_tools" {
         let allowed = choice["allowed_tools"].take();
-        let names: Vec<&str> = match allowed["tools"].as_array() {
+        let names: HashSet<&str> = match allowed["tools"].as_array() {
             Some(list) => list.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect(),
             None => return Err(refuse("tool_choice.allowed_tools.tools", "must be a list of functions")),
         };
         tools.retain(|tool| match tool {
-            Tool::Function { name, .. } => names.contains(&name.as_str()),
+            Tool::Function { name, .. } => names.contains(name.as_str()),
             Tool::Other { .. } => false,
         });
         choice = allowed["mode"].clone();
@@ -359,7 +361,10 @@ fn read_message(value: Value, field: String) -> Result<Message, TranslateError> 
         Ok(Some(id)) => id,
         Ok(None) if role != Role::Tool => String::new(),
         _ => {
-            return Err(refuse(format!("{field}.tool_call_id"), "must be the id of the call that it answers"));
+            return Err(refuse(
+                format!("{field}.tool_call_id"),
+                "must be the id of the call that it answers",
+            ));
         }
     };
     let thinking_blocks = match map.remove("thinking_blocks") {

@@ -38,6 +38,19 @@ pub(super) struct AssistantMessage<'a> {
     pub(super) tool_calls: Vec<ToolCall<'a>>,
 }
 
+impl AssistantMessage<'_> {
+    pub(super) fn empty() -> Self {
+        AssistantMessage {
+            role: "assistant",
+            content: None,
+            refusal: None,
+            reasoning_content: None,
+            thinking_blocks: Vec::new(),
+            tool_calls: Vec::new(),
+        }
+    }
+}
+
 /// A call, whole or a part of it in a chunk.
 #[derive(Serialize, Default)]
 pub(super) struct ToolCall<'a> {

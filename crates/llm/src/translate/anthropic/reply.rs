@@ -47,14 +47,7 @@ pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, Tok
     for raw in &message.content {
         blocks.push((read_reply::<Block<'_>>(raw.get().as_bytes())?, *raw));
     }
-    let mut assistant = AssistantMessage {
-        role: "assistant",
-        content: None,
-        refusal: None,
-        reasoning_content: None,
-        thinking_blocks: Vec::new(),
-        tool_calls: Vec::new(),
-    };
+    let mut assistant = AssistantMessage::empty();
     for (block, raw) in &blocks {
         match &*block.kind {
             "text" => {

@@ -33,7 +33,10 @@ pub(crate) fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateErro
             out.insert(name.to_owned(), value);
         }
     }
-    out.insert("max_tokens".to_owned(), chat.tokens_max.unwrap_or(TOKENS_MAX).into());
+    // The limit includes the budget of thinking, and must be above it.
+    let budget = out.get("thinking").and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or(0);
+    let tokens_max = chat.tokens_max.unwrap_or_else(|| budget.saturating_add(TOKENS_MAX));
+    out.insert("max_tokens".to_owned(), tokens_max.into());
     add_thinking(&chat, model, &mut out);
     add_sampling(&mut chat, &mut out)?;
     if let Some(user) = chat.user.take() {

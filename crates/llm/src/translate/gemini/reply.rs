@@ -18,7 +18,7 @@ pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, Tok
         let Some(refusal) = response.prompt_feedback.and_then(super::PromptFeedback::refusal) else {
             return Err(TranslateError::Reply("it has no candidates".to_owned()));
         };
-        let message = AssistantMessage { refusal: Some(refusal), ..empty_message() };
+        let message = AssistantMessage { refusal: Some(refusal), ..AssistantMessage::empty() };
         let choice = Choice { index: 0, message, logprobs: (), finish_reason: "content_filter" };
         return Ok((completion::write(context, &[choice], usage), usage));
     }
@@ -31,7 +31,7 @@ pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, Tok
         let Some(reason) = &candidate.finish_reason else {
             return Err(TranslateError::Reply("a candidate has no `finishReason`".to_owned()));
         };
-        let mut message = empty_message();
+        let mut message = AssistantMessage::empty();
         for part in parts(candidate) {
             let made_id = made_ids.next().map_or("", String::as_str);
             if let Some(call) = &part.function_call {
@@ -53,15 +53,4 @@ pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, Tok
 
 fn parts<'b, 'a>(candidate: &'b Candidate<'a>) -> &'b [super::Part<'a>] {
     candidate.content.as_ref().and_then(|content| content.parts.as_deref()).unwrap_or_default()
-}
-
-fn empty_message<'a>() -> AssistantMessage<'a> {
-    AssistantMessage {
-        role: "assistant",
-        content: None,
-        refusal: None,
-        reasoning_content: None,
-        thinking_blocks: Vec::new(),
-        tool_calls: Vec::new(),
-    }
 }

@@ -1,5 +1,7 @@
 //! JSON schemas as Gemini's `Schema`, a subset of OpenAPI 3.0's.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::translate::{TranslateError, refuse};
@@ -194,16 +196,18 @@ impl<'a> Translation<'a> {
 
     /// Gemini refuses required properties that are not described. A member of `allOf` may describe them elsewhere.
     fn keep_known_required(&self, out: &mut Map<String, Value>, depth: usize) {
-        let known: Vec<String> = match out.get("properties") {
-            Some(Value::Object(properties)) => properties.keys().cloned().collect(),
+        let known = match out.get("properties") {
+            Some(Value::Object(properties)) => properties,
             _ if depth > 0 => return,
-            _ => Vec::new(),
+            _ => &Map::new(),
         };
-        let Some(Value::Array(required)) = out.get_mut("required") else { return };
-        required.retain(|name| name.as_str().is_some_and(|name| known.iter().any(|known| known == name)));
-        if required.is_empty() {
-            out.remove("required");
-        }
+        let Some(Value::Array(required)) = out.get("required") else { return };
+        let is_known = |name: &&Value| name.as_str().is_some_and(|name| known.contains_key(name));
+        let required: Vec<Value> = required.iter().filter(is_known).cloned().collect();
+        match required.is_empty() {
+            true => out.remove("required"),
+            false => out.insert("required".to_owned(), required.into()),
+        };
     }
 }
 
@@ -213,7 +217,10 @@ fn merge(from: Map<String, Value>, into: &mut Map<String, Value>) {
         match (into.get_mut(&key), value) {
             (Some(Value::Object(known)), Value::Object(new)) if key == "properties" => known.extend(new),
             (Some(Value::Array(known)), Value::Array(new)) if key == "required" => {
-                let new: Vec<Value> = new.into_iter().filter(|name| !known.contains(name)).collect();
+                let names: HashSet<String> =
+                    known.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+                let is_new = |name: &Value| name.as_str().is_some_and(|name| !names.contains(name));
+                let new: Vec<Value> = new.into_iter().filter(is_new).collect();
                 known.extend(new);
             }
             (_, value) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::translate::chat::{take_bool, take_number, take_string};
+use crate::translate::chat::{take_bool, take_number};
 use crate::translate::{TranslateError, refuse, write_json};
 
 /// The longest `user` that OpenAI accepts.
@@ -118,7 +118,10 @@ fn read_tool(tool: Value, field: &str) -> Result<Value, TranslateError> {
     let Some(name) = tool["name"].as_str() else {
         return Err(refuse(format!("{field}.name"), "must be a string"));
     };
-    let mut function = json!({"name": name, "parameters": tool["input_schema"]});
+    let mut function = json!({"name": name});
+    if tool["input_schema"].is_object() {
+        function["parameters"] = tool["input_schema"].clone();
+    }
     if let Some(description) = tool["description"].as_str() {
         function["description"] = description.into();
     }

@@ -61,6 +61,10 @@ fn tools_and_choices() {
         (r#""tool_choice":"none","parallel_tool_calls":false"#, r#"{"type":"none"}"#),
         (r#""tool_choice":"required""#, r#"{"type":"any"}"#),
         (r#""tool_choice":{"type":"function","function":{"name":"f"}}"#, r#"{"type":"tool","name":"f"}"#),
+        (
+            r#""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]}}"#,
+            r#"{"type":"auto"}"#,
+        ),
         (r#""parallel_tool_calls":false"#, r#"{"type":"auto","disable_parallel_tool_use":true}"#),
     ] {
         check_fields(&format!("{given},{choice}"), &format!(r#"{tools},"tool_choice":{expected}"#));
@@ -97,7 +101,7 @@ fn effort_is_a_budget_or_an_effort_by_model() {
     check_fields(r#""reasoning_effort":"none""#, r#""max_tokens":4096"#);
     check_fields(
         r#""thinking":{"type":"enabled","budget_tokens":2000}"#,
-        r#""thinking":{"type":"enabled","budget_tokens":2000}"#,
+        r#""max_tokens":6096,"thinking":{"type":"enabled","budget_tokens":2000}"#,
     );
     let with = |fields: &str| format!("{{{HI},{fields}}}");
     for (given, expected) in [
