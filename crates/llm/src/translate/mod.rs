@@ -4,6 +4,8 @@
 //! providers with OpenAI's. Fields without a counterpart are left out when the reply's meaning stays the same (`seed`, `store`,
 //! penalties) and refused otherwise.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
+
 pub(crate) mod anthropic;
 mod chat;
 mod chunk;

@@ -212,11 +212,10 @@ impl AnthropicStream {
             self.chunks.reasoning(0, &text.0, out);
         }
         // Blocks of Anthropic's own tools have deltas of JSON, too, which are not the caller's.
-        if let Some(json) = delta.partial_json.as_ref().filter(|json| !json.0.is_empty()) {
-            if let Some(number) = self.calls.iter().rposition(|call| call.block == index) {
-                self.calls[number].has_arguments = true;
-                self.arguments(number, &json.0, out);
-            }
+        let Some(json) = delta.partial_json.as_ref().filter(|json| !json.0.is_empty()) else { return };
+        if let Some(number) = self.calls.iter().rposition(|call| call.block == index) {
+            self.calls[number].has_arguments = true;
+            self.arguments(number, &json.0, out);
         }
     }
 

@@ -70,11 +70,14 @@ struct BlockDelta<'a> {
 
 /// The text of a delta, under the key that belongs to its type.
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Fragment<'a> {
-    TextDelta { text: &'a str },
-    ThinkingDelta { thinking: &'a str },
-    InputJsonDelta { partial_json: &'a str },
+    #[serde(rename = "text_delta")]
+    Text { text: &'a str },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: &'a str },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: &'a str },
 }
 
 /// The block that is open.
@@ -186,13 +189,13 @@ impl MessagesStream {
         if let Some(Text(text)) = delta.reasoning_content.as_ref().filter(|text| !text.0.is_empty()) {
             let block = json!({"type": "thinking", "thinking": "", "signature": ""});
             self.open(Block::Thinking, &block, out);
-            self.add(Fragment::ThinkingDelta { thinking: text }, out);
+            self.add(Fragment::Thinking { thinking: text }, out);
         }
         for Text(text) in
             [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.0.is_empty())
         {
             self.open(Block::Text, &json!({"type": "text", "text": ""}), out);
-            self.add(Fragment::TextDelta { text }, out);
+            self.add(Fragment::Text { text }, out);
         }
         for call in delta.tool_calls.as_deref().unwrap_or_default() {
             self.call(call, out)?;
@@ -215,7 +218,7 @@ impl MessagesStream {
         }
         let arguments = function.and_then(|function| function.arguments.as_ref());
         if let Some(Text(json)) = arguments.filter(|text| !text.0.is_empty()) {
-            self.add(Fragment::InputJsonDelta { partial_json: json }, out);
+            self.add(Fragment::InputJson { partial_json: json }, out);
         }
         Ok(())
     }
