@@ -1,8 +1,27 @@
 //! Translation between OpenAI's chat completions and the APIs of other providers. Pure functions: no IO, no clock.
+//!
+//! `anthropic` and `gemini` serve callers of OpenAI's API from these providers; `messages` serves callers of Anthropic's API from
+//! providers with OpenAI's. Fields without a counterpart are left out when the reply's meaning stays the same (`seed`, `store`,
+//! penalties) and refused otherwise.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
+
+pub(crate) mod anthropic;
+mod chat;
+mod chunk;
+mod completion;
+mod error;
+pub(crate) mod gemini;
+pub(crate) mod messages;
+#[cfg(test)]
+mod tests;
 
 use weir_upstream::SseEvent;
 
 use crate::TokenUsage;
+
+pub(crate) use error::{Dialect, error};
+pub(crate) use messages::MessagesStream;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]
@@ -31,7 +50,7 @@ pub enum TranslateError {
     /// The reply is not what the API describes.
     #[error("the reply can't be read: {0}")]
     Reply(String),
-    /// The provider reported an error inside of a stream.
+    /// The provider reported an error inside of a reply or a stream.
     #[error("{message}")]
     Provider {
         /// The provider's type of the error.
@@ -41,28 +60,67 @@ pub enum TranslateError {
     },
 }
 
+/// A request that can't be translated.
+fn refuse(field: impl Into<String>, reason: impl Into<String>) -> TranslateError {
+    TranslateError::Request { field: field.into(), reason: reason.into() }
+}
+
+/// Reads JSON of a provider.
+fn read_reply<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> Result<T, TranslateError> {
+    serde_json::from_slice(json).map_err(|error| TranslateError::Reply(error.to_string()))
+}
+
+/// A body that was built in memory: it can always be written.
+fn write_json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
 /// Translates the events of another provider's stream into chunks of a chat completion.
-pub enum StreamTranslator {}
+pub struct StreamTranslator(Stream);
+
+enum Stream {
+    Anthropic(anthropic::AnthropicStream),
+    Gemini(gemini::GeminiStream),
+}
 
 impl StreamTranslator {
+    /// A translator of a stream of Anthropic's messages API.
+    pub fn anthropic(context: ReplyContext) -> StreamTranslator {
+        StreamTranslator(Stream::Anthropic(anthropic::AnthropicStream::new(context)))
+    }
+
+    /// A translator of a stream of Gemini's `streamGenerateContent`.
+    pub fn gemini(context: ReplyContext) -> StreamTranslator {
+        StreamTranslator(Stream::Gemini(gemini::GeminiStream::new(context)))
+    }
+
     /// Appends the chunks, as server-sent events, that follow from one event.
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
-    pub fn push(&mut self, _event: &SseEvent, _out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        match *self {}
+    pub fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        match &mut self.0 {
+            Stream::Anthropic(stream) => stream.push(event, out),
+            Stream::Gemini(stream) => stream.push(event, out),
+        }
     }
 
     /// Appends what ends the stream: the usage if it was asked for, and `[DONE]`.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its last event.
-    pub fn finish(&mut self, _out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        match *self {}
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        match &mut self.0 {
+            Stream::Anthropic(stream) => stream.finish(out),
+            Stream::Gemini(stream) => stream.finish(out),
+        }
     }
 
     /// The tokens counted so far.
     pub fn usage(&self) -> TokenUsage {
-        match *self {}
+        match &self.0 {
+            Stream::Anthropic(stream) => stream.usage(),
+            Stream::Gemini(stream) => stream.usage(),
+        }
     }
 }

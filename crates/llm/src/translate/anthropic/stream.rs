@@ -1,0 +1,238 @@
+//! Anthropic's stream as OpenAI's.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use weir_upstream::SseEvent;
+
+use super::{Usage, finish_reason};
+use crate::TokenUsage;
+use crate::translate::chunk::ChunkWriter;
+use crate::translate::completion::{Function, ToolCall};
+use crate::translate::{ReplyContext, TranslateError, read_reply};
+
+/// Calls of one reply that are translated.
+const CALLS_MAX: usize = 1024;
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    message: Option<Start>,
+    index: Option<u64>,
+    #[serde(borrow)]
+    content_block: Option<Block<'a>>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<ErrorBody<'a>>,
+}
+
+/// The start of a message: only its usage is read.
+#[derive(Deserialize)]
+struct Start {
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    thinking: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow)]
+    partial_json: Option<Text<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Text<'a>>,
+}
+
+/// A string that is borrowed when it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct ErrorBody<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+/// A call whose block was opened.
+struct Call {
+    /// The index of its block.
+    block: u64,
+    /// The input that the block began with, sent if no other comes.
+    input: String,
+    has_arguments: bool,
+}
+
+/// Translates the events of `POST /v1/messages`.
+pub(crate) struct AnthropicStream {
+    chunks: ChunkWriter,
+    usage: Usage,
+    calls: Vec<Call>,
+    has_started: bool,
+    has_finish_reason: bool,
+    has_ended: bool,
+}
+
+impl AnthropicStream {
+    pub(crate) fn new(context: ReplyContext) -> AnthropicStream {
+        AnthropicStream {
+            chunks: ChunkWriter::new(context),
+            usage: Usage::default(),
+            calls: Vec::new(),
+            has_started: false,
+            has_finish_reason: false,
+            has_ended: false,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> TokenUsage {
+        self.usage.tokens()
+    }
+
+    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if event.data.is_empty() {
+            return Ok(());
+        }
+        let event: Event<'_> = read_reply(event.data.as_bytes())?;
+        match &*event.kind {
+            "message_start" => {
+                self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
+                self.start(out);
+            }
+            "content_block_start" => {
+                let block = event.content_block.ok_or_else(|| missing("content_block"))?;
+                self.start(out);
+                self.open_block(event.index.ok_or_else(|| missing("index"))?, &block, out)?;
+            }
+            "content_block_delta" => {
+                let delta = event.delta.ok_or_else(|| missing("delta"))?;
+                self.start(out);
+                self.delta(event.index.ok_or_else(|| missing("index"))?, &delta, out);
+            }
+            "content_block_stop" => self.close_block(event.index.ok_or_else(|| missing("index"))?, out),
+            "message_delta" => {
+                self.usage.update(event.usage.unwrap_or_default());
+                self.start(out);
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop(&reason.0, out);
+                }
+            }
+            "message_stop" => self.has_ended = true,
+            "error" => {
+                let (kind, message) = event.error.map_or((None, None), |error| (error.kind, error.message));
+                return Err(TranslateError::Provider {
+                    kind: kind.map_or_else(|| "api_error".to_owned(), Cow::into_owned),
+                    message: message
+                        .map_or_else(|| "the provider ended the stream".to_owned(), Cow::into_owned),
+                });
+            }
+            // `ping`, and kinds that do not exist yet
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if !self.has_ended || !self.has_finish_reason {
+            return Err(TranslateError::Reply("the stream ended before its last event".to_owned()));
+        }
+        self.chunks.end(self.usage(), out);
+        Ok(())
+    }
+
+    fn start(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.chunks.role(0, out);
+        }
+    }
+
+    fn stop(&mut self, reason: &str, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_finish_reason, true) {
+            self.chunks.finish_reason(0, finish_reason(reason), out);
+        }
+    }
+
+    fn open_block(&mut self, index: u64, block: &Block<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        match &*block.kind {
+            "text" => self.chunks.content(0, block.text.as_deref().unwrap_or_default(), out),
+            "thinking" => self.chunks.reasoning(0, block.thinking.as_deref().unwrap_or_default(), out),
+            "tool_use" => {
+                let (Some(id), Some(name)) = (block.id.as_deref(), block.name.as_deref()) else {
+                    return Err(missing("id` or `name"));
+                };
+                if self.calls.len() == CALLS_MAX {
+                    return Err(TranslateError::Reply(format!("it has more than {CALLS_MAX} calls")));
+                }
+                let function = Function { name: Some(name), arguments: "" };
+                let number = self.calls.len();
+                let call = ToolCall {
+                    index: Some(number),
+                    id: Some(id),
+                    kind: Some("function"),
+                    function,
+                    ..ToolCall::default()
+                };
+                self.chunks.call(0, call, out);
+                let input = block.input.map_or("{}", RawValue::get).to_owned();
+                self.calls.push(Call { block: index, input, has_arguments: false });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, index: u64, delta: &Delta<'_>, out: &mut Vec<u8>) {
+        if let Some(text) = &delta.text {
+            self.chunks.content(0, &text.0, out);
+        }
+        if let Some(text) = &delta.thinking {
+            self.chunks.reasoning(0, &text.0, out);
+        }
+        // Blocks of Anthropic's own tools have deltas of JSON, too, which are not the caller's.
+        let Some(json) = delta.partial_json.as_ref().filter(|json| !json.0.is_empty()) else { return };
+        if let Some(number) = self.calls.iter().rposition(|call| call.block == index) {
+            self.calls[number].has_arguments = true;
+            self.arguments(number, &json.0, out);
+        }
+    }
+
+    fn close_block(&mut self, index: u64, out: &mut Vec<u8>) {
+        let Some(number) = self.calls.iter().rposition(|call| call.block == index) else { return };
+        if !std::mem::replace(&mut self.calls[number].has_arguments, true) {
+            let input = std::mem::take(&mut self.calls[number].input);
+            self.arguments(number, &input, out);
+        }
+    }
+
+    fn arguments(&self, number: usize, arguments: &str, out: &mut Vec<u8>) {
+        let function = Function { name: None, arguments };
+        self.chunks.call(0, ToolCall { index: Some(number), function, ..ToolCall::default() }, out);
+    }
+}
+
+fn missing(field: &str) -> TranslateError {
+    TranslateError::Reply(format!("an event has no `{field}`"))
+}

@@ -1,0 +1,175 @@
+//! OpenAI's chat completions from Gemini's `generateContent`.
+
+mod reply;
+mod request;
+mod schema;
+mod stream;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::TranslateError;
+use super::completion::{ExtraContent, Function, ToolCall};
+use crate::TokenUsage;
+
+pub(crate) use reply::reply;
+pub(crate) use request::request;
+pub(super) use stream::GeminiStream;
+
+/// A `GenerateContentResponse`: a whole reply, or one event of a stream.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    #[serde(borrow)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    prompt_feedback: Option<PromptFeedback>,
+    usage_metadata: Option<UsageMetadata>,
+    error: Option<ErrorBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    finish_reason: Option<String>,
+    finish_message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    parts: Option<Vec<Part<'a>>>,
+}
+
+/// Text, a call, or a part of another kind, which is left out.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(default)]
+    thought: bool,
+    thought_signature: Option<String>,
+    #[serde(borrow)]
+    function_call: Option<FunctionCall<'a>>,
+}
+
+/// A string that is borrowed when it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct FunctionCall<'a> {
+    id: Option<String>,
+    name: String,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptFeedback {
+    block_reason: Option<String>,
+    block_reason_message: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct UsageMetadata {
+    prompt_token_count: Option<u64>,
+    tool_use_prompt_token_count: Option<u64>,
+    cached_content_token_count: Option<u64>,
+    candidates_token_count: Option<u64>,
+    thoughts_token_count: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    status: Option<String>,
+    message: Option<String>,
+}
+
+impl UsageMetadata {
+    fn tokens(&self) -> TokenUsage {
+        let count = |tokens: Option<u64>| tokens.unwrap_or(0);
+        let reasoning = count(self.thoughts_token_count);
+        TokenUsage {
+            prompt: count(self.prompt_token_count).saturating_add(count(self.tool_use_prompt_token_count)),
+            cached: count(self.cached_content_token_count),
+            completion: count(self.candidates_token_count).saturating_add(reasoning),
+            reasoning,
+        }
+    }
+}
+
+impl Response<'_> {
+    /// Refuses a response that is an error.
+    fn check(&self) -> Result<(), TranslateError> {
+        let Some(error) = &self.error else { return Ok(()) };
+        Err(TranslateError::Provider {
+            kind: error.status.clone().unwrap_or_else(|| "UNKNOWN".to_owned()),
+            message: error.message.clone().unwrap_or_else(|| "the provider ended the reply".to_owned()),
+        })
+    }
+}
+
+impl PromptFeedback {
+    /// Why the prompt was refused.
+    fn refusal(self) -> Option<String> {
+        let reason = self.block_reason?;
+        Some(self.block_reason_message.unwrap_or_else(|| format!("the prompt was blocked: {reason}")))
+    }
+}
+
+impl FunctionCall<'_> {
+    /// The call for OpenAI's clients. `made_id` is used if Gemini gave no id.
+    fn tool_call<'b>(&'b self, made_id: &'b str, signature: Option<&'b str>) -> ToolCall<'b> {
+        let id = self.id.as_deref().filter(|id| !id.is_empty()).unwrap_or(made_id);
+        let arguments = self.args.map_or("{}", RawValue::get);
+        ToolCall {
+            index: None,
+            id: Some(id),
+            kind: Some("function"),
+            function: Function { name: Some(&self.name), arguments },
+            extra_content: signature.map(ExtraContent::signature),
+        }
+    }
+}
+
+/// An id for the call of this number in a reply: unique, because later requests have calls of several replies.
+fn made_id(reply: &str, number: usize) -> String {
+    format!("call_{}_{number}", reply.strip_prefix("chatcmpl-").unwrap_or(reply))
+}
+
+/// OpenAI's word for a `finishReason`.
+///
+/// # Errors
+/// [`TranslateError::Provider`] for a call that Gemini made and could not write: another attempt may succeed, and a reply that
+/// looks complete would be wrong.
+fn finish_reason(
+    candidate: &Candidate<'_>,
+    reason: &str,
+    has_calls: bool,
+) -> Result<&'static str, TranslateError> {
+    match reason {
+        "STOP" if has_calls => Ok("tool_calls"),
+        "STOP" => Ok("stop"),
+        "MAX_TOKENS" => Ok("length"),
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
+            let message = candidate.finish_message.clone();
+            Err(TranslateError::Provider {
+                kind: reason.to_owned(),
+                message: message
+                    .unwrap_or_else(|| format!("the model made a call that is not valid: {reason}")),
+            })
+        }
+        // SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII, OTHER, those of images, and reasons that do not exist
+        // yet: something kept the reply from being complete
+        _ => Ok("content_filter"),
+    }
+}

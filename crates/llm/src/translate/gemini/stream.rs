@@ -1,0 +1,138 @@
+//! Gemini's stream as OpenAI's.
+
+use weir_upstream::SseEvent;
+
+use super::{Candidate, Part, PromptFeedback, Response, UsageMetadata, finish_reason, made_id};
+use crate::TokenUsage;
+use crate::translate::chunk::{ChunkWriter, Delta};
+use crate::translate::{ReplyContext, TranslateError, read_reply};
+
+/// Candidates of one reply. Gemini gives at most 8.
+const CANDIDATES_MAX: u64 = 128;
+
+/// What one candidate has sent.
+#[derive(Default)]
+struct Progress {
+    has_started: bool,
+    has_finished: bool,
+    calls: usize,
+}
+
+/// Translates the events of `:streamGenerateContent`.
+pub(crate) struct GeminiStream {
+    chunks: ChunkWriter,
+    usage: UsageMetadata,
+    /// By the candidate's index.
+    candidates: Vec<Progress>,
+    /// Calls of all candidates.
+    calls: usize,
+}
+
+impl GeminiStream {
+    pub(crate) fn new(context: ReplyContext) -> GeminiStream {
+        GeminiStream {
+            chunks: ChunkWriter::new(context),
+            usage: UsageMetadata::default(),
+            candidates: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> TokenUsage {
+        self.usage.tokens()
+    }
+
+    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if event.data.is_empty() {
+            return Ok(());
+        }
+        let response: Response<'_> = read_reply(event.data.as_bytes())?;
+        response.check()?;
+        if let Some(usage) = response.usage_metadata {
+            self.usage = usage;
+        }
+        for (number, candidate) in response.candidates.unwrap_or_default().iter().enumerate() {
+            self.candidate(candidate.index.unwrap_or(number as u64), candidate, out)?;
+        }
+        if let Some(refusal) = response.prompt_feedback.and_then(PromptFeedback::refusal) {
+            self.refuse(&refusal, out)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        let are_finished =
+            self.candidates.iter().all(|progress| progress.has_finished || !progress.has_started);
+        if self.candidates.is_empty() || !are_finished {
+            return Err(TranslateError::Reply("the stream ended before its `finishReason`".to_owned()));
+        }
+        self.chunks.end(self.usage(), out);
+        Ok(())
+    }
+
+    /// The state of a candidate, which is started by its first event.
+    fn progress(&mut self, index: u64, out: &mut Vec<u8>) -> Result<&mut Progress, TranslateError> {
+        if index >= CANDIDATES_MAX {
+            return Err(TranslateError::Reply(format!("it has a candidate {index}")));
+        }
+        let position = index as usize;
+        if position >= self.candidates.len() {
+            self.candidates.resize_with(position + 1, Progress::default);
+        }
+        let progress = &mut self.candidates[position];
+        if !std::mem::replace(&mut progress.has_started, true) {
+            self.chunks.role(index, out);
+        }
+        Ok(progress)
+    }
+
+    fn candidate(
+        &mut self,
+        index: u64,
+        candidate: &Candidate<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TranslateError> {
+        if self.progress(index, out)?.has_finished {
+            return Ok(());
+        }
+        let parts = candidate.content.as_ref().and_then(|content| content.parts.as_deref());
+        for part in parts.unwrap_or_default() {
+            self.part(index, part, out)?;
+        }
+        if let Some(reason) = &candidate.finish_reason {
+            let progress = self.progress(index, out)?;
+            progress.has_finished = true;
+            let reason = finish_reason(candidate, reason, progress.calls > 0)?;
+            self.chunks.finish_reason(index, reason, out);
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, index: u64, part: &Part<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if let Some(call) = &part.function_call {
+            let made_id = made_id(self.chunks.id(), self.calls);
+            self.calls += 1;
+            let mut call = call.tool_call(&made_id, part.thought_signature.as_deref());
+            let progress = self.progress(index, out)?;
+            call.index = Some(progress.calls);
+            progress.calls += 1;
+            self.chunks.call(index, call, out);
+        } else if let Some(text) = &part.text {
+            match part.thought {
+                true => self.chunks.reasoning(index, &text.0, out),
+                false => self.chunks.content(index, &text.0, out),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the reply to a prompt that Gemini has blocked.
+    fn refuse(&mut self, refusal: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        let progress = self.progress(0, out)?;
+        if !std::mem::replace(&mut progress.has_finished, true) {
+            self.chunks.delta(0, Delta { refusal: Some(refusal), ..Delta::default() }, out);
+            self.chunks.finish_reason(0, "content_filter", out);
+        }
+        Ok(())
+    }
+}
