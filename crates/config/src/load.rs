@@ -146,6 +146,9 @@ impl Layers {
         layers.add_flags(flags);
         layers.add_published_variables(environment);
         layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
+        if let Some(url) = &mut layers.config.telemetry.postgres_url {
+            url.read(environment);
+        }
         layers
     }
 
@@ -234,9 +237,10 @@ impl Layers {
         }
     }
 
-    /// Whether `variable` holds the `api_key` of a model.
+    /// Whether `variable` holds the `api_key` of a model or the URL of the database.
     fn is_key(&self, variable: &str) -> bool {
-        let mut keys = self.config.models.iter().filter_map(ModelConfig::api_key);
+        let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
+        let mut keys = keys.chain(&self.config.telemetry.postgres_url);
         keys.any(|key| key.variable() == Some(variable))
     }
 

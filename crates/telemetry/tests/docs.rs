@@ -6,6 +6,7 @@ use std::path::Path;
 
 use weir_api::Timings;
 use weir_telemetry::metrics::{CollectionGauges, Kind, Metrics, TABLE};
+use weir_telemetry::requests::RequestRecord;
 
 fn page() -> String {
     let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is generated from the table in the code.\n\n\
@@ -55,6 +56,12 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.queued("bulk", 3).finish();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
+    metrics.finished(&RequestRecord {
+        model: Some("m".into()),
+        upstream: Some("u".into()),
+        first_token: Some(std::time::Duration::from_millis(3)),
+        ..RequestRecord::default()
+    });
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),
