@@ -19,6 +19,7 @@ use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, router};
 use weir_store::Store;
 use weir_telemetry::Metrics;
+use weir_telemetry::requests::RequestLog;
 
 /// The caller that may do everything.
 pub(crate) const OPERATOR: &str = "operator";
@@ -98,6 +99,7 @@ impl InProcess {
             models,
             scheduler.clone(),
             metrics,
+            RequestLog::disabled(),
             Arc::new(authenticate),
             keys,
         );
