@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use weir_api::Timings;
@@ -37,6 +38,24 @@ fn the_page_is_fresh() {
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(found == page(), "docs/metrics.md is stale; run the tests once with UPDATE_DOCS=1");
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana");
+    for file in ["weir.json", "alerts.yml"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let is_part = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+        let names: BTreeSet<&str> = text
+            .split(|byte| !is_part(byte))
+            .filter(|word| word.starts_with("weir_"))
+            .map(|name| name.strip_suffix("_bucket").unwrap_or(name))
+            .collect();
+        assert!(names.len() >= 5, "{file}: {names:?}");
+        for name in names {
+            assert!(TABLE.iter().any(|row| row.name == name), "{file} names {name}, which is no metric");
+        }
+    }
 }
 
 #[test]

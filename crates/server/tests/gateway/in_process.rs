@@ -87,6 +87,7 @@ impl InProcess {
         );
         let collections = collections.await.unwrap();
         let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
+        let requests = RequestLog::start(&config, metrics.clone()).unwrap();
         let retrieval = Retrieval::new(collections, query_log);
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
@@ -99,7 +100,7 @@ impl InProcess {
             models,
             scheduler.clone(),
             metrics,
-            RequestLog::disabled(),
+            requests,
             Arc::new(authenticate),
             keys,
         );
