@@ -94,7 +94,7 @@ fn begin_entry(
     method: &'static str,
     route: &'static Route,
 ) -> RequestEntry {
-    let header = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let entry = gateway.requests.begin(RequestRecord {
         at: now(),
         request_id: id.clone(),

@@ -133,7 +133,7 @@ impl Collector {
     pub(super) fn run(mut self, is_closing: &std::sync::atomic::AtomicBool) {
         let mut number = 0;
         loop {
-            let is_last = is_closing.load(Ordering::Acquire);
+            let is_last = is_closing.load(Ordering::Acquire) || self.records.is_closed();
             if is_last {
                 self.records.close();
             }

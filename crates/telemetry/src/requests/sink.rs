@@ -81,7 +81,10 @@ pub(super) fn run(mut sink: Sink, batches: &Receiver<Handed>, progress: &Arc<Pro
             match sink.delete_old() {
                 Ok(true) => {}
                 Ok(false) => deleted = Some(Instant::now()),
-                Err(error) => tracing::warn!(%error, "old rows of the request log could not be deleted; it is tried again"),
+                Err(error) => {
+                    deleted = Some(Instant::now());
+                    tracing::warn!(%error, "old rows of the request log could not be deleted; it is tried again in an hour");
+                }
             }
         }
     }
