@@ -42,7 +42,13 @@ fn parse(query: Option<&str>, now: f64) -> Result<UsageQuery> {
                         "key" => read.by_key = true,
                         "model" => read.by_model = true,
                         "day" => read.by_day = true,
-                        _ => return Err(invalid("group_by", &value, "`key`, `model` and `day`, separated by commas")),
+                        _ => {
+                            return Err(invalid(
+                                "group_by",
+                                &value,
+                                "`key`, `model` and `day`, separated by commas",
+                            ));
+                        }
                     }
                 }
             }
@@ -58,7 +64,9 @@ fn day(name: &'static str, text: &str) -> Result<String> {
         return Ok(date.to_string());
     }
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..1e11).contains(seconds));
-    seconds.map(day_of).ok_or_else(|| invalid(name, text, "a day such as 2026-01-31, or a time in unix seconds"))
+    seconds
+        .map(day_of)
+        .ok_or_else(|| invalid(name, text, "a day such as 2026-01-31, or a time in unix seconds"))
 }
 
 fn invalid(name: &'static str, value: &str, expected: &str) -> ApiError {
@@ -87,7 +95,10 @@ fn refused(error: UsageError) -> ApiError {
         UsageError::Disabled => ApiError::new(ErrorCode::RouteNotFound, error.to_string()),
         UsageError::Sqlite(_) | UsageError::Postgres(_) | UsageError::Ended(_) => {
             tracing::error!(%error, "the request log can't be read");
-            ApiError::new(ErrorCode::StoreUnavailable, "the request log can't be read; see the log of the gateway")
+            ApiError::new(
+                ErrorCode::StoreUnavailable,
+                "the request log can't be read; see the log of the gateway",
+            )
         }
     }
 }
@@ -100,12 +111,17 @@ mod tests {
     fn days_are_dates_or_times() {
         let check = |query: &str, expected: (&str, &str, [bool; 3])| {
             let read = parse(Some(query), 1_790_000_000.0).unwrap();
-            assert_eq!((&*read.from, &*read.to, [read.by_key, read.by_model, read.by_day]), expected, "{query}");
+            assert_eq!(
+                (&*read.from, &*read.to, [read.by_key, read.by_model, read.by_day]),
+                expected,
+                "{query}"
+            );
         };
         check("", ("2026-08-22", "2026-09-21", [false; 3]));
         check("from=2026-01-31&to=1770000000.5", ("2026-01-31", "2026-02-02", [false; 3]));
         check("group_by=key,day&group_by=model", ("2026-08-22", "2026-09-21", [true; 3]));
-        for refused in ["from=yesterday", "to=-1", "to=inf", "from=", "group_by=hour", "group_by=", "by=day"] {
+        for refused in ["from=yesterday", "to=-1", "to=inf", "from=", "group_by=hour", "group_by=", "by=day"]
+        {
             assert!(parse(Some(refused), 0.0).is_err(), "{refused}");
         }
     }

@@ -76,7 +76,10 @@ fn rows_are_stored_and_summed() {
     self::log(&log, 5_000);
     log.close();
     let rows = usage(&log, true);
-    let sums: Vec<_> = rows.iter().map(|row| (row.key, row.sums.requests, row.sums.errors, row.sums.prompt_tokens)).collect();
+    let sums: Vec<_> = rows
+        .iter()
+        .map(|row| (row.key, row.sums.requests, row.sums.errors, row.sums.prompt_tokens))
+        .collect();
     assert_eq!(sums, [(Some(1), 2_500, 1_250, 25_000), (Some(2), 2_500, 0, 25_000)]);
     assert_eq!(["written", "spilled", "dropped"].map(|result| counter(&metrics, result)), [5_000, 0, 0]);
 }
@@ -115,7 +118,8 @@ fn rows_beyond_the_limit_on_disk_are_dropped_and_counted() {
     let log = RequestLog::start(&config, metrics.clone()).unwrap();
     self::log(&log, 20_000);
     log.close();
-    let [written, spilled, dropped] = ["written", "spilled", "dropped"].map(|result| counter(&metrics, result));
+    let [written, spilled, dropped] =
+        ["written", "spilled", "dropped"].map(|result| counter(&metrics, result));
     assert_eq!((written, spilled + dropped), (0, 20_000));
     assert!(spilled > 0 && dropped > 0, "{spilled} {dropped}");
 }
@@ -150,7 +154,11 @@ fn a_record_costs_less_than_two_microseconds() {
         .map(|_| {
             let started = Instant::now();
             for _ in 0..100 {
-                drop(log.begin(RequestRecord { at: *AT, request_id: id.clone(), ..RequestRecord::default() }));
+                drop(log.begin(RequestRecord {
+                    at: *AT,
+                    request_id: id.clone(),
+                    ..RequestRecord::default()
+                }));
             }
             started.elapsed() / 100
         })

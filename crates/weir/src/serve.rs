@@ -158,7 +158,16 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
         true => known.caller(weir_server::api_key(headers)?, unix_now()),
         false => Some(operator.clone()),
     });
-    let gateway = Gateway::new(config, retrieval.clone(), models, scheduler, metrics, requests.clone(), authenticate, keys);
+    let gateway = Gateway::new(
+        config,
+        retrieval.clone(),
+        models,
+        scheduler,
+        metrics,
+        requests.clone(),
+        authenticate,
+        keys,
+    );
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
     retrieval.close().await;

@@ -8,7 +8,8 @@ use weir_api::{
     FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest,
     List, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
     OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 

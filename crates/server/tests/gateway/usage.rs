@@ -11,12 +11,21 @@ use weir_policy::{Caller, KeyId, Scope};
 use crate::in_process::{InProcess, OPERATOR};
 
 async fn gateway(settings: &[(&str, &str)]) -> InProcess {
-    let key = |number| Caller { key: Some(KeyId(number)), scopes: BTreeSet::from([Scope::Embed]), ..Caller::system() };
+    let key = |number| Caller {
+        key: Some(KeyId(number)),
+        scopes: BTreeSet::from([Scope::Embed]),
+        ..Caller::system()
+    };
     InProcess::start(settings, BTreeMap::from([("first", key(1)), ("second", key(2))])).await
 }
 
 /// The report of a caller as soon as `is_complete`.
-async fn report(gateway: &InProcess, caller: &str, query: &str, is_complete: impl Fn(&Value) -> bool) -> Value {
+async fn report(
+    gateway: &InProcess,
+    caller: &str,
+    query: &str,
+    is_complete: impl Fn(&Value) -> bool,
+) -> Value {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         let reply = gateway.send(caller, "GET", &format!("/v1/usage?{query}"), "").await.json();
@@ -39,15 +48,21 @@ async fn every_request_is_counted_for_its_key_and_model() {
     assert_eq!(gateway.send("unknown", "POST", "/v1/search", "{}").await.status, 401);
     assert_eq!(gateway.send(OPERATOR, "GET", "/livez", "").await.status, 200);
     let data = report(&gateway, OPERATOR, "group_by=key,model", |data| {
-        data.as_array().is_some_and(|rows| rows.iter().any(|row| row["model"] == "allowed" && row["requests"] == 3))
+        data.as_array()
+            .is_some_and(|rows| rows.iter().any(|row| row["model"] == "allowed" && row["requests"] == 3))
     });
     let data = data.await;
-    let row = |key: Value, model: Value| data.as_array().unwrap().iter().find(|row| row["key"] == key && row["model"] == model);
+    let row = |key: Value, model: Value| {
+        data.as_array().unwrap().iter().find(|row| row["key"] == key && row["model"] == model)
+    };
     let first = row(json!(1), json!("allowed")).unwrap();
     assert_eq!((&first["requests"], &first["errors"]), (&json!(3), &json!(0)));
     assert!(first["prompt_tokens"].as_u64().unwrap() >= 6, "{first}");
     assert_eq!(row(json!(2), Value::Null).unwrap()["errors"], 1);
-    assert!(row(Value::Null, Value::Null).unwrap()["errors"].as_u64().unwrap() >= 1, "the request without a key");
+    assert!(
+        row(Value::Null, Value::Null).unwrap()["errors"].as_u64().unwrap() >= 1,
+        "the request without a key"
+    );
     let own = report(&gateway, "second", "group_by=key", |data| data[0]["key"] == 2).await;
     assert_eq!(own.as_array().unwrap().len(), 1, "{own}");
 }

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use super::RequestRecord;
 use super::row::{Batch, Row};
 use super::sink::{self, Handed, Progress, Sink};
-use super::spill::{Spill, SpillError};
 use super::spans::SpanExporter;
+use super::spill::{Spill, SpillError};
 use crate::metrics::Metrics;
 
 /// How often records are collected. Requests do not wake the thread: that would cost a system call each.
@@ -86,7 +86,9 @@ impl Store {
                 let number = self.handed + 1;
                 match self.spill.next(number) {
                     Ok(batch) => self.next = batch.map(|batch| Handed { number, batch, is_spilled: true }),
-                    Err(error) => tracing::warn!(%error, "rows of the request log wait on disk and can't be read"),
+                    Err(error) => {
+                        tracing::warn!(%error, "rows of the request log wait on disk and can't be read")
+                    }
                 }
             }
             let Some(next) = self.next.take() else { break };
@@ -107,7 +109,8 @@ impl Store {
         drop(self.sender);
         self.thread.thread().unpark();
         let left = self.thread.join().unwrap_or_default();
-        let unsaved: Vec<Batch> = left.into_iter().filter(|handed| !handed.is_spilled).map(|handed| handed.batch).collect();
+        let unsaved: Vec<Batch> =
+            left.into_iter().filter(|handed| !handed.is_spilled).map(|handed| handed.batch).collect();
         let kept = self.spill.push_older(&unsaved);
         let rows = |batches: &[Batch]| batches.iter().map(|batch| batch.rows.len()).sum();
         self.metrics.request_rows("spilled", rows(&unsaved[..kept]));
@@ -187,7 +190,10 @@ impl Collector {
             }
         }
         if slow > SLOW_LOGGED_MAX {
-            tracing::warn!(more = slow - SLOW_LOGGED_MAX, "further slow requests at the same time are not listed");
+            tracing::warn!(
+                more = slow - SLOW_LOGGED_MAX,
+                "further slow requests at the same time are not listed"
+            );
         }
         if let Some(spans) = &mut self.spans {
             spans.flush();

@@ -86,7 +86,9 @@ pub struct RequestRecord {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The URL of PostgreSQL.
-    #[error("`telemetry.postgres_url` is not a URL of PostgreSQL; write postgresql://USER:PASSWORD@HOST/DATABASE into what it names")]
+    #[error(
+        "`telemetry.postgres_url` is not a URL of PostgreSQL; write postgresql://USER:PASSWORD@HOST/DATABASE into what it names"
+    )]
     PostgresUrl,
     /// The folder for rows that wait.
     #[error("rows of the request log can't be put on disk: {0}")]
@@ -155,7 +157,8 @@ impl RequestLog {
             }
             RequestStore::Postgres => {
                 let url = settings.postgres_url.as_ref().and_then(|url| url.secret().ok());
-                let parsed = url.map(Secret::reveal).and_then(|url| url.parse::<tokio_postgres::Config>().ok());
+                let parsed =
+                    url.map(Secret::reveal).and_then(|url| url.parse::<tokio_postgres::Config>().ok());
                 let mut database = parsed.ok_or(StartError::PostgresUrl)?;
                 database.connect_timeout(Duration::from_secs(5)).application_name("weir");
                 let sink = PostgresSink::new(database.clone(), settings.days_kept)?;

@@ -67,7 +67,12 @@ pub(super) struct Handed {
 }
 
 /// Writes until the sender is dropped; what was not written.
-pub(super) fn run(mut sink: Sink, batches: &Receiver<Handed>, progress: &Arc<Progress>, metrics: &Metrics) -> Vec<Handed> {
+pub(super) fn run(
+    mut sink: Sink,
+    batches: &Receiver<Handed>,
+    progress: &Arc<Progress>,
+    metrics: &Metrics,
+) -> Vec<Handed> {
     let mut left = Vec::new();
     let mut deleted: Option<Instant> = None;
     while let Ok(handed) = batches.recv() {

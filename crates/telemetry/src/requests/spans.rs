@@ -46,7 +46,8 @@ impl SpanExporter {
         let url: Uri = url.parse().map_err(std::io::Error::other)?;
         let (sender, exports) = sync_channel(WAITING_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let connector = HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
+        let connector =
+            HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
         let counters = metrics.clone();
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -111,7 +112,10 @@ async fn send_all(
         if let Some(failure) = &failure
             && !is_failing
         {
-            tracing::warn!(reason = failure.reason, "traces can't be sent; check `telemetry.traces_url` and its server");
+            tracing::warn!(
+                reason = failure.reason,
+                "traces can't be sent; check `telemetry.traces_url` and its server"
+            );
         }
         is_failing = failure.is_some();
     }
@@ -147,7 +151,9 @@ async fn send(
             }),
         }
     };
-    tokio::time::timeout(TIMEOUT, call).await.unwrap_or_else(|_| Err(failed(format!("no answer within {TIMEOUT:?}"))))
+    tokio::time::timeout(TIMEOUT, call)
+        .await
+        .unwrap_or_else(|_| Err(failed(format!("no answer within {TIMEOUT:?}"))))
 }
 
 /// The span of a request, if its trace is sampled.
@@ -207,7 +213,8 @@ fn attributes(record: &RequestRecord, operation: Option<&'static str>) -> Vec<Va
         ("gen_ai.usage.output_tokens", record.completion_tokens),
         ("gen_ai.usage.cache_read.input_tokens", record.cached_tokens),
     ];
-    attributes.extend(counts.into_iter().filter(|(_, count)| *count > 0).map(|(key, count)| number(key, count)));
+    attributes
+        .extend(counts.into_iter().filter(|(_, count)| *count > 0).map(|(key, count)| number(key, count)));
     if let Some(first) = record.first_token {
         attributes.push(json!({"key": "gen_ai.response.time_to_first_chunk", "value": {"doubleValue": first.as_secs_f64()}}));
     }
@@ -233,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_span_has_the_attributes_of_the_conventions() {
-        let parent = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).unwrap();
+        let parent =
+            TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).unwrap();
         let record = RequestRecord {
             at: 1_700_000_000.5,
             request_id: "r1".into(),
@@ -255,7 +263,8 @@ mod tests {
         assert_eq!(span["startTimeUnixNano"], "1700000000500000000");
         assert_eq!(span["endTimeUnixNano"], "1700000000750000000");
         let attributes = span["attributes"].as_array().unwrap();
-        let value = |key: &str| attributes.iter().find(|one| one["key"] == key).map(|one| one["value"].clone());
+        let value =
+            |key: &str| attributes.iter().find(|one| one["key"] == key).map(|one| one["value"].clone());
         assert_eq!(value("gen_ai.operation.name"), Some(json!({"stringValue": "chat"})));
         assert_eq!(value("gen_ai.provider.name"), Some(json!({"stringValue": "openai"})));
         assert_eq!(value("gen_ai.request.model"), Some(json!({"stringValue": "m"})));

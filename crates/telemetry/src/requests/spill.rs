@@ -108,7 +108,14 @@ impl Spill {
 
     /// Puts back batches that are older than those of this process in the queue, in their order.
     pub(super) fn push_older(&mut self, batches: &[Batch]) -> usize {
-        let mut older = Spill { unread: VecDeque::new(), read: VecDeque::new(), writer: None, reader: None, folder: self.folder.clone(), ..*self };
+        let mut older = Spill {
+            unread: VecDeque::new(),
+            read: VecDeque::new(),
+            writer: None,
+            reader: None,
+            folder: self.folder.clone(),
+            ..*self
+        };
         let kept = batches.iter().take_while(|batch| older.push(batch).is_ok()).count();
         self.bytes = older.bytes;
         kept

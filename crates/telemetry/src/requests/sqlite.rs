@@ -89,9 +89,18 @@ impl SqliteSink {
         drop(insert);
         let mut add = transaction.prepare(ADD_USAGE)?;
         for ((day, key, model), sums) in usage::sums(batch) {
-            let UsageSums { requests, errors, prompt_tokens, cached_tokens, completion_tokens, cost_nanos } = sums;
+            let UsageSums { requests, errors, prompt_tokens, cached_tokens, completion_tokens, cost_nanos } =
+                sums;
             add.execute(params![
-                day, key, model, requests, errors, prompt_tokens, cached_tokens, completion_tokens, cost_nanos
+                day,
+                key,
+                model,
+                requests,
+                errors,
+                prompt_tokens,
+                cached_tokens,
+                completion_tokens,
+                cost_nanos
             ])?;
         }
         drop(add);

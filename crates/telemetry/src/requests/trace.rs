@@ -41,7 +41,9 @@ impl TraceContext {
         let span_id = hex(36..52).and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0)?;
         let flags = u8::try_from(hex(53..55)?).ok()?;
         let state = state.map(str::trim).filter(|state| {
-            !state.is_empty() && state.len() <= TRACESTATE_BYTES_MAX && state.bytes().all(|b| (b' '..=b'~').contains(&b))
+            !state.is_empty()
+                && state.len() <= TRACESTATE_BYTES_MAX
+                && state.bytes().all(|b| (b' '..=b'~').contains(&b))
         });
         Some(TraceContext { trace_id, span_id, parent_id: None, flags, state: state.map(Arc::from) })
     }

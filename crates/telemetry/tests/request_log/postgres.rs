@@ -63,7 +63,8 @@ impl Postgres {
     /// The server and its children.
     fn processes(&self) -> Vec<i32> {
         let server = self.process.id().cast_signed();
-        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
+        let children =
+            std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
         let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
         std::iter::once(server).chain(children).collect()
     }
@@ -84,8 +85,12 @@ impl Drop for Postgres {
 
 /// The newest installed server.
 fn binaries() -> PathBuf {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or(Vec::new());
-    let found = versions.iter().map(|version| version.path().join("bin")).filter(|folder| folder.join("initdb").is_file());
+    let versions =
+        std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or(Vec::new());
+    let found = versions
+        .iter()
+        .map(|version| version.path().join("bin"))
+        .filter(|folder| folder.join("initdb").is_file());
     found
         .max_by_key(|folder| folder.parent().and_then(|version| version.file_name()?.to_str()?.parse::<u32>().ok()))
         .expect("PostgreSQL is not installed in /usr/lib/postgresql; run `scripts/setup.sh system` or `apt-get install postgresql`")
@@ -96,9 +101,14 @@ fn account() -> Option<(u32, u32)> {
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
     let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let numbers = |name: &str| {
-        fields.clone().find(|fields| fields[0] == name).map(|fields| (fields[2].parse().unwrap(), fields[3].parse().unwrap()))
+        fields
+            .clone()
+            .find(|fields| fields[0] == name)
+            .map(|fields| (fields[2].parse().unwrap(), fields[3].parse().unwrap()))
     };
-    geteuid().is_root().then(|| numbers("postgres").or_else(|| numbers("nobody")).expect("an account postgres or nobody"))
+    geteuid()
+        .is_root()
+        .then(|| numbers("postgres").or_else(|| numbers("nobody")).expect("an account postgres or nobody"))
 }
 
 fn own(folder: &Path) {
