@@ -23,6 +23,8 @@ const BATCH_ROWS_MAX: usize = 2_048;
 const HANDED_BATCHES_MAX: usize = 2;
 /// Slow requests that are logged per tick; the others are counted.
 const SLOW_LOGGED_MAX: usize = 10;
+/// How long the end of the process waits for batches on disk to be written.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two warnings of the same kind.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
@@ -103,8 +105,16 @@ impl Store {
         self.metrics.request_spill_bytes(self.spill.bytes());
     }
 
-    /// Waits until the sink has tried everything, and puts on disk what it has not stored.
+    /// Waits a moment for a sink that works, until it has tried what it holds, and puts on disk what it has not stored.
     fn close(mut self) {
+        let until = Instant::now() + CLOSE_TIMEOUT;
+        while !self.spill.is_empty()
+            && !self.progress.is_failing.load(Ordering::Acquire)
+            && Instant::now() < until
+        {
+            self.replay();
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.progress.is_closing.store(true, Ordering::Release);
         drop(self.sender);
         self.thread.thread().unpark();

@@ -132,14 +132,15 @@ impl PostgresSink {
         work: impl AsyncFnOnce(&mut Session) -> Result<(), tokio_postgres::Error>,
     ) -> Result<(), PostgresError> {
         let (config, taken) = (&self.config, self.session.take());
-        let done = self.runtime.block_on(tokio::time::timeout(TIMEOUT, async {
+        let attempt = async {
             let mut session = match taken.filter(|session| !session.client.is_closed()) {
                 Some(session) => session,
                 None => Session::open(config).await?,
             };
             work(&mut session).await?;
             Ok::<Session, tokio_postgres::Error>(session)
-        }));
+        };
+        let done = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, attempt).await });
         self.session = Some(done??);
         Ok(())
     }

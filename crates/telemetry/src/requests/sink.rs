@@ -53,6 +53,8 @@ impl Sink {
 pub(super) struct Progress {
     /// The number under which the last stored batch was handed over.
     pub(super) stored: AtomicU64,
+    /// The last attempt has failed.
+    pub(super) is_failing: AtomicBool,
     /// No batch is tried again.
     pub(super) is_closing: AtomicBool,
 }
@@ -102,12 +104,14 @@ fn write(sink: &mut Sink, batch: &Batch, progress: &Progress) -> bool {
     loop {
         match sink.write(batch) {
             Ok(()) => {
+                progress.is_failing.store(false, Ordering::Release);
                 if wait > BACKOFF.0 {
                     tracing::info!("the request log is written again");
                 }
                 return true;
             }
             Err(error) => {
+                progress.is_failing.store(true, Ordering::Release);
                 if wait == BACKOFF.0 {
                     tracing::warn!(%error, "the request log can't be written; its rows wait on disk until the database works again");
                 }
