@@ -108,7 +108,7 @@ impl Store {
     /// Waits a moment for a sink that works, until it has tried what it holds, and puts on disk what it has not stored.
     fn close(mut self) {
         let until = Instant::now() + CLOSE_TIMEOUT;
-        while !self.spill.is_empty()
+        while (self.next.is_some() || !self.spill.is_empty())
             && !self.progress.is_failing.load(Ordering::Acquire)
             && Instant::now() < until
         {
