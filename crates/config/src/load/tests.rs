@@ -271,6 +271,30 @@ fn a_gateway_without_models_refuses_one_of_this_machine() {
 }
 
 #[test]
+fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
+    let check = |url: &str, expected: Option<&str>| {
+        let variables = [
+            ("WEIR_MODEL", "pseudo"),
+            ("WEIR_TELEMETRY_REQUESTS", "postgres"),
+            ("WEIR_TELEMETRY_POSTGRES_URL", url),
+            ("WEIR_TELEMETRY_URL", "postgresql://weir:hidden@db/weir"),
+        ];
+        let loaded = load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| Some(false));
+        assert!(!format!("{loaded:?}").contains("hidden"), "{url}");
+        let problem = loaded.err().map(|problems| problems.to_string());
+        let is_expected = match expected {
+            Some(expected) => problem.as_ref().is_some_and(|problem| problem.contains(expected)),
+            None => problem.is_none(),
+        };
+        assert!(is_expected, "{url}: {problem:?}");
+    };
+    check("env:WEIR_TELEMETRY_URL", None);
+    check("env:ABSENT", Some("the variable ABSENT is not set"));
+    check("", Some("`telemetry.postgres_url` is empty"));
+    check("postgresql://weir:hidden@db/weir", Some("must be \"env:NAME\" or \"file:PATH\""));
+}
+
+#[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
     let problems =
         load(&Flags::default(), &Environment::of(&[("WEIR_LIMITS_TOPK_MAX", "7"), ("OTHER", "x")]))
