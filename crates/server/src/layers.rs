@@ -122,6 +122,9 @@ async fn authorized(
             let message = "the request has no valid API key";
             return ApiError::new(ErrorCode::InvalidApiKey, message).into_response();
         };
+        if let Some(entry) = request.extensions().get::<RequestEntry>() {
+            entry.update(|record| record.key = caller.key.map(|key| key.0));
+        }
         if let Access::Scope(scope) = route.access
             && !caller.may(scope)
         {
@@ -129,9 +132,6 @@ async fn authorized(
             return ApiError::new(ErrorCode::InsufficientScope, message).into_response();
         }
         usage = caller.key.and_then(|key| gateway.keys.usage(key));
-        if let Some(entry) = request.extensions().get::<RequestEntry>() {
-            entry.update(|record| record.key = caller.key.map(|key| key.0));
-        }
         request.extensions_mut().insert(caller);
     }
     let Some(usage) = usage else { return admitted(gateway, request, next, id, route).await };

@@ -277,7 +277,7 @@ fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
             ("WEIR_MODEL", "pseudo"),
             ("WEIR_TELEMETRY_REQUESTS", "postgres"),
             ("WEIR_TELEMETRY_POSTGRES_URL", url),
-            ("WEIR_TELEMETRY_URL", "postgresql://weir:hidden@db/weir"),
+            ("TELEMETRY_URL", "postgresql://weir:hidden@db/weir"),
         ];
         let loaded = load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| Some(false));
         assert!(!format!("{loaded:?}").contains("hidden"), "{url}");
@@ -288,7 +288,7 @@ fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
         };
         assert!(is_expected, "{url}: {problem:?}");
     };
-    check("env:WEIR_TELEMETRY_URL", None);
+    check("env:TELEMETRY_URL", None);
     check("env:ABSENT", Some("the variable ABSENT is not set"));
     check("", Some("`telemetry.postgres_url` is empty"));
     check("postgresql://weir:hidden@db/weir", Some("must be \"env:NAME\" or \"file:PATH\""));
