@@ -41,6 +41,7 @@ METHODS = {
     "DELETE /v1/keys/{id}": "revoke_key",
     "POST /v1/keys/{id}/rotate": "rotate_key",
     "GET /v1/audit": "list_audit",
+    "GET /v1/usage": "usage",
     "GET /healthz": "health",
     "GET /livez": "liveness",
     "GET /readyz": "readiness",

@@ -30,6 +30,7 @@ mod search;
 mod similar;
 mod tei;
 mod texts;
+mod usage;
 
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use cohere::{
@@ -81,6 +82,7 @@ pub use tei::{
     TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
+pub use usage::{UsageReportReply, UsageSumReply};
 
 /// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";

@@ -6,7 +6,7 @@ use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
-use crate::value::Role;
+use crate::value::{RequestStore, Role};
 
 /// Invalid settings and models, which checks between settings skip.
 #[derive(Debug, Default)]
@@ -103,6 +103,9 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     }
     problems.extend(config.models.iter().filter_map(check_model));
     problems.extend(config.llm.check_keys());
+    if unknowns.are_known(&["telemetry.requests", "telemetry.postgres_url"]) {
+        problems.extend(config.check_request_store());
+    }
     if unknowns.are_known(&["onnx.library"]) {
         problems.extend(config.check_library());
     }
@@ -134,6 +137,19 @@ impl Config {
         Some(Problem::new(Location::General, message).hint(
             "set it to the shared library; `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION",
         ))
+    }
+
+    /// Checks that the URL of PostgreSQL can be read, if it is needed.
+    fn check_request_store(&self) -> Option<Problem> {
+        let telemetry = &self.telemetry;
+        let reason = match &telemetry.postgres_url {
+            _ if telemetry.requests != RequestStore::Postgres => return None,
+            Some(url) => url.secret().err()?.to_owned(),
+            None => "`telemetry.postgres_url` is empty".to_owned(),
+        };
+        let message = format!("`telemetry.requests` is `postgres`, and there is no URL of it: {reason}");
+        let hint = "set a variable or write a file with postgresql://USER:PASSWORD@HOST/DATABASE, and name it in `telemetry.postgres_url` as env:NAME or file:PATH";
+        Some(Problem::new(Location::General, message).hint(hint))
     }
 
     /// Checks that `search.rerank` is a reranker. A model whose files can't be read has a problem of its own.

@@ -147,6 +147,9 @@ impl Layers {
         layers.add_published_variables(environment);
         layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
         layers.config.llm.read_keys(environment);
+        if let Some(url) = &mut layers.config.telemetry.postgres_url {
+            url.read(environment);
+        }
         layers
     }
 
@@ -236,10 +239,11 @@ impl Layers {
         }
     }
 
-    /// Whether `variable` holds the `api_key` of a model.
+    /// Whether `variable` holds the `api_key` of a model or the URL of the database.
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
-        keys.chain(self.config.llm.api_keys()).any(|key| key.variable() == Some(variable))
+        let mut keys = keys.chain(&self.config.telemetry.postgres_url).chain(self.config.llm.api_keys());
+        keys.any(|key| key.variable() == Some(variable))
     }
 
     fn set_from_variable(&mut self, setting: &'static Setting, value: &OsString, location: Location) {

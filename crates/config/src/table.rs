@@ -9,7 +9,8 @@ use weir_text::Language;
 
 use crate::llm::LlmConfig;
 use crate::models::ModelConfig;
-use crate::value::{LogFormat, LogLevel, Precision, Role, Scalar, SettingValue};
+use crate::secret::ApiKey;
+use crate::value::{LogFormat, LogLevel, Precision, RequestStore, Role, Scalar, SettingValue};
 
 /// One row of the table: everything about a setting but its value.
 pub struct Setting {
@@ -286,6 +287,25 @@ settings! {
     client: Client {
         /// Base URL of the gateway; empty uses the address of `server.listen`.
         url: String = String::new(), "URL", ANY;
+    }
+    /// The request log, slow requests and traces.
+    telemetry: Telemetry {
+        /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.
+        requests: RequestStore = RequestStore::Sqlite, "sqlite, postgres or none", ANY;
+        /// Where the URL of PostgreSQL is, because it contains a password: `env:NAME` or `file:PATH`. The connection is not encrypted.
+        postgres_url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// Days for which rows are kept. Sums by day, API key and model are kept for 400 days.
+        days_kept: u64 = 30, "days", 1.0..=36_500.0;
+        /// Maximum rows in `telemetry.sqlite`; the oldest are deleted.
+        sqlite_rows_max: u64 = 5_000_000, "rows", ONE;
+        /// Maximum size of the rows that wait on disk while the database is slow or down; further rows are dropped and counted.
+        spill_bytes_max: u64 = 256 << 20, "bytes", ANY;
+        /// Log requests that take at least this long; 0 logs none.
+        slow_request_ms: u64 = 0, "milliseconds", ANY;
+        /// Base URL of a collector of traces, such as `http://127.0.0.1:4318`; spans are sent to `{url}/v1/traces` by OTLP in JSON. Empty sends none.
+        traces_url: String = String::new(), "URL", ANY;
+        /// The share of requests without a `traceparent` that are traced; the others follow the flag in it.
+        traces_sample_ratio: f32 = 1.0, "ratio", 0.0..=1.0;
     }
     /// Where `weir model pull` downloads models.
     hub: Hub {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use weir_api::FusionMethod;
 use weir_text::Language;
 
+use crate::secret::ApiKey;
+
 /// What a gateway does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -17,6 +19,17 @@ pub enum Role {
     Embed,
     /// Everything but running models: those of other servers.
     Gateway,
+}
+
+/// Where the request log is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestStore {
+    /// In a file of the data folder.
+    Sqlite,
+    /// In PostgreSQL.
+    Postgres,
+    /// Nowhere.
+    None,
 }
 
 /// The precision that a local model computes with.
@@ -182,6 +195,19 @@ impl SettingValue for String {
     }
 }
 
+impl SettingValue for Option<ApiKey> {
+    fn render(&self) -> Scalar {
+        Scalar::Text(self.as_ref().map(ToString::to_string).unwrap_or_default())
+    }
+
+    fn read(scalar: &Scalar, _: &RangeInclusive<f64>) -> Result<Option<ApiKey>, String> {
+        match scalar.as_text() {
+            Some("") => Ok(None),
+            text => ApiKey::parse(text.unwrap_or_default()).map(Some),
+        }
+    }
+}
+
 impl SettingValue for PathBuf {
     fn render(&self) -> Scalar {
         Scalar::Text(self.display().to_string())
@@ -275,5 +301,6 @@ macro_rules! choice {
 choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
 choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
+choice!(RequestStore: "sqlite" => Sqlite, "postgres" => Postgres, "none" => None);
 choice!(Role: "all" => All, "embed" => Embed, "gateway" => Gateway);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);

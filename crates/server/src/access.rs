@@ -118,7 +118,7 @@ fn refused(error: AccessError) -> ApiError {
 }
 
 /// The time in unix seconds.
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 

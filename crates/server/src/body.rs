@@ -27,6 +27,7 @@ use super::routes::Route;
 use crate::Result;
 use weir_inference::Caching;
 use weir_retrieval::SearchPermit;
+use weir_telemetry::requests::RequestEntry;
 
 /// The setting of the limit of most bodies.
 pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
@@ -147,6 +148,20 @@ pub(super) fn take_admitted(extensions: &Extensions) -> Admitted {
 pub(super) struct Call {
     pub(super) gateway: Gateway,
     pub(super) caller: Arc<Caller>,
+    /// Its row in the request log.
+    entry: Option<RequestEntry>,
+}
+
+impl Call {
+    /// Notes the model and the tokens of the request in the request log.
+    pub(super) fn note_model(&self, model: &str, tokens: usize) {
+        if let Some(entry) = &self.entry {
+            entry.update(|record| {
+                record.model = Some(model.into());
+                record.prompt_tokens = tokens as u64;
+            });
+        }
+    }
 }
 
 impl Deref for Call {
@@ -162,7 +177,8 @@ impl FromRequestParts<Gateway> for Call {
 
     async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Call> {
         let caller = parts.extensions.get::<Arc<Caller>>().cloned();
-        Ok(Call { gateway: gateway.clone(), caller: caller.ok_or_else(ApiError::internal_error)? })
+        let entry = parts.extensions.get::<RequestEntry>().cloned();
+        Ok(Call { gateway: gateway.clone(), caller: caller.ok_or_else(ApiError::internal_error)?, entry })
     }
 }
 

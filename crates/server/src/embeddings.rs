@@ -147,6 +147,7 @@ pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput>
     let is_long = job.texts.as_slice().iter().map(String::len).sum::<usize>() > TOKENIZED_INLINE_BYTES_MAX;
     let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
+    call.note_model(&model.id, texts.tokens);
     call.take_tokens(texts.tokens)?;
     let dimension = model.dimension().unwrap_or_default();
     place.merge(gateway.scheduler.memory_budget().reserve_embeddings(texts.inputs.len(), dimension)?);

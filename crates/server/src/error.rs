@@ -36,6 +36,11 @@ impl ApiError {
         RequestError::internal(error).into()
     }
 
+    /// Its code.
+    pub(super) fn code(&self) -> ErrorCode {
+        self.error.code()
+    }
+
     /// The same error, written as this dialect does instead of the route's.
     pub(super) fn in_dialect(self, dialect: Dialect) -> ApiError {
         ApiError { dialect: Some(dialect), ..self }

@@ -15,8 +15,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, Stream, StreamExt};
 use tracing::Instrument;
 use weir_api::ErrorCode;
+use weir_telemetry::requests::{RequestEntry, RequestRecord};
 
 use super::Gateway;
+use super::access::now;
 use super::admission::admit;
 use super::body;
 use super::cors;
@@ -49,7 +51,7 @@ pub(super) async fn middleware(State(gateway): State<Gateway>, request: Request,
 }
 
 /// Counts and logs the request, by the route's pattern and never by its path, and renders its error.
-async fn record(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) -> Response {
+async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
     let started = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let pattern = path.as_ref().map_or("none", |path| Route::pattern_of(path.as_str()));
@@ -57,18 +59,53 @@ async fn record(gateway: &Gateway, request: Request, next: Next, id: &Arc<str>) 
     let route = Route::find(pattern, request.method());
     let dialect = route.map_or_else(|| Route::dialect_of(pattern), |route| route.dialect);
     let style = ErrorStyle::new(dialect, request.headers());
+    let logged = route.filter(|route| route.access != Access::Public);
+    let entry = logged.map(|route| begin_entry(gateway, &mut request, id, method, route));
     let mut response = match check_host_and_origin(gateway, &request).map(|()| route) {
         Err(error) => error.into_response(),
         Ok(None) => with_deadline(gateway, request, next, id).await,
         Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
     };
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+    let error = response.extensions_mut().remove::<ApiError>();
+    let code = error.as_ref().map(|error| error.code().as_str());
+    if let Some(error) = error {
         style.write(error, Some(id), &mut response);
+    }
+    if let Some(entry) = entry {
+        entry.update(|record| {
+            record.status = response.status().as_u16();
+            record.error = record.error.or(code);
+        });
     }
     let (status, took) = (response.status().as_u16(), started.elapsed());
     gateway.metrics.request(pattern, method, status, took.as_secs_f64());
     tracing::debug!(route = pattern, method, status, ?took, "answered");
     response
+}
+
+/// The status of a request whose client left before the reply.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+/// Begins the row of a request in the request log; the handler finds it among the request's extensions.
+fn begin_entry(
+    gateway: &Gateway,
+    request: &mut Request,
+    id: &Arc<str>,
+    method: &'static str,
+    route: &'static Route,
+) -> RequestEntry {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let entry = gateway.requests.begin(RequestRecord {
+        at: now(),
+        request_id: id.clone(),
+        method,
+        route: route.path,
+        status: CLIENT_CLOSED_REQUEST,
+        trace: gateway.requests.trace(header("traceparent"), header("tracestate")),
+        ..RequestRecord::default()
+    });
+    request.extensions_mut().insert(entry.clone());
+    entry
 }
 
 /// Serves a request of a route whose caller has the scope for it, when there is capacity.
@@ -85,6 +122,9 @@ async fn authorized(
             let message = "the request has no valid API key";
             return ApiError::new(ErrorCode::InvalidApiKey, message).into_response();
         };
+        if let Some(entry) = request.extensions().get::<RequestEntry>() {
+            entry.update(|record| record.key = caller.key.map(|key| key.0));
+        }
         if let Access::Scope(scope) = route.access
             && !caller.may(scope)
         {

@@ -31,6 +31,7 @@ mod routes;
 mod search;
 mod tei;
 mod tokens;
+mod usage;
 mod vectors;
 
 use std::ops::Deref;
@@ -44,6 +45,7 @@ use weir_inference::{Models, Scheduler};
 use weir_policy::Caller;
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
+use weir_telemetry::requests::RequestLog;
 
 pub use access::api_key;
 pub use dialect::Dialect;
@@ -65,6 +67,7 @@ pub struct Parts {
     models: Models,
     scheduler: Scheduler,
     metrics: Metrics,
+    requests: RequestLog,
     authenticate: Authenticate,
     keys: Keys,
     ingest_kib: Arc<Semaphore>,
@@ -80,12 +83,14 @@ impl Deref for Gateway {
 
 impl Gateway {
     /// Puts the parts together.
+    #[allow(clippy::too_many_arguments, reason = "each is a part, and there is one caller")]
     pub fn new(
         config: Arc<Config>,
         retrieval: Retrieval,
         models: Models,
         scheduler: Scheduler,
         metrics: Metrics,
+        requests: RequestLog,
         authenticate: Authenticate,
         keys: Keys,
     ) -> Gateway {
@@ -97,6 +102,7 @@ impl Gateway {
             models,
             scheduler,
             metrics,
+            requests,
             authenticate,
             keys,
             ingest_kib,

@@ -108,6 +108,7 @@ async fn scores(
     let tokenizing = model.clone();
     let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts));
     let input = input.await.map_err(|error| ApiError::internal(&error))?;
+    call.note_model(&model.id, input.tokens);
     check_tokens(call, &input, field)?;
     let tokens = input.tokens;
     let scores = match is_raw {
@@ -149,6 +150,7 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
     let input = tokio::task::spawn_blocking(move || tokenizing.texts_and_pairs(&inputs)).await;
     let input = input.map_err(|error| ApiError::internal(&error))?;
     let (labels, input) = model.labels().zip(input).ok_or_else(ApiError::internal_error)?;
+    call.note_model(&model.id, input.tokens);
     check_tokens(&call, &input, "inputs")?;
     let rows = call.scheduler.classify(model, input).await?;
     let mut all: Vec<Labels> = rows.iter().map(|logits| labelled(labels, logits, is_raw)).collect();

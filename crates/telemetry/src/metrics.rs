@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text::encode;
@@ -12,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
+
+use crate::requests::RequestRecord;
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,26 @@ struct ReasonLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabel {
     model: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelUpstreamLabel {
+    model: LabelValue,
+    upstream: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelUpstreamLabels {
+    model: LabelValue,
+    upstream: LabelValue,
+    result: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelTokenLabels {
+    model: LabelValue,
+    upstream: LabelValue,
+    r#type: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -197,6 +220,20 @@ table! {
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
     /// Always 1; the labels are the version and the instruction set.
     build: Family<BuildLabels, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
+    /// Rows of the request log: written to the database, spilled to disk because the database was busy or down (they are written later), or dropped.
+    request_rows: Family<ResultLabel, Counter> = Family::default(), "weir_request_log_rows_total", Counter, ["result"];
+    /// Bytes of the rows of the request log that wait on disk.
+    request_spill: Gauge = Gauge::default(), "weir_request_log_spill_bytes", Gauge, [];
+    /// Spans of requests: sent to the server at `telemetry.traces_url`, or dropped.
+    spans: Family<ResultLabel, Counter> = Family::default(), "weir_trace_spans_total", Counter, ["result"];
+    /// Requests that upstreams answered or failed, by the model that was asked for.
+    model_requests: Family<ModelUpstreamLabels, Counter> = Family::default(), "weir_model_requests_total", Counter, ["model", "upstream", "result"];
+    /// Tokens of these requests: prompt, cached (a part of prompt) or completion.
+    model_tokens: Family<ModelTokenLabels, Counter> = Family::default(), "weir_model_tokens_total", Counter, ["model", "upstream", "type"];
+    /// Cost of these requests in the currency of the price table.
+    model_cost: Family<ModelUpstreamLabel, Counter<f64, AtomicU64>> = Family::default(), "weir_model_cost_total", Counter, ["model", "upstream"];
+    /// Time from the request's head to the first byte of the body, of streams.
+    first_token: Histograms<ModelLabel> = Family::new_with_constructor(seconds), "weir_model_time_to_first_token_seconds", Histogram, ["model"];
     /// In a sample of searches, chunks of the exact result that the dense retriever found or missed, by the share of chunks that the filter passes.
     recall: Family<RecallLabels, Counter> = Family::default(), "weir_search_recall_chunks_total", Counter, ["selectivity", "result"];
 }
@@ -246,7 +283,25 @@ impl Metrics {
         let metrics = Metrics::at_zero();
         let build = BuildLabels { version: env!("CARGO_PKG_VERSION").into(), isa: isa.into() };
         metrics.build.get_or_create(&build).set(1);
+        metrics.start_series();
         metrics
+    }
+
+    /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
+    fn start_series(&self) {
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 6] = [
+            (&self.embed_cache, &["hit", "miss"]),
+            (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
+            (&self.logged, &["written", "failed", "dropped"]),
+            (&self.feedback, &["hit", "no_hit"]),
+            (&self.request_rows, &["written", "spilled", "dropped"]),
+            (&self.spans, &["sent", "dropped"]),
+        ];
+        for (family, results) in results {
+            for result in results {
+                drop(family.get_or_create(&ResultLabel { result: (*result).into() }));
+            }
+        }
     }
 
     /// Counts an answered request.
@@ -321,6 +376,46 @@ impl Metrics {
         let texts = to_i64(texts as u64);
         depth.inc_by(texts);
         Queued { depth, wait, texts, since: Instant::now() }
+    }
+
+    /// Counts rows of the request log by result.
+    pub(crate) fn request_rows(&self, result: &str, rows: usize) {
+        self.request_rows.get_or_create(&ResultLabel { result: result.into() }).inc_by(rows as u64);
+    }
+
+    /// Sets the bytes of rows of the request log on disk.
+    pub(crate) fn request_spill_bytes(&self, bytes: u64) {
+        self.request_spill.set(to_i64(bytes));
+    }
+
+    /// Counts spans by result.
+    pub(crate) fn spans(&self, result: &str, spans: usize) {
+        self.spans.get_or_create(&ResultLabel { result: result.into() }).inc_by(spans as u64);
+    }
+
+    /// Counts a finished request that an upstream took part in. Other models are any text of a client.
+    pub fn finished(&self, record: &RequestRecord) {
+        let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
+        let (model, upstream) = (LabelValue(model.clone()), LabelValue(upstream.clone()));
+        let result = if record.status >= 400 || record.error.is_some() { "failed" } else { "ok" };
+        let labels =
+            ModelUpstreamLabels { model: model.clone(), upstream: upstream.clone(), result: result.into() };
+        self.model_requests.get_or_create(&labels).inc();
+        let tokens = [
+            ("prompt", record.prompt_tokens),
+            ("cached", record.cached_tokens),
+            ("completion", record.completion_tokens),
+        ];
+        for (kind, count) in tokens {
+            let labels =
+                ModelTokenLabels { model: model.clone(), upstream: upstream.clone(), r#type: kind.into() };
+            self.model_tokens.get_or_create(&labels).inc_by(count);
+        }
+        let labels = ModelUpstreamLabel { model: model.clone(), upstream };
+        self.model_cost.get_or_create(&labels).inc_by(record.cost_nanos as f64 / 1e9);
+        if let Some(first) = record.first_token {
+            self.first_token.get_or_create(&ModelLabel { model }).observe(first.as_secs_f64());
+        }
     }
 
     /// Counts a failed request to an upstream.

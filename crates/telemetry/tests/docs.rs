@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use weir_api::Timings;
 use weir_telemetry::metrics::{CollectionGauges, Kind, Metrics, TABLE};
+use weir_telemetry::requests::RequestRecord;
 
 fn page() -> String {
     let mut page = "# Metrics\n\n`GET /metrics` answers in OpenMetrics text. This page is generated from the table in the code.\n\n\
@@ -39,6 +41,24 @@ fn the_page_is_fresh() {
 }
 
 #[test]
+fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana");
+    for file in ["weir.json", "alerts.yml"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let is_part = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+        let names: BTreeSet<&str> = text
+            .split(|byte| !is_part(byte))
+            .filter(|word| word.starts_with("weir_"))
+            .map(|name| name.strip_suffix("_bucket").unwrap_or(name))
+            .collect();
+        assert!(names.len() >= 5, "{file}: {names:?}");
+        for name in names {
+            assert!(TABLE.iter().any(|row| row.name == name), "{file} names {name}, which is no metric");
+        }
+    }
+}
+
+#[test]
 fn metrics_has_exactly_the_metrics_of_the_table() {
     let metrics = Metrics::new("scalar");
     metrics.request("/v1/search", "POST", 200, 0.01);
@@ -55,6 +75,12 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.queued("bulk", 3).finish();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
+    metrics.finished(&RequestRecord {
+        model: Some("m".into()),
+        upstream: Some("u".into()),
+        first_token: Some(std::time::Duration::from_millis(3)),
+        ..RequestRecord::default()
+    });
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use weir::cli::{
     Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, health, ingest,
-    jobs, keys, model, search, selftest, serve, shell, sync,
+    jobs, keys, model, search, selftest, serve, shell, sync, usage,
 };
 use weir_config::Environment;
 
@@ -41,6 +41,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
         Command::Health(health) => block_on(health::run(&health, context)),
         Command::Keys(keys) => block_on(keys::run(&keys, context)),
+        Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
         Command::Config(config) => config::run(&config, context),

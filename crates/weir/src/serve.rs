@@ -20,6 +20,7 @@ use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
 use weir_telemetry::metrics::Metrics;
+use weir_telemetry::requests::RequestLog;
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
 const BACKGROUND_THREADS: usize = 2;
@@ -59,6 +60,9 @@ pub enum ServeError {
          one; or listen on 127.0.0.1, or say --insecure-no-auth if the network is trusted"
     )]
     Exposed(SocketAddr),
+    /// The request log can't be started.
+    #[error(transparent)]
+    Requests(#[from] weir_telemetry::requests::StartError),
     /// The system gives no threads or signals.
     #[error("can't start")]
     Start(#[source] io::Error),
@@ -110,6 +114,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
+    let requests = RequestLog::start(&config, metrics.clone())?;
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = MemoryBudget::new(&config.inference, &models)?;
     let scheduler =
@@ -153,10 +158,20 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
         true => known.caller(weir_server::api_key(headers)?, unix_now()),
         false => Some(operator.clone()),
     });
-    let gateway = Gateway::new(config, retrieval.clone(), models, scheduler, metrics, authenticate, keys);
+    let gateway = Gateway::new(
+        config,
+        retrieval.clone(),
+        models,
+        scheduler,
+        metrics,
+        requests.clone(),
+        authenticate,
+        keys,
+    );
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
     retrieval.close().await;
+    requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
 }

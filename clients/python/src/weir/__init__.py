@@ -52,6 +52,8 @@ from weir._types import (
     SearchReply,
     SearchResult,
     StoredDocument,
+    UsageReport,
+    UsageSum,
     WhyNot,
 )
 from weir._version import __version__
@@ -97,6 +99,8 @@ __all__ = [
     "StoredDocument",
     "TooLarge",
     "Unauthorized",
+    "UsageReport",
+    "UsageSum",
     "Weir",
     "WeirConnectionError",
     "WeirError",

@@ -303,6 +303,12 @@ class Weir:
         """A page of what was done with keys and by administrators, newest first."""
         return self._call(calls.list_audit(limit, cursor))
 
+    def usage(
+        self, *, from_day: str | None = None, to_day: str | None = None, group_by: str | None = None
+    ) -> types.UsageReport:
+        """Requests, tokens and cost from the day `from_day` to `to_day`, summed by `group_by`: "key,model,day"."""
+        return self._call(calls.usage(from_day, to_day, group_by))
+
     # The gateway
 
     def health(self) -> types.Health:

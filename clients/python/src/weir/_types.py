@@ -428,6 +428,30 @@ class AuditEntry:
 
 
 @dataclass(frozen=True)
+class UsageSum:
+    """A sum over requests."""
+
+    requests: int
+    errors: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+    day: Optional[str] = None
+    key: Optional[int] = None
+    model: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """What was used on some days."""
+
+    first_day: str
+    last_day: str
+    data: list[UsageSum]
+
+
+@dataclass(frozen=True)
 class LoggedQuery:
     """A query of the query log."""
 

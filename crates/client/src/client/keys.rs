@@ -1,6 +1,6 @@
-//! `/v1/keys` and `/v1/audit`.
+//! `/v1/keys`, `/v1/audit` and `/v1/usage`.
 
-use weir_api::{AuditReply, KeyReply, KeyRequest, List, NewKeyReply};
+use weir_api::{AuditReply, KeyReply, KeyRequest, List, NewKeyReply, UsageReportReply};
 
 use super::pages::{Listing, Pages};
 use crate::call::{Call, with_query};
@@ -27,6 +27,18 @@ impl Client {
         let parameters = [("grace_seconds", Some(grace_seconds.to_string()))];
         let path = with_query(format!("/v1/keys/{id}/rotate"), &parameters);
         self.reply(Call::post_nothing(path).once(), |_| {}).await
+    }
+
+    /// Requests, tokens and cost of the days `from` to `to`; `group_by` names `key`, `model` and `day`, separated by commas.
+    pub async fn usage(
+        &self,
+        from: Option<&str>,
+        to: Option<&str>,
+        group_by: Option<&str>,
+    ) -> Result<Reply<UsageReportReply>> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let parameters = [("from", owned(from)), ("to", owned(to)), ("group_by", owned(group_by))];
+        self.reply(Call::get(with_query("/v1/usage".to_owned(), &parameters)), |_| {}).await
     }
 
     /// The audit log, newest first, in pages of up to `limit` entries, 1 to 1,000.

@@ -58,7 +58,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
             "9: unknown section `colours` | accepted: server, log, limits, inference, onnx, search, ingest, index, \
-             chunking, collections, client, hub, models, upstreams, routes, prices",
+             chunking, collections, client, telemetry, hub, models, upstreams, routes, prices",
         ],
     );
 }
@@ -268,6 +268,30 @@ fn a_gateway_without_models_refuses_one_of_this_machine() {
     );
     let variables = [("WEIR_ROLE", "gateway"), ("WEIR_EMBEDDER_URL", "http://127.0.0.1:1")];
     assert!(load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| None).is_ok());
+}
+
+#[test]
+fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
+    let check = |url: &str, expected: Option<&str>| {
+        let variables = [
+            ("WEIR_MODEL", "pseudo"),
+            ("WEIR_TELEMETRY_REQUESTS", "postgres"),
+            ("WEIR_TELEMETRY_POSTGRES_URL", url),
+            ("TELEMETRY_URL", "postgresql://weir:hidden@db/weir"),
+        ];
+        let loaded = load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| Some(false));
+        assert!(!format!("{loaded:?}").contains("hidden"), "{url}");
+        let problem = loaded.err().map(|problems| problems.to_string());
+        let is_expected = match expected {
+            Some(expected) => problem.as_ref().is_some_and(|problem| problem.contains(expected)),
+            None => problem.is_none(),
+        };
+        assert!(is_expected, "{url}: {problem:?}");
+    };
+    check("env:TELEMETRY_URL", None);
+    check("env:ABSENT", Some("the variable ABSENT is not set"));
+    check("", Some("`telemetry.postgres_url` is empty"));
+    check("postgresql://weir:hidden@db/weir", Some("must be \"env:NAME\" or \"file:PATH\""));
 }
 
 #[test]

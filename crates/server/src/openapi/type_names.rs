@@ -45,6 +45,8 @@ fn types() -> Vec<Type> {
         KeyReply,
         KeyRequest,
         NewKeyReply,
+        UsageReportReply,
+        UsageSumReply,
         EmbedRequest,
         EmbedderPrompts,
         EmbedderReply,

@@ -182,6 +182,7 @@ pub const GROUPS: &[Group] = &[
             },
             delete("/v1/keys/{id}", &[("id", "1")]),
             get("/v1/audit", &[("limit", "10")]),
+            get("/v1/usage", &[("group_by", "key,day")]),
         ],
     },
     Group {

@@ -9,6 +9,7 @@ use weir_api::{
     List, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
     OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
     SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -20,7 +21,7 @@ use super::{Access, AdmissionClass, BodyLimit, Content, Route};
 use crate::dialect::Dialect;
 use crate::{
     Gateway, access, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models,
-    ollama, openapi, pages, rerank, search, tei, tokens,
+    ollama, openapi, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -226,6 +227,15 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<List<AuditReply>>()
         .fails_with(&[ErrorCode::InvalidCursor]),
+    Route::new("get", "/v1/usage", Access::Known, || get(usage::report))
+        .about("Requests, tokens and cost on some days: of the caller's key, of all for administrators without restrictions.")
+        .with_query(&[
+            ("from", "the first day, such as `2026-01-31` or a time in unix seconds (30 days ago)"),
+            ("to", "the last day (today, in UTC)"),
+            ("group_by", "sums by `key`, `model` and `day`, separated by commas (one sum)"),
+        ])
+        .replies::<UsageReportReply>()
+        .fails_with(&[ErrorCode::InsufficientScope, ErrorCode::RouteNotFound, ErrorCode::StoreUnavailable]),
     Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
         .about("All jobs, newest first.")
         .with_query(&[

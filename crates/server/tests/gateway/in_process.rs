@@ -19,6 +19,7 @@ use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, router};
 use weir_store::Store;
 use weir_telemetry::Metrics;
+use weir_telemetry::requests::RequestLog;
 
 /// The caller that may do everything.
 pub(crate) const OPERATOR: &str = "operator";
@@ -86,6 +87,7 @@ impl InProcess {
         );
         let collections = collections.await.unwrap();
         let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
+        let requests = RequestLog::start(&config, metrics.clone()).unwrap();
         let retrieval = Retrieval::new(collections, query_log);
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
@@ -98,6 +100,7 @@ impl InProcess {
             models,
             scheduler.clone(),
             metrics,
+            requests,
             Arc::new(authenticate),
             keys,
         );

@@ -8,3 +8,4 @@ mod cors;
 mod examples;
 mod in_process;
 mod route_walk;
+mod usage;

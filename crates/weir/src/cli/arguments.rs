@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
+use super::usage::UsageArguments;
 use weir_api::Mode;
 use weir_config::Flags;
 use weir_eval::{Configuration, Minimum};
@@ -77,6 +78,10 @@ pub enum Command {
     /// With --url or WEIR_URL, a running gateway is asked, with the key of WEIR_API_KEY. Otherwise the keys in the data directory are
     /// changed, also before the first start; a gateway that is running over it is asked instead.
     Keys(KeysArguments),
+    /// Show requests, tokens and cost by key, model and day.
+    ///
+    /// A key sees its own requests; one with the scope admin and without restrictions sees all.
+    Usage(UsageArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv

@@ -27,6 +27,7 @@ pub mod selftest;
 pub mod serve;
 pub mod shell;
 pub mod sync;
+pub mod usage;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,

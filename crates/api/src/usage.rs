@@ -1,0 +1,40 @@
+//! `GET /v1/usage`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was used on some days.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UsageReport")]
+pub struct UsageReportReply {
+    /// The first day, as `2026-01-31`, in UTC.
+    pub first_day: String,
+    /// The last day.
+    pub last_day: String,
+    /// A sum for each key, model and day that `group_by` asks for, sorted by day, key and model; up to 10,000.
+    pub data: Vec<UsageSumReply>,
+}
+
+/// A sum over requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UsageSum")]
+pub struct UsageSumReply {
+    /// The day, in sums by day.
+    pub day: Option<String>,
+    /// The number of the API key, in sums by key; null for requests without one.
+    pub key: Option<i64>,
+    /// The model, in sums by model; null for requests without one.
+    pub model: Option<String>,
+    /// Requests of any kind.
+    pub requests: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Tokens of prompts and texts.
+    pub prompt_tokens: u64,
+    /// Those of them that the provider had cached.
+    pub cached_tokens: u64,
+    /// Tokens of completions.
+    pub completion_tokens: u64,
+    /// Cost in the currency of the price table.
+    pub cost: f64,
+}

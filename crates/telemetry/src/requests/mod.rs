@@ -1,0 +1,302 @@
+//! One record per request, for telemetry: written when the last owner of its [`RequestEntry`] is done with it.
+//!
+//! Records pass a bounded channel to the collector (a thread), which makes batches and hands them to the sink (a thread), which writes each in one
+//! transaction. Batches that the sink can't take wait in files (`spill`). A request never waits: when the channel or the folder is full, rows
+//! are dropped and counted.
+
+mod collector;
+mod postgres;
+mod row;
+mod sink;
+mod spans;
+mod spill;
+mod sqlite;
+mod trace;
+mod usage;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use weir_config::{Config, RequestStore, Secret};
+
+use collector::{Collector, Store};
+use postgres::PostgresSink;
+use sink::Sink;
+use spans::SpanExporter;
+use spill::Spill;
+use sqlite::SqliteSink;
+
+use crate::metrics::Metrics;
+
+pub use postgres::PostgresError;
+pub use trace::TraceContext;
+pub use usage::{USAGE_ROWS_MAX, UsageQuery, UsageRow, UsageSums, day_of};
+
+/// Records between requests and the collector.
+const CHANNEL_RECORDS_MAX: usize = 65_536;
+/// The folder of batches that wait, in the data folder.
+const SPILL_FOLDER: &str = "telemetry-spill";
+
+/// What is known of a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RequestRecord {
+    /// When it began, in unix seconds.
+    pub at: f64,
+    /// Its id, as in the reply and the log.
+    pub request_id: Arc<str>,
+    /// The number of the API key.
+    pub key: Option<i64>,
+    /// The method and the pattern of the route.
+    pub method: &'static str,
+    /// The pattern of the route.
+    pub route: &'static str,
+    /// The model that was asked for.
+    pub model: Option<Arc<str>>,
+    /// The upstream that answered or failed last.
+    pub upstream: Option<Arc<str>>,
+    /// The HTTP status of the reply; 499 when the client left before.
+    pub status: u16,
+    /// The code of the error, also of one after the head of the reply.
+    pub error: Option<&'static str>,
+    /// Tokens of the prompt or of the texts.
+    pub prompt_tokens: u64,
+    /// Tokens of the prompt that the provider had cached.
+    pub cached_tokens: u64,
+    /// Tokens of the completion.
+    pub completion_tokens: u64,
+    /// Cost in billionths of the currency of the price table.
+    pub cost_nanos: u64,
+    /// Attempts at upstreams.
+    pub attempts: u32,
+    /// From the head of the request to the first byte of the reply's body, of streams.
+    pub first_token: Option<Duration>,
+    /// From the head of the request to the end of the reply.
+    pub duration: Duration,
+    /// Whether the reply was streamed.
+    pub is_stream: bool,
+    /// Where it stands in a trace.
+    pub trace: Option<TraceContext>,
+}
+
+/// Why the request log can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The URL of PostgreSQL.
+    #[error(
+        "`telemetry.postgres_url` is not a URL of PostgreSQL; write postgresql://USER:PASSWORD@HOST/DATABASE into what it names"
+    )]
+    PostgresUrl,
+    /// The folder for rows that wait.
+    #[error("rows of the request log can't be put on disk: {0}")]
+    Spill(String),
+    /// The system gives no threads.
+    #[error("the threads of the request log can't be started")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Why sums can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    /// The log is off.
+    #[error("this gateway keeps no request log; set `telemetry.requests` to sqlite or postgres")]
+    Disabled,
+    /// The file can't be read.
+    #[error("telemetry.sqlite can't be read: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL can't be read.
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    /// The thread was ended.
+    #[error("the reading of telemetry.sqlite was ended")]
+    Ended(#[from] tokio::task::JoinError),
+}
+
+/// Where the records go. Clones share it.
+#[derive(Clone, Default)]
+pub struct RequestLog(Option<Arc<Shared>>);
+
+struct Shared {
+    records: mpsc::Sender<RequestRecord>,
+    metrics: Metrics,
+    source: UsageSource,
+    /// Whether spans are exported, and the share of new traces that are.
+    sampled: Option<f32>,
+    is_closing: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Where sums are read.
+enum UsageSource {
+    None,
+    Sqlite(PathBuf),
+    Postgres(Box<tokio_postgres::Config>),
+}
+
+impl RequestLog {
+    /// Writes nothing.
+    pub fn disabled() -> RequestLog {
+        RequestLog(None)
+    }
+
+    /// Starts the threads of the log. The database is opened later: it may be down.
+    ///
+    /// # Errors
+    /// When the settings or the data folder can't be used.
+    pub fn start(config: &Config, metrics: Metrics) -> Result<RequestLog, StartError> {
+        let settings = &config.telemetry;
+        let folder = &config.server.data_dir;
+        let (source, sink) = match settings.requests {
+            RequestStore::None => (UsageSource::None, None),
+            RequestStore::Sqlite => {
+                let sink = SqliteSink::new(folder, settings.days_kept, settings.sqlite_rows_max);
+                (UsageSource::Sqlite(folder.clone()), Some(Sink::Sqlite(sink)))
+            }
+            RequestStore::Postgres => {
+                let url = settings.postgres_url.as_ref().and_then(|url| url.secret().ok());
+                let parsed =
+                    url.map(Secret::reveal).and_then(|url| url.parse::<tokio_postgres::Config>().ok());
+                let mut database = parsed.ok_or(StartError::PostgresUrl)?;
+                database.connect_timeout(Duration::from_secs(5)).application_name("weir");
+                let sink = PostgresSink::new(database.clone(), settings.days_kept)?;
+                (UsageSource::Postgres(Box::new(database)), Some(Sink::Postgres(Box::new(sink))))
+            }
+        };
+        let store = match sink {
+            None => None,
+            Some(sink) => {
+                let spill = Spill::open(&folder.join(SPILL_FOLDER), settings.spill_bytes_max);
+                let spill = spill.map_err(|error| StartError::Spill(error.to_string()))?;
+                Some(Store::start(sink, spill, metrics.clone())?)
+            }
+        };
+        let has_traces = !settings.traces_url.is_empty();
+        let spans = match has_traces {
+            true => Some(SpanExporter::start(&settings.traces_url, metrics.clone())?),
+            false => None,
+        };
+        let slow = settings.slow_request_ms;
+        let slow = (slow > 0).then(|| Duration::from_millis(slow));
+        let (sender, records) = mpsc::channel(CHANNEL_RECORDS_MAX);
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let collector = Collector { records, store, spans, slow, writer: writer(), metrics: metrics.clone() };
+        let closing = is_closing.clone();
+        let thread = std::thread::Builder::new()
+            .name("request-log".to_owned())
+            .spawn(move || collector.run(&closing))?;
+        Ok(RequestLog(Some(Arc::new(Shared {
+            records: sender,
+            metrics,
+            source,
+            sampled: has_traces.then_some(settings.traces_sample_ratio),
+            is_closing,
+            thread: Mutex::new(Some(thread)),
+        }))))
+    }
+
+    /// The entry of a request that has begun.
+    pub fn begin(&self, record: RequestRecord) -> RequestEntry {
+        RequestEntry(Arc::new(Entry {
+            log: self.clone(),
+            started: Instant::now(),
+            record: Mutex::new(record),
+        }))
+    }
+
+    /// Where a request with these headers stands in a trace, if it is traced.
+    pub fn trace(&self, traceparent: Option<&str>, tracestate: Option<&str>) -> Option<TraceContext> {
+        let caller = traceparent.and_then(|parent| TraceContext::parse(parent.trim(), tracestate));
+        let Some(ratio) = self.0.as_ref().and_then(|shared| shared.sampled) else { return caller };
+        Some(match caller {
+            Some(caller) => caller.child(),
+            None => TraceContext::root(rand::random::<f32>() < ratio),
+        })
+    }
+
+    /// Sums over requests, at most [`USAGE_ROWS_MAX`] of them.
+    ///
+    /// # Errors
+    /// When the log is off, and when its database can't be read.
+    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, UsageError> {
+        match self.0.as_ref().map(|shared| &shared.source) {
+            None | Some(UsageSource::None) => Err(UsageError::Disabled),
+            Some(UsageSource::Sqlite(folder)) => {
+                let folder = folder.clone();
+                Ok(tokio::task::spawn_blocking(move || sqlite::usage(&folder, &query)).await??)
+            }
+            Some(UsageSource::Postgres(database)) => Ok(postgres::usage(database, &query).await?),
+        }
+    }
+
+    /// Writes what has been recorded, or puts it on disk for the next start. It waits for one attempt to write.
+    pub fn close(&self) {
+        let Some(shared) = &self.0 else { return };
+        shared.is_closing.store(true, Ordering::Release);
+        let thread = shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+
+    /// Hands a record over; never waits.
+    fn write(&self, record: RequestRecord) {
+        if let Some(shared) = &self.0
+            && shared.records.try_send(record).is_err()
+        {
+            shared.metrics.request_rows("dropped", 1);
+        }
+    }
+}
+
+/// A number for the batches of this process: the time in microseconds, and eight random bits for processes that start together.
+fn writer() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX >> 8);
+    (micros << 8) | i64::from(rand::random::<u8>())
+}
+
+/// The record of a request on its way. Handlers and streams hold clones; the record is written when the last one is dropped.
+#[derive(Clone)]
+pub struct RequestEntry(Arc<Entry>);
+
+struct Entry {
+    log: RequestLog,
+    started: Instant,
+    record: Mutex<RequestRecord>,
+}
+
+impl RequestEntry {
+    /// Changes the record.
+    pub fn update(&self, change: impl FnOnce(&mut RequestRecord)) {
+        change(&mut self.0.record.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The value of the header `traceparent` for a call to an upstream on behalf of this request, if it is traced.
+    pub fn traceparent(&self) -> Option<String> {
+        let record = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.trace.as_ref().map(TraceContext::traceparent)
+    }
+
+    /// The value of the header `tracestate` for the same call.
+    pub fn tracestate(&self) -> Option<String> {
+        let record = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.trace.as_ref()?.tracestate().map(str::to_owned)
+    }
+
+    /// When the request began.
+    pub fn started(&self) -> Instant {
+        self.0.started
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut record = std::mem::take(self.record.get_mut().unwrap_or_else(PoisonError::into_inner));
+        record.duration = self.started.elapsed();
+        self.log.write(record);
+    }
+}

@@ -1,0 +1,96 @@
+//! A finished request as it is stored: owned, so that it can be read back from the spill file.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::RequestRecord;
+
+/// Longest text of a model, an upstream or an id in a row. The client chooses some of them.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// A row of the request log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) at: f64,
+    pub(super) request_id: String,
+    pub(super) trace_id: Option<String>,
+    pub(super) key: Option<i64>,
+    pub(super) method: Cow<'static, str>,
+    pub(super) route: Cow<'static, str>,
+    pub(super) model: Option<String>,
+    pub(super) upstream: Option<String>,
+    pub(super) status: u16,
+    pub(super) error: Option<Cow<'static, str>>,
+    pub(super) prompt_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) completion_tokens: u64,
+    pub(super) cost_nanos: u64,
+    pub(super) attempts: u32,
+    pub(super) first_token_us: Option<u64>,
+    pub(super) duration_us: u64,
+    pub(super) is_stream: bool,
+}
+
+impl Row {
+    /// The row of a record.
+    pub(super) fn new(record: &RequestRecord) -> Row {
+        Row {
+            at: record.at,
+            request_id: bounded(&record.request_id),
+            trace_id: record.trace.as_ref().map(|trace| format!("{:032x}", trace.trace_id)),
+            key: record.key,
+            method: record.method.into(),
+            route: record.route.into(),
+            model: record.model.as_deref().map(bounded),
+            upstream: record.upstream.as_deref().map(bounded),
+            status: record.status,
+            error: record.error.map(Cow::Borrowed),
+            prompt_tokens: record.prompt_tokens,
+            cached_tokens: record.cached_tokens,
+            completion_tokens: record.completion_tokens,
+            cost_nanos: record.cost_nanos,
+            attempts: record.attempts,
+            first_token_us: record.first_token.map(micros),
+            duration_us: micros(record.duration),
+            is_stream: record.is_stream,
+        }
+    }
+}
+
+/// Rows that are stored in one transaction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Batch {
+    /// The process that made it: larger for later starts.
+    pub(super) writer: i64,
+    /// Counts the batches of its writer, from 1. The sink stores it with the rows and skips a batch that it has already.
+    pub(super) number: i64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// At most [`TEXT_BYTES_MAX`] bytes, without NUL, which PostgreSQL refuses.
+fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    text[..end].replace('\0', "")
+}
+
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// For a signed column.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_clients_are_bounded_and_storable() {
+        assert_eq!(bounded("a\0b"), "ab");
+        assert_eq!(bounded(&"é".repeat(400)).len(), 512);
+        assert_eq!(bounded(&format!("a{}", "é".repeat(400))).len(), 511);
+    }
+}

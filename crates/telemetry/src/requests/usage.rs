@@ -1,0 +1,114 @@
+//! Sums of the request log by day, API key and model. The sinks keep them beside the rows, so that a report reads few rows, and days whose
+//! rows were deleted.
+
+use std::collections::BTreeMap;
+
+use super::row::{Batch, Row, signed};
+
+/// Days for which sums are kept.
+pub(super) const USAGE_DAYS_KEPT: u64 = 400;
+/// Most sums in a report.
+pub const USAGE_ROWS_MAX: usize = 10_000;
+
+/// Which requests a report is about, and how it sums them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageQuery {
+    /// The first day, as `2026-01-31`, in UTC.
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// Only requests with this API key.
+    pub key: Option<i64>,
+    /// A sum for each API key.
+    pub by_key: bool,
+    /// A sum for each model.
+    pub by_model: bool,
+    /// A sum for each day.
+    pub by_day: bool,
+}
+
+/// Sums over requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The day, if sums are by day.
+    pub day: Option<String>,
+    /// The number of the API key, if sums are by key and the requests had one.
+    pub key: Option<i64>,
+    /// The model, if sums are by model and the requests had one.
+    pub model: Option<String>,
+    /// The sums.
+    pub sums: UsageSums,
+}
+
+/// Counters of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageSums {
+    /// Requests.
+    pub requests: i64,
+    /// Those that failed: status 400 and above, or an error after the head of the reply.
+    pub errors: i64,
+    /// Tokens of prompts and texts.
+    pub prompt_tokens: i64,
+    /// Those of them that the provider had cached.
+    pub cached_tokens: i64,
+    /// Tokens of completions.
+    pub completion_tokens: i64,
+    /// Cost in billionths.
+    pub cost_nanos: i64,
+}
+
+impl UsageSums {
+    fn add(&mut self, row: &Row) {
+        let add = |sum: &mut i64, value: u64| *sum = sum.saturating_add(signed(value));
+        add(&mut self.requests, 1);
+        add(&mut self.errors, u64::from(row.status >= 400 || row.error.is_some()));
+        add(&mut self.prompt_tokens, row.prompt_tokens);
+        add(&mut self.cached_tokens, row.cached_tokens);
+        add(&mut self.completion_tokens, row.completion_tokens);
+        add(&mut self.cost_nanos, row.cost_nanos);
+    }
+}
+
+/// The day of a time in unix seconds, as `2026-01-31`, in UTC.
+pub fn day_of(at: f64) -> String {
+    let time = jiff::Timestamp::from_second(at as i64).unwrap_or_default();
+    time.strftime("%F").to_string()
+}
+
+/// The sums of a batch, by day, key (0 without one) and model (empty without one), sorted, so that writers lock in one order.
+pub(super) fn sums(batch: &Batch) -> BTreeMap<(String, i64, &str), UsageSums> {
+    let mut by_day: BTreeMap<(i64, i64, &str), UsageSums> = BTreeMap::new();
+    for row in &batch.rows {
+        let day = (row.at / 86_400.0).floor() as i64;
+        let model = row.model.as_deref().unwrap_or_default();
+        by_day.entry((day, row.key.unwrap_or_default(), model)).or_default().add(row);
+    }
+    let named = |((day, key, model), sums)| ((day_of(day as f64 * 86_400.0), key, model), sums);
+    by_day.into_iter().map(named).collect()
+}
+
+impl UsageQuery {
+    /// The query, in the SQL of SQLite and of PostgreSQL, with the parameters first day, last day and key (negative for all).
+    pub(super) fn sql(&self) -> String {
+        let column = |is_shown, name, none| if is_shown { name } else { none };
+        format!(
+            "SELECT {}, {}, {}, CAST(sum(requests) AS bigint), CAST(sum(errors) AS bigint), CAST(sum(prompt_tokens) AS bigint), \
+             CAST(sum(cached_tokens) AS bigint), CAST(sum(completion_tokens) AS bigint), CAST(sum(cost_nanos) AS bigint) \
+             FROM weir_usage WHERE day >= $1 AND day <= $2 AND ($3 < 0 OR key = $3) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT {USAGE_ROWS_MAX}",
+            column(self.by_day, "day", "''"),
+            column(self.by_key, "key", "CAST(0 AS bigint)"),
+            column(self.by_model, "model", "''"),
+        )
+    }
+
+    /// A row of its result.
+    pub(super) fn row(day: String, key: i64, model: String, sums: UsageSums) -> UsageRow {
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
+        UsageRow { day: text(day), key: Some(key).filter(|key| *key > 0), model: text(model), sums }
+    }
+
+    /// The parameter for the key.
+    pub(super) fn key_parameter(&self) -> i64 {
+        self.key.unwrap_or(-1)
+    }
+}
