@@ -9,4 +9,4 @@ mod usage;
 
 pub use error::{AccessError, Result};
 pub use keys::Keys;
-pub use usage::{Left, Limited, Unit, Usage};
+pub use usage::{Left, Limited, TokenReservation, Unit, Usage};

@@ -99,6 +99,15 @@ impl Usage {
         take(&mut self.lock().tokens, Unit::Tokens, now, tokens)
     }
 
+    /// Takes tokens that a request may use at most, until it is known how many it used.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn reserve_tokens(self: &Arc<Usage>, now: Instant, tokens: u64) -> Result<TokenReservation, Limited> {
+        self.take_tokens(now, tokens)?;
+        Ok(TokenReservation { usage: self.clone(), tokens })
+    }
+
     /// What is left of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
         let mut buckets = self.lock();
@@ -116,6 +125,36 @@ impl Usage {
 
     fn lock(&self) -> MutexGuard<'_, Buckets> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tokens that were taken for a request. Dropping it without [`TokenReservation::settle`] gives all of them back.
+#[derive(Debug)]
+pub struct TokenReservation {
+    usage: Arc<Usage>,
+    tokens: u64,
+}
+
+impl TokenReservation {
+    /// Counts the tokens that were used: the others are given back, and those beyond the reservation are charged.
+    pub fn settle(mut self, now: Instant, used: u64) {
+        let reserved = std::mem::take(&mut self.tokens);
+        if let Some(bucket) = &mut self.usage.lock().tokens {
+            match used.checked_sub(reserved) {
+                Some(more) => bucket.charge(now, more),
+                None => bucket.give_back(now, reserved - used),
+            }
+        }
+    }
+}
+
+impl Drop for TokenReservation {
+    fn drop(&mut self) {
+        if self.tokens > 0
+            && let Some(bucket) = &mut self.usage.lock().tokens
+        {
+            bucket.give_back(Instant::now(), self.tokens);
+        }
     }
 }
 

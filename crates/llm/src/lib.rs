@@ -1,9 +1,29 @@
-//! The LLM gateway: routing of chat requests to providers, translation between their APIs, streams, usage.
+//! The LLM gateway: requests of several APIs are routed to providers, translated where the APIs differ, streamed, and counted.
+//!
+//! A request passes these steps:
+//! 1. [`request`]: the fields that decide something are read; the rest of the body is not parsed.
+//! 2. [`table`]: the model's name leads to targets. Upstreams, routes and prices are one table that is swapped as a whole.
+//! 3. The tokens of the prompt and of the allowed output are reserved of the key's limits.
+//! 4. [`forward`]: the targets are tried in the order of [`weir_policy::routing`] until one replies. A stream has replied when its first event is
+//!    there, so that another target can take over until then.
+//! 5. [`stream`]: events are passed on as they come; when the reply ends, breaks or is dropped, its usage is settled.
 
 #![forbid(unsafe_code)]
 
+mod error;
+mod forward;
+mod frames;
+mod provider;
+mod request;
+mod settlement;
+mod stream;
+mod table;
 mod translate;
 mod usage;
 
-pub use translate::{ReplyContext, StreamTranslator, TranslateError};
+pub use error::LlmError;
+pub use forward::{LlmBody, LlmCall, LlmReply};
+pub use provider::Api;
+pub use stream::{ReplyStream, StreamBroken};
+pub use table::{Llm, TableError};
 pub use usage::TokenUsage;

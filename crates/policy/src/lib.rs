@@ -8,6 +8,7 @@
 mod caller;
 pub mod key;
 pub mod limits;
+pub mod routing;
 pub mod upstream;
 
 pub use caller::{Allowlist, Caller, KeyId, Scope};

@@ -174,6 +174,11 @@ impl UpstreamClient {
         self.permits.available_permits() == 0
     }
 
+    /// Whether the circuit breaker would reject an attempt now.
+    pub fn is_open(&self) -> bool {
+        self.endpoint.is_open()
+    }
+
     /// Waits for a permit until `deadline`.
     ///
     /// # Errors
@@ -261,6 +266,11 @@ impl UpstreamClient {
 
     fn with_budget<T>(&self, act: impl FnOnce(&mut RetryBudget) -> T) -> T {
         act(&mut self.budget.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The error of a reply whose first event did not come within `limit`. It is counted and logged.
+    pub fn timed_out(&self, limit: Duration) -> UpstreamError {
+        self.endpoint.failed(self.endpoint.timeout(limit))
     }
 
     /// The error of a reply that was read and does not fit the request. It is counted and logged.

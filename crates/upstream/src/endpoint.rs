@@ -47,6 +47,11 @@ impl Endpoint {
         self.check(decision)
     }
 
+    /// Whether the circuit breaker would reject an attempt now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker().would_allow(Instant::now()) != BreakerDecision::Allow
+    }
+
     fn check(&self, decision: BreakerDecision) -> Result<()> {
         let BreakerDecision::Reject { retry_after } = decision else { return Ok(()) };
         let error = UpstreamError::Open { upstream: self.name.clone(), retry_after };

@@ -25,20 +25,20 @@ pub(crate) use messages::MessagesStream;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]
-pub struct ReplyContext {
+pub(crate) struct ReplyContext {
     /// The id of the reply, `chatcmpl-…`.
-    pub id: String,
+    pub(crate) id: String,
     /// Unix seconds.
-    pub created: u64,
+    pub(crate) created: u64,
     /// The name of the model that the caller asked for.
-    pub model: String,
+    pub(crate) model: String,
     /// Whether the caller asked for a chunk with the usage.
-    pub include_usage: bool,
+    pub(crate) include_usage: bool,
 }
 
 /// A request or a reply that has no counterpart in the other API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TranslateError {
+pub(crate) enum TranslateError {
     /// The request has a value that the provider can't be sent.
     #[error("`{field}`: {reason}")]
     Request {
@@ -76,7 +76,7 @@ fn write_json(value: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// Translates the events of another provider's stream into chunks of a chat completion.
-pub struct StreamTranslator(Stream);
+pub(crate) struct StreamTranslator(Stream);
 
 enum Stream {
     Anthropic(anthropic::AnthropicStream),
@@ -85,12 +85,12 @@ enum Stream {
 
 impl StreamTranslator {
     /// A translator of a stream of Anthropic's messages API.
-    pub fn anthropic(context: ReplyContext) -> StreamTranslator {
+    pub(crate) fn anthropic(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Anthropic(anthropic::AnthropicStream::new(context)))
     }
 
     /// A translator of a stream of Gemini's `streamGenerateContent`.
-    pub fn gemini(context: ReplyContext) -> StreamTranslator {
+    pub(crate) fn gemini(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Gemini(gemini::GeminiStream::new(context)))
     }
 
@@ -98,7 +98,7 @@ impl StreamTranslator {
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
-    pub fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         match &mut self.0 {
             Stream::Anthropic(stream) => stream.push(event, out),
             Stream::Gemini(stream) => stream.push(event, out),
@@ -109,7 +109,7 @@ impl StreamTranslator {
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its last event.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         match &mut self.0 {
             Stream::Anthropic(stream) => stream.finish(out),
             Stream::Gemini(stream) => stream.finish(out),
@@ -117,7 +117,7 @@ impl StreamTranslator {
     }
 
     /// The tokens counted so far.
-    pub fn usage(&self) -> TokenUsage {
+    pub(crate) fn usage(&self) -> TokenUsage {
         match &self.0 {
             Stream::Anthropic(stream) => stream.usage(),
             Stream::Gemini(stream) => stream.usage(),

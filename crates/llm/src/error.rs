@@ -1,0 +1,55 @@
+//! Why a request was not answered.
+
+use weir_access::Limited;
+use weir_upstream::UpstreamError;
+
+use crate::translate::TranslateError;
+
+/// A request that was refused or failed before its reply began.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LlmError {
+    /// The body is no JSON object, or a field that decides something has a wrong type.
+    #[error("{0}")]
+    Json(String),
+    /// A field has a wrong value, or one that the provider has no counterpart for.
+    #[error("`{field}` {reason}")]
+    Invalid {
+        /// The field.
+        field: String,
+        /// What is wrong, and the remedy.
+        reason: String,
+    },
+    /// No route, or none that the caller may use.
+    #[error("there is no model `{0}` for chat")]
+    NoModel(String),
+    /// A limit of the caller's key is reached.
+    #[error("a limit of the key is reached")]
+    Limited {
+        /// The limit.
+        limited: Limited,
+        /// What the request needs.
+        tokens: u64,
+    },
+    /// No upstream could answer; the error of the last one that was tried.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// The upstream refused the key of the configuration.
+    #[error("the upstream `{upstream}` refused its `api_key` with {status}; correct it in `[[upstreams]]`")]
+    Credentials {
+        /// The upstream.
+        upstream: String,
+        /// The status.
+        status: u16,
+    },
+}
+
+impl From<TranslateError> for LlmError {
+    fn from(error: TranslateError) -> LlmError {
+        match error {
+            TranslateError::Request { field, reason } => LlmError::Invalid { field, reason },
+            TranslateError::Reply(reason) | TranslateError::Provider { message: reason, .. } => {
+                LlmError::Upstream(UpstreamError::Reply { upstream: String::new(), reason })
+            }
+        }
+    }
+}

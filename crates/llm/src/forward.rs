@@ -1,0 +1,302 @@
+//! One request: its targets are tried until one replies.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use weir_access::Usage;
+use weir_policy::Caller;
+use weir_telemetry::requests::RequestEntry;
+use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
+
+use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
+use crate::request::Request;
+use crate::settlement::Settlement;
+use crate::stream::{ReplyStream, StreamSource};
+use crate::table::Target;
+use crate::translate::{Dialect, ReplyContext, TranslateError, anthropic, error, gemini, messages};
+use crate::{Api, Llm, LlmError, TokenUsage};
+
+/// Upper bound of the bytes of a reply that is not streamed.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// A request of a caller.
+pub struct LlmCall {
+    /// Its API.
+    pub api: Api,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// The limits of the caller's key, if it has any.
+    pub usage: Option<Arc<Usage>>,
+    /// The record of the request.
+    pub entry: RequestEntry,
+}
+
+/// A reply, or an error of the provider that concerns the caller.
+pub struct LlmReply {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: LlmBody,
+}
+
+/// The body of a reply.
+pub enum LlmBody {
+    /// All of it.
+    Whole(Bytes),
+    /// Server-sent events.
+    Stream(Box<ReplyStream>),
+}
+
+/// An attempt that brought no reply.
+struct Failed {
+    error: LlmError,
+    /// Whether another target may be tried.
+    may_go_on: bool,
+}
+
+impl Failed {
+    fn final_error(error: impl Into<LlmError>) -> Failed {
+        Failed { error: error.into(), may_go_on: false }
+    }
+
+    fn upstream(error: UpstreamError) -> Failed {
+        Failed { error: error.into(), may_go_on: true }
+    }
+}
+
+impl Llm {
+    /// Answers a request. Dropping the future or the reply's stream cancels the call of the upstream.
+    ///
+    /// # Errors
+    /// [`LlmError`].
+    pub async fn forward(&self, call: LlmCall) -> Result<LlmReply, LlmError> {
+        let LlmCall { api, headers, body, caller, usage, entry } = call;
+        let request = Request::read(body)?;
+        entry.update(|record| {
+            record.model = Some(request.model.as_str().into());
+            record.is_stream = request.is_stream;
+        });
+        let table = self.table();
+        let sticky = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes().to_vec());
+        let targets = match caller.models.contains(&request.model) {
+            true => table.targets(&request.model, &request.metadata, sticky),
+            false => None,
+        };
+        let Some(targets) = targets else { return Err(LlmError::NoModel(request.model)) };
+        let Some(last) = targets.len().checked_sub(1) else {
+            let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
+            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        };
+        let tokens = request.tokens_max();
+        let reservation = usage.map(|usage| usage.reserve_tokens(Instant::now(), tokens)).transpose();
+        let reservation = reservation.map_err(|limited| LlmError::Limited { limited, tokens })?;
+        let mut settlement = Settlement::new(entry, reservation, request.prompt_tokens());
+        let mut retries = targets[last].upstream.client.retries(None);
+        let mut index = 0;
+        loop {
+            let failed = match attempt(api, &request, &targets[index], &headers, &mut settlement).await {
+                Ok(attempted) => return Ok(attempted.replied(settlement)),
+                Err(failed) => failed,
+            };
+            settlement.uncharged();
+            if failed.may_go_on && index < last {
+                index += 1;
+                continue;
+            }
+            // a request that was on its way when its time was over may be charged: it is not sent to the same upstream again
+            let is_over = matches!(&failed.error, LlmError::Upstream(UpstreamError::Timeout { .. }));
+            match failed.error {
+                LlmError::Upstream(error) if failed.may_go_on && !is_over => retries.wait(error).await?,
+                LlmError::Upstream(error) => return Err(error.into()),
+                error @ (LlmError::Json(_)
+                | LlmError::Invalid { .. }
+                | LlmError::NoModel(_)
+                | LlmError::Limited { .. }
+                | LlmError::Credentials { .. }) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What an upstream replied.
+struct Attempted {
+    upstream: Arc<str>,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: AttemptedBody,
+}
+
+enum AttemptedBody {
+    /// A reply with what it used, or an error without.
+    Whole(Bytes, Option<TokenUsage>),
+    Stream(Box<StreamSource>),
+}
+
+impl Attempted {
+    /// The reply, with the account that its end settles.
+    fn replied(self, mut settlement: Settlement) -> LlmReply {
+        let Attempted { upstream, status, mut headers, body } = self;
+        if let Ok(name) = HeaderValue::from_str(&upstream) {
+            headers.insert(HeaderName::from_static("x-weir-upstream"), name);
+        }
+        let body = match body {
+            AttemptedBody::Whole(body, usage) => {
+                match status.is_success() {
+                    true => settlement.count(usage, body.len() as u64 / 4),
+                    false => settlement.uncharged(),
+                }
+                LlmBody::Whole(body)
+            }
+            AttemptedBody::Stream(source) => LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement))),
+        };
+        LlmReply { status, headers, body }
+    }
+}
+
+/// Sends the request to a target and waits until its reply has begun: all of it, or the first event of a stream.
+async fn attempt(
+    api: Api,
+    request: &Request,
+    target: &Target,
+    sent: &HeaderMap,
+    settlement: &mut Settlement,
+) -> Result<Attempted, Failed> {
+    let upstream = &target.upstream;
+    let Rendered { path, mut headers, body, conversion, strips_usage } =
+        provider::render(api, request, target, sent).map_err(Failed::final_error)?;
+    add_trace(&mut headers, settlement.entry());
+    let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
+    settlement.sent(&upstream.id, target.price);
+    let in_flight = upstream.enter();
+    let started = Instant::now();
+    let config = &upstream.config;
+    let first_token = Duration::from_millis(config.first_token_timeout_ms);
+    let limits = TimeLimits {
+        head: Duration::from_millis(config.header_timeout_ms),
+        first_byte: if request.is_stream {
+            first_token
+        } else {
+            Duration::from_millis(config.total_timeout_ms)
+        },
+        idle: Duration::from_millis(config.idle_timeout_ms),
+        total: Duration::from_millis(config.total_timeout_ms),
+        deadline: None,
+    };
+    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    let sent = UpstreamRequest { method: Method::POST, path, headers, body, limits };
+    let reply = upstream.client.exchange(sent, permit).await.map_err(Failed::upstream)?;
+    upstream.observe(started.elapsed());
+    let status = reply.status();
+    if !status.is_success() {
+        return refusal(reply, target, conversion).await;
+    }
+    let headers = passed_on(reply.headers(), conversion);
+    let is_events = reply
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    let context = ReplyContext {
+        id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        model: request.model.clone(),
+        include_usage: request.includes_usage(),
+    };
+    let id = upstream.id.clone();
+    if request.is_stream && is_events {
+        let mut source =
+            StreamSource::new(reply.into_body(), api, conversion, context, strips_usage, in_flight);
+        let first = tokio::time::timeout_at((started + first_token).into(), source.fill()).await;
+        match first {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(Failed::upstream(upstream.client.invalid_reply(&error))),
+            Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),
+        }
+        return Ok(Attempted {
+            upstream: id,
+            status,
+            headers,
+            body: AttemptedBody::Stream(Box::new(source)),
+        });
+    }
+    let body = reply.into_body().read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
+    let converted = match conversion {
+        Conversion::Same => Ok((body.clone(), TokenUsage::find(&body))),
+        Conversion::FromAnthropic => anthropic::reply(&body, &context).map(counted),
+        Conversion::FromGemini => gemini::reply(&body, &context).map(counted),
+        Conversion::ToMessages => messages::reply(&body, &context).map(counted),
+    };
+    let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
+    Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
+}
+
+fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
+    (body.into(), Some(usage))
+}
+
+/// The error of a reply that can't be translated. It was charged, so that no other target is tried.
+fn unreadable(target: &Target, error: &TranslateError) -> Failed {
+    Failed::final_error(target.upstream.client.invalid_reply(&error.to_string()))
+}
+
+/// What becomes of a reply that is no success: errors of the request go to the caller, others to the next target.
+async fn refusal(
+    reply: Response<ReplyBody>,
+    target: &Target,
+    conversion: Conversion,
+) -> Result<Attempted, Failed> {
+    let status = reply.status();
+    let upstream = &target.upstream;
+    match status.as_u16() {
+        401 | 403 => {
+            drop(upstream.client.status_error(reply).await); // counted and logged
+            let error = LlmError::Credentials { upstream: upstream.id.to_string(), status: status.as_u16() };
+            Err(Failed { error, may_go_on: true })
+        }
+        400..=499 if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
+            let headers = passed_on(reply.headers(), conversion);
+            let body = reply.into_body().read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
+            let body = match conversion {
+                Conversion::Same => body,
+                Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),
+                Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
+                Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
+            };
+            let upstream = upstream.id.clone();
+            Ok(Attempted { upstream, status, headers, body: AttemptedBody::Whole(body, None) })
+        }
+        _ => Err(Failed::upstream(upstream.client.status_error(reply).await)),
+    }
+}
+
+/// The headers of a reply that are passed on.
+fn passed_on(headers: &HeaderMap, conversion: Conversion) -> HeaderMap {
+    let mut passed = HeaderMap::with_capacity(4);
+    for name in REPLY_HEADERS {
+        if let Some(value) = headers.get(name) {
+            passed.insert(HeaderName::from_static(name), value.clone());
+        }
+    }
+    if conversion != Conversion::Same && !passed.contains_key(CONTENT_TYPE) {
+        passed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    passed
+}
+
+/// Adds the place of the request in its trace.
+fn add_trace(headers: &mut HeaderMap, entry: &RequestEntry) {
+    for (name, value) in [("traceparent", entry.traceparent()), ("tracestate", entry.tracestate())] {
+        if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Server-sent events as bytes: whole events are passed on as they came, and what has to be known of them is found without parsing them.
+
+use bytes::{Bytes, BytesMut};
+use memchr::{memmem, memrchr_iter};
+
+use crate::TokenUsage;
+
+/// Upper bound of the bytes of one event.
+pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
+
+/// An event has more than [`EVENT_BYTES_MAX`] bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventTooLarge;
+
+/// Cuts chunks after the last whole event. A chunk that ends with an event is passed on without a copy.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    /// The start of an event whose end has not come.
+    partial: BytesMut,
+}
+
+impl Frames {
+    /// The whole events that are there after `chunk`; empty if there is none.
+    pub(crate) fn push(&mut self, mut chunk: Bytes) -> Result<Bytes, EventTooLarge> {
+        if self.partial.is_empty() {
+            let whole = chunk.split_to(end_of_events(&chunk));
+            self.partial.extend_from_slice(&chunk);
+            return Ok(whole);
+        }
+        if self.partial.len() + chunk.len() > EVENT_BYTES_MAX {
+            return Err(EventTooLarge);
+        }
+        self.partial.extend_from_slice(&chunk);
+        let end = end_of_events(&self.partial);
+        Ok(self.partial.split_to(end).freeze())
+    }
+
+    /// What came after the last whole event.
+    pub(crate) fn rest(&mut self) -> Bytes {
+        self.partial.split().freeze()
+    }
+}
+
+/// The offset after the last empty line.
+fn end_of_events(bytes: &[u8]) -> usize {
+    let is_end = |at: &usize| {
+        let before = &bytes[..*at];
+        before.ends_with(b"\n") || before.ends_with(b"\n\r")
+    };
+    memrchr_iter(b'\n', bytes).find(is_end).map_or(0, |at| at + 1)
+}
+
+/// The offset after the first empty line.
+fn end_of_first_event(bytes: &[u8]) -> usize {
+    let mut ends = memchr::memchr_iter(b'\n', bytes).filter_map(|at| {
+        let rest = &bytes[at + 1..];
+        let empty = [&b"\n"[..], b"\r\n"].into_iter().find(|end| rest.starts_with(end))?;
+        Some(at + 1 + empty.len())
+    });
+    ends.next().unwrap_or(bytes.len())
+}
+
+/// What whole events tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The tokens that the provider counted.
+    pub(crate) usage: Option<TokenUsage>,
+    /// Events with data: about one for each token, where the provider does not count.
+    pub(crate) events: u64,
+    /// Whether the last event of a complete stream came.
+    pub(crate) is_complete: bool,
+}
+
+impl Seen {
+    /// Looks at whole events; `last` is a part of the data of the event that completes a stream.
+    pub(crate) fn look(&mut self, events: &[u8], last: &[&[u8]]) {
+        self.events += memmem::find_iter(events, b"data:").count() as u64;
+        if let Some(usage) = TokenUsage::find(events) {
+            self.usage = Some(self.usage.unwrap_or_default().merged(usage));
+        }
+        self.is_complete |= last.iter().any(|last| memmem::find(events, last).is_some());
+    }
+}
+
+/// The events without the usage that the caller did not ask for: chunks that have nothing else, and `"usage":null` of the others.
+pub(crate) fn without_usage(events: Bytes) -> Bytes {
+    const NULL: &[u8] = b",\"usage\":null";
+    if memmem::find(&events, b"\"usage\"").is_none() {
+        return events;
+    }
+    let mut kept = Vec::with_capacity(events.len());
+    let mut rest: &[u8] = &events;
+    while !rest.is_empty() {
+        let end = end_of_first_event(rest);
+        let (event, after) = rest.split_at(end);
+        rest = after;
+        let is_usage = memmem::find(event, b"\"choices\":[]").is_some() && TokenUsage::find(event).is_some();
+        if is_usage {
+            continue;
+        }
+        match memmem::rfind(event, NULL) {
+            Some(at) => {
+                kept.extend_from_slice(&event[..at]);
+                kept.extend_from_slice(&event[at + NULL.len()..]);
+            }
+            None => kept.extend_from_slice(event),
+        }
+    }
+    kept.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &str = concat!(
+        ": ping\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\",\\\"usage\\\":null\"}}]}\r\n\r\n",
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n",
+        "data: [DONE]\n\n",
+    );
+
+    #[test]
+    fn events_cut_at_every_byte_come_out_whole_and_unchanged() {
+        for at in 0..=STREAM.len() {
+            let (mut frames, mut out, mut seen) = (Frames::default(), Vec::new(), Seen::default());
+            for part in [&STREAM[..at], &STREAM[at..]] {
+                let whole = frames.push(Bytes::copy_from_slice(part.as_bytes())).unwrap();
+                assert!(whole.is_empty() || whole.ends_with(b"\n\n") || whole.ends_with(b"\r\n\r\n"));
+                seen.look(&whole, &[b"data: [DONE]"]);
+                out.extend_from_slice(&whole);
+            }
+            assert_eq!(std::str::from_utf8(&out), Ok(STREAM), "{at}");
+            let usage = TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() };
+            assert_eq!(seen, Seen { usage: Some(usage), events: 4, is_complete: true }, "{at}");
+        }
+    }
+
+    #[test]
+    fn usage_is_removed_and_nothing_else() {
+        let kept = without_usage(Bytes::from_static(STREAM.as_bytes()));
+        let expected = concat!(
+            ": ping\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\",\\\"usage\\\":null\"}}]}\r\n\r\n",
+            "data: [DONE]\n\n",
+        );
+        assert_eq!(std::str::from_utf8(&kept), Ok(expected));
+    }
+
+    #[test]
+    fn the_rest_of_a_stream_that_ends_early_is_kept() {
+        let mut frames = Frames::default();
+        assert_eq!(frames.push(Bytes::from_static(b"data: 1\n\ndata")).unwrap(), "data: 1\n\n");
+        assert_eq!(frames.rest(), "data");
+    }
+}

@@ -1,0 +1,195 @@
+//! How each provider is called: path, headers, body.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use weir_config::{LlmUpstream, Provider};
+
+use crate::LlmError;
+use crate::request::Request;
+use crate::table::Target;
+use crate::translate::{anthropic, gemini, messages};
+
+/// The API of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// OpenAI's `/v1/chat/completions`.
+    ChatCompletions,
+    /// OpenAI's `/v1/completions`.
+    Completions,
+    /// OpenAI's `/v1/responses`.
+    Responses,
+    /// Anthropic's `/v1/messages`.
+    Messages,
+}
+
+/// How the reply of a target becomes that of the request's API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// It is the same API: bytes are passed on.
+    Same,
+    /// From Anthropic's messages to chat completions.
+    FromAnthropic,
+    /// From Gemini to chat completions.
+    FromGemini,
+    /// From chat completions to Anthropic's messages.
+    ToMessages,
+}
+
+impl Api {
+    fn path(self) -> &'static str {
+        match self {
+            Api::ChatCompletions => "/chat/completions",
+            Api::Completions => "/completions",
+            Api::Responses => "/responses",
+            Api::Messages => "/v1/messages",
+        }
+    }
+
+    /// A part of the event that completes a stream of this API.
+    pub(crate) fn last_event(self) -> &'static [&'static [u8]] {
+        match self {
+            Api::ChatCompletions | Api::Completions => &[b"data: [DONE]", b"data:[DONE]"],
+            Api::Responses => &[
+                b"\"type\":\"response.completed\"",
+                b"\"type\":\"response.incomplete\"",
+                b"\"type\":\"response.failed\"",
+                b"\"type\": \"response.completed\"",
+            ],
+            Api::Messages => &[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""],
+        }
+    }
+
+    /// Whether a stream of it tells its usage only when it is asked to.
+    fn asks_for_usage(self) -> bool {
+        matches!(self, Api::ChatCompletions | Api::Completions)
+    }
+
+    /// How this API is served by a provider.
+    ///
+    /// # Errors
+    /// `Invalid` for a pair that there is no translation for.
+    pub(crate) fn conversion(self, upstream: &LlmUpstream) -> Result<Conversion, LlmError> {
+        let is_openai = match upstream.provider {
+            Provider::OpenAi | Provider::Azure | Provider::Ollama | Provider::Vllm => true,
+            Provider::Anthropic | Provider::Gemini => false,
+        };
+        match (self, upstream.provider) {
+            (Api::ChatCompletions | Api::Completions | Api::Responses, _) if is_openai => {
+                Ok(Conversion::Same)
+            }
+            (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
+            (Api::ChatCompletions, Provider::Gemini) => Ok(Conversion::FromGemini),
+            (Api::Messages, Provider::Anthropic) => Ok(Conversion::Same),
+            (Api::Messages, _) if is_openai => Ok(Conversion::ToMessages),
+            _ => Err(LlmError::Invalid {
+                field: "model".to_owned(),
+                reason: format!(
+                    "leads to the upstream `{}` ({}), which has no counterpart of this route; call /v1/chat/completions",
+                    upstream.id,
+                    upstream.provider.name()
+                ),
+            }),
+        }
+    }
+}
+
+/// What is escaped of a model's name in a path, so that a caller's name can't lead to another route of the provider.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'@');
+
+/// A request as it is sent to a target.
+pub(crate) struct Rendered {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) conversion: Conversion,
+    /// Whether the usage is to be removed again from the stream.
+    pub(crate) strips_usage: bool,
+}
+
+/// The request for a target.
+///
+/// # Errors
+/// `Invalid`: the provider has no counterpart for a field or for the API.
+pub(crate) fn render(
+    api: Api,
+    request: &Request,
+    target: &Target,
+    headers: &HeaderMap,
+) -> Result<Rendered, LlmError> {
+    let upstream = &target.upstream.config;
+    let conversion = api.conversion(upstream)?;
+    let model = target.model.as_str();
+    let segment = utf8_percent_encode(model, SEGMENT);
+    let adds_usage = request.is_stream && upstream.stream_usage && api.asks_for_usage();
+    let body = match conversion {
+        Conversion::Same => request.rendered(model, adds_usage),
+        Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),
+        Conversion::FromGemini => gemini::request(request.body())?.into(),
+        Conversion::ToMessages => messages::request(request.body(), model)?.into(),
+    };
+    let sent = match conversion {
+        Conversion::ToMessages => Api::ChatCompletions,
+        Conversion::FromAnthropic => Api::Messages,
+        Conversion::Same | Conversion::FromGemini => api,
+    };
+    let path = match (upstream.provider, request.is_stream) {
+        (Provider::Azure, _) => {
+            format!("/openai/deployments/{segment}{}?api-version={}", sent.path(), upstream.api_version)
+        }
+        (Provider::Gemini, true) => format!("/v1beta/models/{segment}:streamGenerateContent?alt=sse"),
+        (Provider::Gemini, false) => format!("/v1beta/models/{segment}:generateContent"),
+        _ => sent.path().to_owned(),
+    };
+    let strips_usage = conversion == Conversion::Same && adds_usage && !request.includes_usage();
+    Ok(Rendered { path, headers: rendered_headers(target, request, headers), body, conversion, strips_usage })
+}
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+fn rendered_headers(target: &Target, request: &Request, sent: &HeaderMap) -> HeaderMap {
+    let upstream = &target.upstream;
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(ACCEPT, if request.is_stream { EVENT_STREAM } else { JSON });
+    // a compressed stream could not be passed on event by event
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    for name in &upstream.headers {
+        for value in sent.get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    if upstream.config.provider == Provider::Anthropic && !headers.contains_key(&ANTHROPIC_VERSION) {
+        headers.insert(ANTHROPIC_VERSION, HeaderValue::from_static("2023-06-01"));
+    }
+    headers
+}
+
+/// The header that carries a provider's key; `None`: `Authorization: Bearer`.
+pub(crate) fn key_header(provider: Provider) -> Option<HeaderName> {
+    match provider {
+        Provider::OpenAi | Provider::Ollama | Provider::Vllm => None,
+        Provider::Anthropic => Some(HeaderName::from_static("x-api-key")),
+        Provider::Gemini => Some(HeaderName::from_static("x-goog-api-key")),
+        Provider::Azure => Some(HeaderName::from_static("api-key")),
+    }
+}
+
+/// The request headers that are passed on to an upstream: those of its provider's API, and those of the configuration.
+pub(crate) fn passed_headers(upstream: &LlmUpstream) -> Vec<HeaderName> {
+    let own: &[&'static str] = match upstream.provider {
+        Provider::OpenAi | Provider::Azure => &["openai-organization", "openai-project", "openai-beta"],
+        Provider::Anthropic => &["anthropic-version", "anthropic-beta"],
+        Provider::Gemini | Provider::Ollama | Provider::Vllm => &[],
+    };
+    let own = own.iter().map(|name| HeaderName::from_static(name));
+    let more = upstream.headers.iter().filter_map(|name| HeaderName::try_from(name.as_str()).ok());
+    own.chain(more).collect()
+}
+
+/// The reply headers that are passed on to the caller.
+pub(crate) const REPLY_HEADERS: [&str; 6] =
+    ["content-type", "openai-processing-ms", "openai-model", "openai-version", "request-id", "retry-after"];

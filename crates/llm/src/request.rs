@@ -1,0 +1,219 @@
+//! The fields of a request that decide something. The rest of the body is passed on as it is: changes are made to its bytes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::LlmError;
+
+/// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    stream: Option<bool>,
+    #[serde(borrow)]
+    stream_options: Option<&'a RawValue>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
+    n: Option<u64>,
+    metadata: Option<Value>,
+}
+
+/// A request whose fields were read.
+pub(crate) struct Request {
+    body: Bytes,
+    /// The name of the model, as the caller sent it.
+    pub(crate) model: String,
+    /// The bytes of the value of `model`.
+    model_at: Range<usize>,
+    pub(crate) is_stream: bool,
+    stream_options: Option<(Range<usize>, Map<String, Value>)>,
+    pub(crate) metadata: Map<String, Value>,
+    /// Upper bound of the tokens of the completion, if the caller set one.
+    completion_max: Option<u64>,
+}
+
+/// Bytes of a prompt per token, for the estimate before the provider has counted: common for English text in JSON.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens that are reserved for a completion without a limit.
+const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
+/// Most completions that a request may ask for, for the reservation.
+const CHOICES_MAX: u64 = 128;
+
+impl Request {
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// `Json`, `Invalid`.
+    pub(crate) fn read(body: Bytes) -> Result<Request, LlmError> {
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(LlmError::Json("the body must be a JSON object".to_owned()));
+        }
+        let fields: Fields<'_> =
+            serde_json::from_slice(&body).map_err(|error| LlmError::Json(error.to_string()))?;
+        let Some(raw_model) = fields.model else {
+            let reason = "is missing: name the model".to_owned();
+            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        };
+        let Ok(model) = serde_json::from_str::<Cow<'_, str>>(raw_model.get()) else {
+            let reason = "must be a text: the name of a model".to_owned();
+            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        };
+        let is_stream = fields.stream.unwrap_or_default();
+        let stream_options = match fields.stream_options.filter(|raw| raw.get() != "null") {
+            None => None,
+            Some(raw) => {
+                let options = serde_json::from_str(raw.get()).map_err(|_| LlmError::Invalid {
+                    field: "stream_options".to_owned(),
+                    reason: "must be an object".to_owned(),
+                })?;
+                Some((range_of(&body, raw), options))
+            }
+        };
+        if stream_options.is_some() && !is_stream {
+            let reason = "is only for streams: send `\"stream\": true`, or leave it out".to_owned();
+            return Err(LlmError::Invalid { field: "stream_options".to_owned(), reason });
+        }
+        let limit = fields.max_completion_tokens.or(fields.max_tokens).or(fields.max_output_tokens);
+        let choices = fields.n.unwrap_or(1).clamp(1, CHOICES_MAX);
+        let metadata = match fields.metadata {
+            Some(Value::Object(metadata)) => metadata,
+            Some(_) | None => Map::new(),
+        };
+        Ok(Request {
+            model: model.into_owned(),
+            model_at: range_of(&body, raw_model),
+            is_stream,
+            stream_options,
+            metadata,
+            completion_max: limit.map(|limit| limit.saturating_mul(choices)),
+            body,
+        })
+    }
+
+    /// The body as the caller sent it.
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Whether the caller asked for a chunk with the usage.
+    pub(crate) fn includes_usage(&self) -> bool {
+        let options = self.stream_options.as_ref();
+        options.is_some_and(|(_, options)| options.get("include_usage") == Some(&Value::Bool(true)))
+    }
+
+    /// Estimated tokens of the prompt.
+    pub(crate) fn prompt_tokens(&self) -> u64 {
+        self.body.len() as u64 / BYTES_PER_TOKEN + 1
+    }
+
+    /// Tokens to reserve: of the prompt, and as many as the completion may have.
+    pub(crate) fn tokens_max(&self) -> u64 {
+        self.prompt_tokens().saturating_add(self.completion_max.unwrap_or(COMPLETION_TOKENS_DEFAULT))
+    }
+
+    /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.
+    pub(crate) fn rendered(&self, model: &str, adds_usage: bool) -> Bytes {
+        let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
+        if model != self.model {
+            edits.push((self.model_at.clone(), json!(model).to_string().into_bytes()));
+        }
+        if adds_usage && !self.includes_usage() {
+            match &self.stream_options {
+                Some((range, options)) => {
+                    let mut options = options.clone();
+                    options.insert("include_usage".to_owned(), Value::Bool(true));
+                    edits.push((range.clone(), Value::Object(options).to_string().into_bytes()));
+                }
+                None => {
+                    let end = memchr::memrchr(b'}', &self.body).unwrap_or(self.body.len());
+                    edits.push((end..end, br#","stream_options":{"include_usage":true}"#.to_vec()));
+                }
+            }
+        }
+        if edits.is_empty() {
+            return self.body.clone();
+        }
+        edits.sort_by_key(|(range, _)| range.start);
+        let mut rendered = Vec::with_capacity(self.body.len() + 64);
+        let mut at = 0;
+        for (range, bytes) in edits {
+            rendered.extend_from_slice(&self.body[at..range.start]);
+            rendered.extend_from_slice(&bytes);
+            at = range.end;
+        }
+        rendered.extend_from_slice(&self.body[at..]);
+        rendered.into()
+    }
+}
+
+/// Where a value that was read without a copy stands in the body.
+fn range_of(body: &Bytes, raw: &RawValue) -> Range<usize> {
+    let start = raw.get().as_ptr().addr() - body.as_ptr().addr();
+    start..start + raw.get().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Result<Request, LlmError> {
+        Request::read(Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    fn check(body: &str, model: &str, adds_usage: bool, expected: &str) {
+        let rendered = read(body).unwrap().rendered(model, adds_usage);
+        assert_eq!(std::str::from_utf8(&rendered).unwrap(), expected);
+    }
+
+    #[test]
+    fn only_what_changes_is_changed() {
+        let body = r#"{ "messages":[{"content":"\u00e9 \"model\":1}"}],"model" : "a" , "stream":true }"#;
+        check(body, "a", false, body);
+        check(body, "b\"c", false, &body.replace(r#""a""#, r#""b\"c""#));
+        check(body, "a", true, &body.replace("true }", r#"true ,"stream_options":{"include_usage":true}}"#));
+        let asked = r#"{"stream_options":{"include_usage":true},"stream":true,"model":"a"}"#;
+        check(asked, "a", true, asked);
+        let other = r#"{"stream_options":{"x":1},"stream":true,"model":"a"}"#;
+        check(
+            other,
+            "bb",
+            true,
+            r#"{"stream_options":{"include_usage":true,"x":1},"stream":true,"model":"bb"}"#,
+        );
+        check(&other.replace(r#"{"x":1}"#, "null"), "a", false, &other.replace(r#"{"x":1}"#, "null"));
+    }
+
+    #[test]
+    fn fields_that_decide_something_are_checked() {
+        let check = |body: &str, expected: &str| {
+            let error = read(body).err().unwrap().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("[\"model\"]", "must be a JSON object");
+        check("{", "EOF");
+        check(r#"{"model":1}"#, "`model` must be a text");
+        check("{}", "`model` is missing");
+        check(r#"{"model":"a","model":"b"}"#, "duplicate field `model`");
+        check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
+        check(r#"{"model":"a","stream":"yes"}"#, "invalid type");
+    }
+
+    #[test]
+    fn the_reservation_is_the_prompt_and_the_allowed_output() {
+        let check = |fields: &str, completion: u64| {
+            let body = format!(r#"{{"model":"a"{fields}}}"#);
+            assert_eq!(read(&body).unwrap().tokens_max(), body.len() as u64 / 4 + 1 + completion, "{fields}");
+        };
+        check("", COMPLETION_TOKENS_DEFAULT);
+        check(r#","max_tokens":7"#, 7);
+        check(r#","max_tokens":7,"max_completion_tokens":5,"n":3"#, 15);
+        check(r#","max_output_tokens":9"#, 9);
+    }
+}

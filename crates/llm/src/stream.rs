@@ -1,0 +1,259 @@
+//! A streamed reply: events go to the caller as they come. What is not known before its end is settled there.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use serde_json::json;
+use weir_upstream::{ReplyBody, SseParser};
+
+use crate::Api;
+use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
+use crate::provider::Conversion;
+use crate::settlement::Settlement;
+use crate::table::InFlight;
+use crate::translate::{MessagesStream, ReplyContext, StreamTranslator, TranslateError};
+
+/// The events of an upstream, in the caller's API.
+pub(crate) struct StreamSource {
+    /// `None` after its end.
+    body: Option<ReplyBody>,
+    api: Api,
+    events: Events,
+    seen: Seen,
+    /// What is ready for the caller.
+    ready: Bytes,
+    _in_flight: InFlight,
+}
+
+/// How events become those of the caller's API.
+enum Events {
+    /// They are passed on.
+    Same { frames: Frames, strips_usage: bool },
+    /// From another provider's.
+    Translated { parser: SseParser, translator: Box<StreamTranslator> },
+    /// To Anthropic's.
+    Messages { parser: SseParser, translator: Box<MessagesStream> },
+}
+
+impl StreamSource {
+    pub(crate) fn new(
+        body: ReplyBody,
+        api: Api,
+        conversion: Conversion,
+        context: ReplyContext,
+        strips_usage: bool,
+        in_flight: InFlight,
+    ) -> StreamSource {
+        let parser = || SseParser::new(EVENT_BYTES_MAX);
+        let translated =
+            |translator| Events::Translated { parser: parser(), translator: Box::new(translator) };
+        let events = match conversion {
+            Conversion::Same => Events::Same { frames: Frames::default(), strips_usage },
+            Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context)),
+            Conversion::FromGemini => translated(StreamTranslator::gemini(context)),
+            Conversion::ToMessages => {
+                Events::Messages { parser: parser(), translator: Box::new(MessagesStream::new(context)) }
+            }
+        };
+        StreamSource {
+            body: Some(body),
+            api,
+            events,
+            seen: Seen::default(),
+            ready: Bytes::new(),
+            _in_flight: in_flight,
+        }
+    }
+
+    /// Waits until something is ready for the caller, or the stream has ended.
+    ///
+    /// # Errors
+    /// The reason why the stream broke.
+    pub(crate) async fn fill(&mut self) -> Result<(), String> {
+        std::future::poll_fn(|context| self.poll_ready(context)).await
+    }
+
+    /// Ready when there is something for the caller, or nothing follows.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), String>> {
+        while self.ready.is_empty() {
+            let Some(body) = &mut self.body else { break };
+            match ready!(body.poll_next_unpin(context)) {
+                Some(Ok(chunk)) => self.ready = self.take(chunk)?,
+                Some(Err(error)) => {
+                    self.body = None;
+                    return Poll::Ready(Err(error.to_string()));
+                }
+                None => {
+                    self.body = None;
+                    self.ready = self.end()?;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What a chunk brings for the caller.
+    fn take(&mut self, mut chunk: Bytes) -> Result<Bytes, String> {
+        let too_large = || format!("an event has more than {EVENT_BYTES_MAX} bytes");
+        match &mut self.events {
+            Events::Same { frames, strips_usage } => {
+                let whole = frames.push(chunk).map_err(|EventTooLarge| too_large())?;
+                self.seen.look(&whole, self.api.last_event());
+                Ok(if *strips_usage { without_usage(whole) } else { whole })
+            }
+            Events::Translated { parser, translator } => {
+                let mut out = Vec::new();
+                while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
+                    self.seen.events += 1;
+                    translator.push(&event, &mut out).map_err(reason)?;
+                }
+                Ok(out.into())
+            }
+            Events::Messages { parser, translator } => {
+                let mut out = Vec::new();
+                while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
+                    self.seen.events += 1;
+                    translator.push(&event, &mut out).map_err(reason)?;
+                }
+                Ok(out.into())
+            }
+        }
+    }
+
+    /// What the end of the upstream's stream brings for the caller.
+    fn end(&mut self) -> Result<Bytes, String> {
+        match &mut self.events {
+            Events::Same { frames, strips_usage } => {
+                let rest = frames.rest();
+                self.seen.look(&rest, self.api.last_event());
+                match self.seen.is_complete {
+                    true => Ok(if *strips_usage { without_usage(rest) } else { rest }),
+                    false => Err("the stream ended before its last event".to_owned()),
+                }
+            }
+            Events::Translated { translator, .. } => {
+                let mut out = Vec::new();
+                translator.finish(&mut out).map_err(reason)?;
+                Ok(out.into())
+            }
+            Events::Messages { translator, .. } => {
+                let mut out = Vec::new();
+                translator.finish(&mut out).map_err(reason)?;
+                Ok(out.into())
+            }
+        }
+    }
+
+    /// Writes what is known of the usage into the account.
+    fn count(&self, settlement: &mut Settlement) {
+        let counted = match &self.events {
+            Events::Same { .. } => self.seen.usage,
+            Events::Translated { translator, .. } => Some(translator.usage()),
+            Events::Messages { translator, .. } => Some(translator.usage()),
+        };
+        settlement.count(counted.filter(|usage| usage.total() > 0), self.seen.events);
+    }
+
+    /// The event that tells the caller that the stream broke.
+    fn error_event(&self, reason: &str) -> Bytes {
+        let message = format!("the upstream's stream broke: {reason}");
+        match self.api {
+            Api::Messages => {
+                let error = json!({"type": "error", "error": {"type": "api_error", "message": message}});
+                format!("event: error\ndata: {error}\n\n")
+            }
+            Api::Responses => {
+                let error = json!({"type": "error", "code": "upstream_error", "message": message, "param": null});
+                format!("event: error\ndata: {error}\n\n")
+            }
+            Api::ChatCompletions | Api::Completions => {
+                let error = json!({"message": message, "type": "server_error", "param": null, "code": "upstream_error"});
+                format!("data: {}\n\n", json!({"error": error}))
+            }
+        }
+        .into()
+    }
+}
+
+fn reason(error: TranslateError) -> String {
+    error.to_string()
+}
+
+/// The upstream's stream broke. The caller has been sent an event that says so; the connection is closed without the last event.
+#[derive(Debug, thiserror::Error)]
+#[error("the upstream's stream broke")]
+pub struct StreamBroken;
+
+/// A reply on its way to the caller. Dropping it cancels the upstream's stream and settles what was used.
+pub struct ReplyStream {
+    source: StreamSource,
+    settlement: Settlement,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Beginning,
+    Running,
+    /// The error event was handed over and is being sent.
+    Flushing,
+    Breaking,
+    Ended,
+}
+
+impl ReplyStream {
+    pub(crate) fn new(source: StreamSource, settlement: Settlement) -> ReplyStream {
+        ReplyStream { source, settlement, state: State::Beginning }
+    }
+}
+
+impl Stream for ReplyStream {
+    type Item = Result<Bytes, StreamBroken>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        match this.state {
+            State::Beginning | State::Running => {}
+            State::Flushing => {
+                // the server sends what it has when the body is not ready
+                this.state = State::Breaking;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            State::Breaking => {
+                this.state = State::Ended;
+                return Poll::Ready(Some(Err(StreamBroken)));
+            }
+            State::Ended => return Poll::Ready(None),
+        }
+        let part = match ready!(this.source.poll_ready(context)) {
+            Ok(()) => std::mem::take(&mut this.source.ready),
+            Err(reason) => {
+                tracing::warn!(reason, "the stream of an upstream broke");
+                this.settlement.broken("upstream_error");
+                this.state = State::Flushing;
+                return Poll::Ready(Some(Ok(this.source.error_event(&reason))));
+            }
+        };
+        if part.is_empty() {
+            this.state = State::Ended;
+            return Poll::Ready(None);
+        }
+        if this.state == State::Beginning {
+            this.state = State::Running;
+            this.settlement.first_token();
+        }
+        Poll::Ready(Some(Ok(part)))
+    }
+}
+
+impl Drop for ReplyStream {
+    fn drop(&mut self) {
+        self.source.count(&mut self.settlement);
+        if self.state != State::Ended {
+            self.settlement.broken("client_closed_request");
+        }
+    }
+}

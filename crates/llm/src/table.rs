@@ -1,0 +1,360 @@
+//! Upstreams, routes and prices in service: one table, swapped as a whole.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use http::HeaderName;
+use serde_json::{Map, Value};
+use weir_config::{LlmConfig, LlmUpstream, Strategy};
+use weir_filter::Filter;
+use weir_policy::routing::{Choice, PeakEwma, TargetState, order};
+use weir_telemetry::Metrics;
+use weir_upstream::{UpstreamClient, UpstreamSettings};
+
+use crate::TokenUsage;
+use crate::provider;
+
+/// The LLM gateway. Clones share it.
+#[derive(Clone)]
+pub struct Llm {
+    table: Arc<ArcSwap<Table>>,
+    metrics: Metrics,
+}
+
+/// Why a configuration can't be put into service.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// An upstream has an address or a key that no request can be made with.
+    #[error("the upstream `{upstream}` can't be called: {reason}")]
+    Upstream {
+        /// Its id.
+        upstream: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A condition of a target can't be read.
+    #[error("`when` of a target of `{model}` is no filter: {reason}")]
+    Condition {
+        /// The model of the route.
+        model: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The table that is in force.
+pub(crate) struct Table {
+    upstreams: HashMap<Arc<str>, Arc<Upstream>>,
+    exact: HashMap<String, Arc<Route>>,
+    /// Routes whose model ends by `*`: what is before it, the longest first.
+    prefixes: Vec<(String, Arc<Route>)>,
+    prices: Vec<PriceRule>,
+}
+
+/// An upstream in service.
+pub(crate) struct Upstream {
+    pub(crate) id: Arc<str>,
+    pub(crate) config: LlmUpstream,
+    pub(crate) client: UpstreamClient,
+    /// The request headers that are passed on.
+    pub(crate) headers: Vec<HeaderName>,
+    in_flight: AtomicUsize,
+    latency: Mutex<PeakEwma>,
+}
+
+/// What a name leads to.
+pub(crate) struct Route {
+    choice: Choice,
+    sticky_header: Option<HeaderName>,
+    targets: Vec<RouteTarget>,
+}
+
+struct RouteTarget {
+    upstream: Arc<Upstream>,
+    /// Empty: the caller's name.
+    model: String,
+    weight: u32,
+    priority: u32,
+    when: Option<Filter>,
+}
+
+/// Where a request may go.
+pub(crate) struct Target {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) model: String,
+    pub(crate) price: TokenPrice,
+}
+
+struct PriceRule {
+    model: String,
+    upstream: String,
+    price: TokenPrice,
+}
+
+/// Prices of one token, in trillionths of the currency: exact for prices per million tokens with six decimals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TokenPrice {
+    input: u64,
+    cached: u64,
+    output: u64,
+}
+
+impl TokenPrice {
+    /// The cost in billionths, rounded up.
+    pub(crate) fn cost_nanos(self, used: TokenUsage) -> u64 {
+        let cached = used.cached.min(used.prompt);
+        let product = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
+        let trillionths = product(used.prompt - cached, self.input)
+            + product(cached, self.cached)
+            + product(used.completion, self.output);
+        u64::try_from(trillionths.div_ceil(1_000)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Llm {
+    /// Puts a configuration into service.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn new(config: &LlmConfig, metrics: Metrics) -> Result<Llm, TableError> {
+        let table = Table::new(config, None, &metrics)?;
+        Ok(Llm { table: Arc::new(ArcSwap::from_pointee(table)), metrics })
+    }
+
+    /// Replaces the configuration for requests that come from now on. Upstreams that did not change keep their connections and their state.
+    ///
+    /// # Errors
+    /// [`TableError`]; the table stays as it was.
+    pub fn reload(&self, config: &LlmConfig) -> Result<(), TableError> {
+        let table = Table::new(config, Some(&self.table.load()), &self.metrics)?;
+        self.table.store(Arc::new(table));
+        Ok(())
+    }
+
+    /// The names of models that callers can ask for: those of routes without `*`, in order.
+    pub fn models(&self) -> Vec<String> {
+        let mut models: Vec<String> = self.table.load().exact.keys().cloned().collect();
+        models.sort();
+        models
+    }
+
+    /// Whether there is any upstream.
+    pub fn has_upstreams(&self) -> bool {
+        !self.table.load().upstreams.is_empty()
+    }
+
+    pub(crate) fn table(&self) -> Arc<Table> {
+        self.table.load_full()
+    }
+}
+
+impl Table {
+    fn new(config: &LlmConfig, before: Option<&Table>, metrics: &Metrics) -> Result<Table, TableError> {
+        let mut upstreams: HashMap<Arc<str>, Arc<Upstream>> = HashMap::new();
+        for one in &config.upstreams {
+            let same = before.and_then(|table| table.upstreams.get(one.id.as_str()));
+            let upstream = match same.filter(|upstream| upstream.config == *one) {
+                Some(same) => same.clone(),
+                None => Arc::new(Upstream::new(one, metrics)?),
+            };
+            upstreams.insert(upstream.id.clone(), upstream);
+        }
+        let (mut exact, mut prefixes) = (HashMap::new(), Vec::new());
+        for route in &config.routes {
+            let mut targets = Vec::new();
+            for target in &route.targets {
+                // the configuration was checked: every target has an upstream
+                let Some(upstream) = upstreams.get(target.upstream.as_str()) else { continue };
+                let when = target.when.as_ref().map(Filter::from_value).transpose();
+                let when = when.map_err(|error| TableError::Condition {
+                    model: route.model.clone(),
+                    reason: error.to_string(),
+                })?;
+                targets.push(RouteTarget {
+                    upstream: upstream.clone(),
+                    model: target.model.clone(),
+                    weight: target.weight,
+                    priority: target.priority,
+                    when,
+                });
+            }
+            let choice = match route.strategy {
+                Strategy::Weighted => Choice::Weighted,
+                Strategy::Latency => Choice::Latency,
+            };
+            let sticky_header = HeaderName::try_from(route.sticky_header.as_str()).ok();
+            let built = Arc::new(Route { choice, sticky_header, targets });
+            match route.model.strip_suffix('*') {
+                Some(prefix) => prefixes.push((prefix.to_owned(), built)),
+                None => drop(exact.insert(route.model.clone(), built)),
+            }
+        }
+        prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let prices = config.prices.iter().map(PriceRule::of).collect();
+        Ok(Table { upstreams, exact, prefixes, prices })
+    }
+
+    /// The targets for a model in the order in which they are tried; `None` if there is no route for it. Without a route, `ID/NAME` leads to the
+    /// upstream `ID`, and the only upstream takes every name.
+    pub(crate) fn targets(
+        &self,
+        model: &str,
+        metadata: &Map<String, Value>,
+        sticky: impl Fn(&HeaderName) -> Option<Vec<u8>>,
+    ) -> Option<Vec<Target>> {
+        let prefix =
+            || self.prefixes.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, route)| route);
+        let Some(route) = self.exact.get(model).or_else(prefix) else {
+            return self.target_without_route(model).map(|target| vec![target]);
+        };
+        let passes = |target: &&RouteTarget| target.when.as_ref().is_none_or(|when| when.evaluate(metadata));
+        let targets: Vec<&RouteTarget> = route.targets.iter().filter(passes).collect();
+        if let [only] = targets.as_slice() {
+            return Some(vec![self.target(&only.upstream, only.name(model))]);
+        }
+        let key = route.sticky_header.as_ref().and_then(sticky);
+        let now = Instant::now();
+        let states: Vec<TargetState> =
+            targets.iter().map(|target| target.state(now, key.as_deref())).collect();
+        let choice = if key.is_some() { Choice::Sticky } else { route.choice };
+        let ordered = order(&states, choice, rand::random::<f64>);
+        let ordered = ordered.into_iter().filter_map(|index| targets.get(index));
+        Some(ordered.map(|target| self.target(&target.upstream, target.name(model))).collect())
+    }
+
+    fn target_without_route(&self, model: &str) -> Option<Target> {
+        if let Some((id, name)) = model.split_once('/')
+            && let Some(upstream) = self.upstreams.get(id)
+        {
+            return Some(self.target(upstream, name));
+        }
+        let has_routes = !self.exact.is_empty() || !self.prefixes.is_empty();
+        let only = self.upstreams.values().next().filter(|_| self.upstreams.len() == 1 && !has_routes)?;
+        Some(self.target(only, model))
+    }
+
+    fn target(&self, upstream: &Arc<Upstream>, model: &str) -> Target {
+        let rule = self.prices.iter().find(|rule| rule.fits(&upstream.id, model));
+        let price = rule.map(|rule| rule.price).unwrap_or_default();
+        Target { upstream: upstream.clone(), model: model.to_owned(), price }
+    }
+}
+
+impl RouteTarget {
+    fn name<'a>(&'a self, asked: &'a str) -> &'a str {
+        if self.model.is_empty() { asked } else { &self.model }
+    }
+
+    fn state(&self, now: Instant, sticky: Option<&[u8]>) -> TargetState {
+        // the same in every process: `DefaultHasher` has fixed keys
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        TargetState {
+            weight: self.weight,
+            priority: self.priority,
+            is_open: self.upstream.client.is_open(),
+            load: self.upstream.load(now),
+            hash: sticky.map_or(0, |key| hasher.hash_one((key, &self.upstream.id, &self.model))),
+        }
+    }
+}
+
+impl Upstream {
+    fn new(config: &LlmUpstream, metrics: &Metrics) -> Result<Upstream, TableError> {
+        let failed = |reason: String| TableError::Upstream { upstream: config.id.clone(), reason };
+        let key = config.api_key.as_ref().map(|key| key.secret()).transpose();
+        let key = key.map_err(|reason| failed(reason.to_owned()))?;
+        let settings = UpstreamSettings {
+            id: config.id.clone(),
+            url: config.base_url().to_owned(),
+            api_key: key.map(|key| key.reveal().to_owned()),
+            api_key_header: provider::key_header(config.provider),
+            connect_timeout: Duration::from_millis(config.connect_timeout_ms),
+            concurrent_requests_max: config.concurrent_requests_max,
+            retries_max: config.retries_max,
+        };
+        let client =
+            UpstreamClient::new(settings, metrics.clone()).map_err(|error| failed(error.to_string()))?;
+        Ok(Upstream {
+            id: config.id.as_str().into(),
+            client,
+            headers: provider::passed_headers(config),
+            in_flight: AtomicUsize::new(0),
+            latency: Mutex::new(PeakEwma::new(Instant::now())),
+            config: config.clone(),
+        })
+    }
+
+    fn load(&self, now: Instant) -> f64 {
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner).load(now, in_flight)
+    }
+
+    /// Takes in how long the first byte of a reply took.
+    pub(crate) fn observe(&self, latency: Duration) {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner).observe(Instant::now(), latency);
+    }
+
+    /// Counts a request until the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Upstream>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(self.clone())
+    }
+}
+
+/// One request in flight.
+pub(crate) struct InFlight(Arc<Upstream>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PriceRule {
+    fn of(price: &weir_config::Price) -> PriceRule {
+        let trillionths = |per_million: f64| (per_million * 1e6).round() as u64;
+        PriceRule {
+            model: price.model.clone(),
+            upstream: price.upstream.clone(),
+            price: TokenPrice {
+                input: trillionths(price.input),
+                cached: trillionths(price.cached_input.unwrap_or(price.input)),
+                output: trillionths(price.output),
+            },
+        }
+    }
+
+    fn fits(&self, upstream: &str, model: &str) -> bool {
+        let is_model = match self.model.strip_suffix('*') {
+            Some(prefix) => model.starts_with(prefix),
+            None => model == self.model,
+        };
+        is_model && (self.upstream.is_empty() || self.upstream == upstream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_exact_and_rounded_up() {
+        let rule = PriceRule::of(&weir_config::Price {
+            model: "m*".to_owned(),
+            upstream: String::new(),
+            input: 2.5,
+            cached_input: Some(0.0375),
+            output: 10.0,
+        });
+        let used = |prompt, cached, completion| TokenUsage { prompt, cached, completion, reasoning: 0 };
+        assert_eq!(rule.price.cost_nanos(used(1_000_000, 0, 0)), 2_500_000_000);
+        assert_eq!(rule.price.cost_nanos(used(1, 1, 0)), 38); // 37.5
+        assert_eq!(rule.price.cost_nanos(used(3, 1, 2)), 5_000 + 38 + 20_000);
+        assert_eq!(rule.price.cost_nanos(used(u64::MAX, 0, u64::MAX)), u64::MAX);
+        assert!(rule.fits("any", "m1") && !rule.fits("any", "n"));
+    }
+}
