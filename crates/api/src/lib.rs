@@ -21,6 +21,7 @@ mod jobs;
 mod keys;
 mod limits;
 mod list;
+mod llm;
 mod models;
 mod object;
 mod ollama;
@@ -55,6 +56,7 @@ pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use keys::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, NewKeyReply};
 pub use limits::Limits;
 pub use list::List;
+pub use llm::{AnthropicError, AnthropicErrorBody, LlmRequest};
 pub use models::{Capability, EmbedderPrompts, EmbedderReply, ModelObject, ModelReply, ModelsReply};
 pub use ollama::{
     OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError, OllamaModel, OllamaPromptReply,

@@ -36,7 +36,7 @@ pub struct ModelReply {
     pub dimensions: Option<usize>,
     /// Most tokens of a text, or of query and text of a reranker, including special tokens; null if there is no limit.
     pub max_input_tokens: Option<usize>,
-    /// Hash of everything that determines the model's output.
+    /// Hash of everything that determines the model's output; empty for a model of an upstream that answers chat requests.
     pub fingerprint: String,
 }
 
@@ -91,4 +91,6 @@ pub enum Capability {
     Rerank,
     /// Labels texts and pairs of texts.
     Classify,
+    /// Answers chat requests, by an upstream.
+    Chat,
 }

@@ -116,6 +116,7 @@ impl PeakEwma {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "an `Instant` can only be made by the clock")]
 mod tests {
     use super::*;
 

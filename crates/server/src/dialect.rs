@@ -3,7 +3,8 @@
 use axum::http::StatusCode;
 use serde::Serialize;
 use weir_api::{
-    CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError, TeiErrorType,
+    AnthropicErrorBody, CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError,
+    TeiErrorType,
 };
 
 /// The API whose conventions a route follows.
@@ -17,6 +18,8 @@ pub enum Dialect {
     Tei,
     /// Cohere's.
     Cohere,
+    /// Anthropic's.
+    Anthropic,
     /// Ollama's.
     Ollama,
     /// Of Cohere, Jina and OpenAI at once, on routes that clients of all of them call.
@@ -25,15 +28,25 @@ pub enum Dialect {
 
 impl Dialect {
     /// Every dialect.
-    pub(super) const ALL: [Dialect; 6] =
-        [Dialect::Native, Dialect::OpenAi, Dialect::Tei, Dialect::Cohere, Dialect::Ollama, Dialect::Rerank];
+    pub(super) const ALL: [Dialect; 7] = [
+        Dialect::Anthropic,
+        Dialect::Native,
+        Dialect::OpenAi,
+        Dialect::Tei,
+        Dialect::Cohere,
+        Dialect::Ollama,
+        Dialect::Rerank,
+    ];
 
     /// The HTTP status of an error.
     pub(super) fn status(self, code: ErrorCode) -> StatusCode {
         let status = match self {
-            Dialect::Native | Dialect::OpenAi | Dialect::Cohere | Dialect::Ollama | Dialect::Rerank => {
-                code.status()
-            }
+            Dialect::Native
+            | Dialect::Anthropic
+            | Dialect::OpenAi
+            | Dialect::Cohere
+            | Dialect::Ollama
+            | Dialect::Rerank => code.status(),
             Dialect::Tei => TeiErrorType::of(code).1,
         };
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -44,6 +57,9 @@ impl Dialect {
         match self {
             Dialect::Native => to_json(&problem),
             Dialect::OpenAi => to_json(&OpenAiErrorBody { error: problem.error }),
+            Dialect::Anthropic => {
+                to_json(&AnthropicErrorBody::of(problem.code, with_place(&problem), problem.request_id))
+            }
             Dialect::Cohere => to_json(&CohereError { id: id_of(&problem), message: with_place(&problem) }),
             Dialect::Ollama => to_json(&OllamaError { error: with_place(&problem) }),
             Dialect::Rerank => to_json(&RerankError {

@@ -13,6 +13,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, Stream, StreamExt};
+use http_body_util::BodyExt as _;
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 use weir_api::ErrorCode;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
@@ -136,7 +138,10 @@ async fn authorized(
     }
     let Some(usage) = usage else { return admitted(gateway, request, next, id, route).await };
     let mut response = match usage.admit(Instant::now()) {
-        Ok(_running) => admitted(gateway, request, next, id, route).await,
+        Ok(None) => admitted(gateway, request, next, id, route).await,
+        Ok(Some(running)) => {
+            admitted(gateway, request, next, id, route).await.map(|body| held(body, running))
+        }
         Err(limited) => {
             let refused = rate_limits::refusal(&limited, 1);
             drain_body_on_error(request, |_| ready(refused.into_response())).await
@@ -144,6 +149,14 @@ async fn authorized(
     };
     rate_limits::describe(response.headers_mut(), &usage.left(Instant::now()));
     response
+}
+
+/// The body, which keeps the permit until it is sent or dropped: a stream runs until its end.
+fn held(body: Body, permit: OwnedSemaphorePermit) -> Body {
+    Body::new(body.map_frame(move |frame| {
+        let _held = &permit;
+        frame
+    }))
 }
 
 /// Serves a request within the limits of its key, when there is capacity.
@@ -254,9 +267,14 @@ fn is_known(host: &str, allowed: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
+/// For routes without a deadline: longer than the time limits of any upstream.
+const NO_DEADLINE: Duration = Duration::from_secs(48 * 3_600);
+
 /// Runs the handler until the deadline, then drops it. A panic is answered as `internal`.
 async fn with_deadline(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
-    let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
+    let has_deadline = request.extensions().get::<&'static Route>().is_none_or(|route| route.has_deadline);
+    let deadline = Duration::from_millis(gateway.config.server.request_deadline_ms);
+    let limit = if has_deadline { deadline } else { NO_DEADLINE };
     let extensions = request.extensions_mut();
     extensions.insert(RequestId(id.clone()));
     extensions.insert(Deadline(Instant::now() + limit));

@@ -6,6 +6,7 @@ mod access;
 mod admission;
 mod arrow;
 mod body;
+mod chat;
 mod cohere;
 mod collections;
 mod cors;
@@ -42,6 +43,7 @@ use tokio::sync::Semaphore;
 use weir_access::Keys;
 use weir_config::Config;
 use weir_inference::{Models, Scheduler};
+use weir_llm::Llm;
 use weir_policy::Caller;
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
@@ -70,6 +72,7 @@ pub struct Parts {
     requests: RequestLog,
     authenticate: Authenticate,
     keys: Keys,
+    llm: Llm,
     ingest_kib: Arc<Semaphore>,
 }
 
@@ -93,6 +96,7 @@ impl Gateway {
         requests: RequestLog,
         authenticate: Authenticate,
         keys: Keys,
+        llm: Llm,
     ) -> Gateway {
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
@@ -105,6 +109,7 @@ impl Gateway {
             requests,
             authenticate,
             keys,
+            llm,
             ingest_kib,
         }))
     }

@@ -13,7 +13,11 @@ use weir_inference::{LoadedModel, Reranker};
 pub(super) async fn list(call: Call) -> Json<ModelsReply> {
     let embedders = models::embedders(&call.models, &call.caller).map(|model| embedder(model));
     let cross_encoders = models::cross_encoders(&call.models, &call.caller).map(|model| cross_encoder(model));
-    Json(ModelsReply { object: ListObject::List, data: embedders.chain(cross_encoders).collect() })
+    let chat = call.llm.models().into_iter().filter(|name| call.caller.models.contains(name)).map(chat_model);
+    Json(ModelsReply {
+        object: ListObject::List,
+        data: embedders.chain(cross_encoders).chain(chat).collect(),
+    })
 }
 
 /// One model, by its id or an alias; both may hold slashes.
@@ -22,7 +26,9 @@ pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<Mode
     let found = found.or_else(|_| {
         let mut all = models::cross_encoders(&call.models, &call.caller);
         let named = all.find(|model| model.id == name || model.alias.contains(&name));
-        named.map(|model| cross_encoder(model)).ok_or_else(|| models::no_model(&name))
+        let mut chat = call.llm.models().into_iter().filter(|name| call.caller.models.contains(name));
+        let chat = || chat.find(|known| *known == name).map(chat_model);
+        named.map(|model| cross_encoder(model)).or_else(chat).ok_or_else(|| models::no_model(&name))
     });
     Ok(Json(found?))
 }
@@ -42,6 +48,21 @@ pub(super) async fn describe(call: Call, RawQuery(query): RawQuery) -> Reply<Emb
     };
     model.fetch_dimension().await?;
     model.description().map(Json).ok_or_else(ApiError::internal_error)
+}
+
+/// A route to language models of upstreams.
+fn chat_model(id: String) -> ModelReply {
+    ModelReply {
+        id,
+        object: ModelObject::Model,
+        created: 0,
+        owned_by: "weir".to_owned(),
+        alias: Vec::new(),
+        capabilities: vec![Capability::Chat],
+        dimensions: None,
+        max_input_tokens: None,
+        fingerprint: String::new(),
+    }
 }
 
 fn embedder(model: &LoadedModel) -> ModelReply {

@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use weir_api::{CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError};
+use weir_api::{
+    AnthropicErrorBody, CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError,
+};
 
 use super::dialect::Dialect;
 use super::encoding::{ARROW, RAW};
@@ -67,6 +69,7 @@ fn error_name(dialect: Dialect) -> &'static str {
         Dialect::Native => "Problem",
         Dialect::OpenAi => "OpenAiError",
         Dialect::Tei => "TeiError",
+        Dialect::Anthropic => "AnthropicErrorBody",
         Dialect::Cohere => "CohereError",
         Dialect::Ollama => "OllamaError",
         Dialect::Rerank => "RerankError",
@@ -83,6 +86,7 @@ fn error(dialect: Dialect, generator: &mut SchemaGenerator) -> Value {
         }
         Dialect::OpenAi => generator.subschema_for::<OpenAiErrorBody>().to_value(),
         Dialect::Tei => generator.subschema_for::<TeiError>().to_value(),
+        Dialect::Anthropic => generator.subschema_for::<AnthropicErrorBody>().to_value(),
         Dialect::Cohere => generator.subschema_for::<CohereError>().to_value(),
         Dialect::Ollama => generator.subschema_for::<OllamaError>().to_value(),
         Dialect::Rerank => {

@@ -53,6 +53,8 @@ pub struct Route {
     pub(super) reply: Content,
     /// Replies with other statuses that are no errors of the dialect.
     pub(super) others: &'static [(u16, Content)],
+    /// Whether `server.request_deadline_ms` applies; the upstreams of language models have time limits of their own.
+    pub(super) has_deadline: bool,
     /// Error codes beside those that follow from the other columns.
     codes: &'static [ErrorCode],
     handler: fn() -> MethodRouter<Gateway>,
@@ -136,6 +138,7 @@ impl Route {
             request: None,
             reply: Content::Media("text/plain"),
             others: &[],
+            has_deadline: true,
             codes: &[],
             handler,
         }
@@ -171,6 +174,10 @@ impl Route {
 
     const fn also(self, others: &'static [(u16, Content)]) -> Route {
         Route { others, ..self }
+    }
+
+    const fn without_deadline(self) -> Route {
+        Route { has_deadline: false, ..self }
     }
 
     const fn fails_with(self, codes: &'static [ErrorCode]) -> Route {

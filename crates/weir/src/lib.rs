@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod reload;
 pub mod serve;

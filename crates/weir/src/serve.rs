@@ -16,10 +16,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_access::{AccessError, Keys};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
+use weir_llm::{Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
 use weir_telemetry::metrics::Metrics;
+
+use crate::reload::{ConfigSource, watch};
 use weir_telemetry::requests::RequestLog;
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -37,6 +40,9 @@ pub enum ServeError {
     /// The limit on memory is too small.
     #[error(transparent)]
     Memory(#[from] weir_inference::MemoryLimitError),
+    /// The upstreams and routes can't be used.
+    #[error(transparent)]
+    Llm(#[from] TableError),
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
@@ -69,7 +75,7 @@ pub enum ServeError {
 }
 
 /// Serves until SIGTERM or SIGINT, then drains, flushes and returns.
-pub fn run(config: Config) -> Result<(), ServeError> {
+pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
     raise_file_limit();
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
@@ -82,7 +88,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limiter = CpuLimiter::start(cores, set_compute_priority).map_err(ServeError::Start)?;
-    runtime.block_on(serve(config, background.handle().clone(), limiter))
+    runtime.block_on(serve(config, source, background.handle().clone(), limiter))
 }
 
 /// Raises the soft limit of open files to the hard one: often it is 1,024, and every connection and every collection takes some.
@@ -94,7 +100,12 @@ fn raise_file_limit() {
     }
 }
 
-async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Result<(), ServeError> {
+async fn serve(
+    config: Config,
+    source: ConfigSource,
+    background: Handle,
+    limiter: CpuLimiter,
+) -> Result<(), ServeError> {
     let config = Arc::new(config);
     let started = Instant::now();
     let address = config.server.listen;
@@ -115,6 +126,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     let requests = RequestLog::start(&config, metrics.clone())?;
+    let llm = Llm::new(&config.llm, metrics.clone())?;
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = MemoryBudget::new(&config.inference, &models)?;
     let scheduler =
@@ -147,6 +159,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
+    background.spawn(watch(source, Config::clone(&config), llm.clone()));
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
@@ -167,6 +180,7 @@ async fn serve(config: Config, background: Handle, limiter: CpuLimiter) -> Resul
         requests.clone(),
         authenticate,
         keys,
+        llm,
     );
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 

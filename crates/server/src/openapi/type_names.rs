@@ -20,6 +20,8 @@ fn types() -> Vec<Type> {
         ($($name:ty),* $(,)?) => { vec![$(type_of::<$name>()),*] };
     }
     types![
+        AnthropicError,
+        AnthropicErrorBody,
         BatchReply,
         Chunking,
         Citation,
@@ -44,6 +46,7 @@ fn types() -> Vec<Type> {
         List<KeyReply>,
         KeyReply,
         KeyRequest,
+        LlmRequest,
         NewKeyReply,
         UsageReportReply,
         UsageSumReply,

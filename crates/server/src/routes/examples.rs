@@ -52,6 +52,7 @@ const fn delete(path: &'static str, parameters: &'static [(&'static str, &'stati
     Example { method: "delete", ..get(path, parameters) }
 }
 
+const CHAT: &str = r#"{"model": "local/llama", "messages": [{"role": "user", "content": "What is a weir?"}], "max_tokens": 64}"#;
 const EMBEDDINGS: &str =
     r#"{"model": "all-MiniLM-L6-v2", "input": ["A weir is a low dam.", "what holds back a river?"]}"#;
 const COHERE_EMBED: &str = r#"{"model": "all-MiniLM-L6-v2", "texts": ["A weir is a low dam."], "input_type": "search_document", "embedding_types": ["float", "int8"]}"#;
@@ -94,6 +95,20 @@ pub const GROUPS: &[Group] = &[
             ),
             get("/v1/feedback", &[("collection", "notes")]),
             get("/v1/collections/{name}/queries", &[("name", "notes"), ("report", "zero_results")]),
+        ],
+    },
+    Group {
+        name: "Language models",
+        about: "Requests for language models, which the gateway passes to its upstreams (`[[upstreams]]` and `[[routes]]` of the configuration).",
+        examples: &[
+            post("/v1/chat/completions", CHAT),
+            post("/chat/completions", CHAT),
+            post("/v1/completions", r#"{"model": "local/llama", "prompt": "A weir is", "max_tokens": 16}"#),
+            post("/v1/responses", r#"{"model": "local/llama", "input": "What is a weir?"}"#),
+            post(
+                "/v1/messages",
+                r#"{"model": "local/llama", "max_tokens": 64, "messages": [{"role": "user", "content": "What is a weir?"}]}"#,
+            ),
         ],
     },
     Group {

@@ -6,22 +6,23 @@ use weir_api::{
     DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
     FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest,
-    List, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
-    OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    List, LlmRequest, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest,
+    OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply,
+    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
     UsageReportReply,
 };
 use weir_policy::Scope;
 
 use super::codes::{
     DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
-    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, PAGE_CODES, PUT_COLLECTION_CODES, SEARCH_CODES,
+    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, PAGE_CODES, PUT_COLLECTION_CODES,
+    SEARCH_CODES,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, Route};
 use crate::dialect::Dialect;
 use crate::{
-    Gateway, access, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models,
-    ollama, openapi, pages, rerank, search, tei, tokens, usage,
+    Gateway, access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs,
+    models, ollama, openapi, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -33,6 +34,7 @@ const SEARCH: Access = Access::Scope(Scope::Search);
 const INGEST: Access = Access::Scope(Scope::Ingest);
 const EMBED: Access = Access::Scope(Scope::Embed);
 const RERANK: Access = Access::Scope(Scope::Rerank);
+const CHAT: Access = Access::Scope(Scope::Chat);
 const ADMIN: Access = Access::Scope(Scope::Admin);
 
 /// An embeddings route of OpenAI's API.
@@ -73,6 +75,16 @@ const fn cohere_embed(path: &'static str) -> Route {
         .fails_with(EMBED_CODES)
 }
 
+/// A route to language models, which is passed to an upstream.
+const fn llm(path: &'static str, dialect: Dialect, handler: fn() -> MethodRouter<Gateway>) -> Route {
+    Route::new("post", path, CHAT, handler)
+        .in_dialect(dialect)
+        .takes::<LlmRequest>(BodyLimit::Default)
+        .returns(Content::Media("application/json"))
+        .without_deadline()
+        .fails_with(LLM_CODES)
+}
+
 /// The list of models in OpenAI's API.
 const fn openai_models(path: &'static str) -> Route {
     Route::new("get", path, Access::Known, || get(models::list))
@@ -106,6 +118,26 @@ pub const ROUTES: &[Route] = &[
         .reserves(AdmissionClass::Search)
         .replies::<SearchOrBatchReply>()
         .fails_with(SEARCH_CODES),
+    Route {
+        summary: "OpenAI's chat completions, from any upstream; streams with `\"stream\": true`.",
+        ..llm("/v1/chat/completions", Dialect::OpenAi, || post(chat::chat_completions))
+    },
+    Route {
+        summary: "The same as `/v1/chat/completions`.",
+        ..llm("/chat/completions", Dialect::OpenAi, || post(chat::chat_completions))
+    },
+    Route {
+        summary: "OpenAI's completions, from upstreams that have them.",
+        ..llm("/v1/completions", Dialect::OpenAi, || post(chat::completions))
+    },
+    Route {
+        summary: "OpenAI's responses, from upstreams that have them.",
+        ..llm("/v1/responses", Dialect::OpenAi, || post(chat::responses))
+    },
+    Route {
+        summary: "Anthropic's messages, from Anthropic or an upstream with OpenAI's API.",
+        ..llm("/v1/messages", Dialect::Anthropic, || post(chat::messages))
+    },
     Route::new("post", "/v1/feedback", SEARCH, || post(feedback::post))
         .about("Grade how well a document answers a query; the grade is on disk when this answers.")
         .takes::<FeedbackRequest>(BodyLimit::Default)

@@ -27,8 +27,13 @@ fn operations(description: &Value) -> Vec<(&String, &String, &Value)> {
     all
 }
 
-/// What pseudo-embeddings cannot do; the tests of `weir` send these examples to real models.
-const NEED_A_REAL_MODEL: [&str; 8] = [
+/// What pseudo-embeddings cannot do, or no gateway without upstreams; the tests of `weir` send these examples to real models.
+const NEED_A_REAL_MODEL: [&str; 13] = [
+    "/v1/chat/completions",
+    "/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/messages",
     "/embed_all",
     "/embed_sparse",
     "/tokenize",

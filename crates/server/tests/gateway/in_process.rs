@@ -14,6 +14,7 @@ use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
 use weir_inference::{MemoryBudget, Models, Scheduler};
+use weir_llm::Llm;
 use weir_policy::Caller;
 use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, router};
@@ -94,6 +95,7 @@ impl InProcess {
         known.insert(OPERATOR, Arc::new(Caller::system()));
         let authenticate =
             move |headers: &HeaderMap| known.get(headers.get("x-api-key")?.to_str().ok()?).cloned();
+        let llm = Llm::new(&config.llm, metrics.clone()).unwrap();
         let gateway = Gateway::new(
             config,
             retrieval.clone(),
@@ -103,6 +105,7 @@ impl InProcess {
             requests,
             Arc::new(authenticate),
             keys,
+            llm,
         );
         InProcess { retrieval, scheduler, router: router(gateway), _folder: folder }
     }

@@ -86,7 +86,7 @@ impl Drop for Postgres {
 /// The newest installed server.
 fn binaries() -> PathBuf {
     let versions =
-        std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or(Vec::new());
+        std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or_default();
     let found = versions
         .iter()
         .map(|version| version.path().join("bin"))

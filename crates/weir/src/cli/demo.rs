@@ -15,6 +15,7 @@ use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps};
 use super::progress::DocumentProgress;
 use super::sources::SourceFiles;
+use crate::reload::ConfigSource;
 use crate::serve::{self, ServeError};
 
 /// 240 paragraphs, one JSON object a line: `samples/xquad`.
@@ -39,7 +40,7 @@ pub fn run(arguments: &DemoArguments, context: Context<'_>) -> Result<()> {
     let (stopped, server_stopped) = oneshot::channel();
     let server = std::thread::spawn(move || {
         // fails when this command has ended already
-        let _ = stopped.send(serve::run(config));
+        let _ = stopped.send(serve::run(config, ConfigSource::default()));
     });
     let outcome = super::block_on(demo.fill_and_wait(server_stopped, context.out));
     if matches!(outcome, Ok(()) | Err(Failure::Interrupted)) {

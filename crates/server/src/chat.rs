@@ -1,0 +1,73 @@
+//! Requests for language models, in the APIs of OpenAI and Anthropic: read the body, hand it to the LLM gateway, pass the reply on.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use weir_api::{ErrorCode, Invalid};
+use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
+use weir_telemetry::requests::RequestEntry;
+
+use super::body::{self, Call};
+use super::error::ApiError;
+use super::rate_limits;
+use crate::Result;
+
+/// `/v1/chat/completions`.
+pub(super) async fn chat_completions(call: Call, request: Request) -> Result<Response> {
+    forward(Api::ChatCompletions, call, request).await
+}
+
+/// `/v1/completions`.
+pub(super) async fn completions(call: Call, request: Request) -> Result<Response> {
+    forward(Api::Completions, call, request).await
+}
+
+/// `/v1/responses`.
+pub(super) async fn responses(call: Call, request: Request) -> Result<Response> {
+    forward(Api::Responses, call, request).await
+}
+
+/// Anthropic's `/v1/messages`.
+pub(super) async fn messages(call: Call, request: Request) -> Result<Response> {
+    forward(Api::Messages, call, request).await
+}
+
+async fn forward(api: Api, call: Call, mut request: Request) -> Result<Response> {
+    let entry = request.extensions_mut().remove::<RequestEntry>().ok_or_else(ApiError::internal_error)?;
+    let headers = request.headers().clone();
+    let body = body::read(&call.gateway, request).await?;
+    let usage = call.caller.key.and_then(|key| call.keys.usage(key));
+    let sent = LlmCall { api, headers, body, caller: call.caller.clone(), usage, entry };
+    let LlmReply { status, headers, body } = call.llm.forward(sent).await.map_err(refused)?;
+    let body = match body {
+        LlmBody::Whole(body) => Body::from(body),
+        LlmBody::Stream(stream) => Body::from_stream(stream),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+fn refused(error: LlmError) -> ApiError {
+    match error {
+        LlmError::Json(reason) => {
+            ApiError::new(ErrorCode::InvalidJson, format!("the body can't be read: {reason}"))
+        }
+        LlmError::Invalid { ref field, .. } => {
+            let place: Vec<&str> = field.split('.').collect();
+            Invalid::at(ErrorCode::InvalidParameter, &place, error.to_string()).into()
+        }
+        LlmError::NoModel(_) => ApiError::new(
+            ErrorCode::ModelNotFound,
+            format!(
+                "{error}; `GET /v1/models` lists those that there are, `[[upstreams]]` and `[[routes]]` add more"
+            ),
+        ),
+        LlmError::Limited { limited, tokens } => {
+            rate_limits::refusal(&limited, usize::try_from(tokens).unwrap_or(usize::MAX))
+        }
+        LlmError::Upstream(error) => error.into(),
+        LlmError::Credentials { .. } => ApiError::new(ErrorCode::UpstreamError, error.to_string()),
+    }
+}
