@@ -12,6 +12,7 @@ use weir_policy::Caller;
 use weir_telemetry::requests::RequestEntry;
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
+use crate::decode::DecodedBody;
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
 use crate::request::Request;
 use crate::settlement::Settlement;
@@ -212,9 +213,10 @@ async fn attempt(
         include_usage: request.includes_usage(),
     };
     let id = upstream.id.clone();
+    let (head, body) = reply.into_parts();
+    let body = DecodedBody::new(&head.headers, body);
     if request.is_stream && is_events {
-        let mut source =
-            StreamSource::new(reply.into_body(), api, conversion, context, strips_usage, in_flight);
+        let mut source = StreamSource::new(body, api, conversion, context, strips_usage, in_flight);
         let first = tokio::time::timeout_at((started + first_token).into(), source.fill()).await;
         match first {
             Ok(Ok(())) => {}
@@ -228,7 +230,7 @@ async fn attempt(
             body: AttemptedBody::Stream(Box::new(source)),
         });
     }
-    let body = reply.into_body().read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
+    let body = whole(target, body).await?;
     let converted = match conversion {
         Conversion::Same => Ok((body.clone(), TokenUsage::find(&body))),
         Conversion::FromAnthropic => anthropic::reply(&body, &context).map(counted),
@@ -241,6 +243,12 @@ async fn attempt(
 
 fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
     (body.into(), Some(usage))
+}
+
+/// The whole body of a reply. It was charged when it breaks, so that no other target is tried.
+async fn whole(target: &Target, body: DecodedBody) -> Result<Bytes, Failed> {
+    let body = body.read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
+    body.map_err(|reason| Failed::final_error(target.upstream.client.invalid_reply(&reason)))
 }
 
 /// The error of a reply that can't be translated. It was charged, so that no other target is tried.
@@ -264,7 +272,8 @@ async fn refusal(
         }
         400..=499 if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
             let headers = passed_on(reply.headers(), conversion);
-            let body = reply.into_body().read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
+            let (head, body) = reply.into_parts();
+            let body = whole(target, DecodedBody::new(&head.headers, body)).await?;
             let body = match conversion {
                 Conversion::Same => body,
                 Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),

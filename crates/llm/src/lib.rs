@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod decode;
 mod error;
 mod forward;
 mod frames;

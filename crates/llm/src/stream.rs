@@ -6,9 +6,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde_json::json;
-use weir_upstream::{ReplyBody, SseParser};
+use weir_upstream::SseParser;
 
 use crate::Api;
+use crate::decode::DecodedBody;
 use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
@@ -18,7 +19,7 @@ use crate::translate::{MessagesStream, ReplyContext, StreamTranslator, Translate
 /// The events of an upstream, in the caller's API.
 pub(crate) struct StreamSource {
     /// `None` after its end.
-    body: Option<ReplyBody>,
+    body: Option<DecodedBody>,
     api: Api,
     events: Events,
     seen: Seen,
@@ -39,7 +40,7 @@ enum Events {
 
 impl StreamSource {
     pub(crate) fn new(
-        body: ReplyBody,
+        body: DecodedBody,
         api: Api,
         conversion: Conversion,
         context: ReplyContext,
@@ -81,9 +82,9 @@ impl StreamSource {
             let Some(body) = &mut self.body else { break };
             match ready!(body.poll_next_unpin(context)) {
                 Some(Ok(chunk)) => self.ready = self.take(chunk)?,
-                Some(Err(error)) => {
+                Some(Err(reason)) => {
                     self.body = None;
-                    return Poll::Ready(Err(error.to_string()));
+                    return Poll::Ready(Err(reason));
                 }
                 None => {
                     self.body = None;

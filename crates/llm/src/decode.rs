@@ -1,0 +1,63 @@
+//! The body of a reply without the compression that some servers apply although it was not accepted.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_compression::tokio::bufread::GzipDecoder;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use tokio_util::io::{ReaderStream, StreamReader};
+use weir_upstream::{ReplyBody, UpstreamError};
+
+/// The chunks of a body. Dropping it cancels the rest of the reply.
+pub(crate) enum DecodedBody {
+    Plain(Box<ReplyBody>),
+    Gzip(BoxStream<'static, io::Result<Bytes>>),
+}
+
+impl DecodedBody {
+    /// The body of a reply with these headers.
+    pub(crate) fn new(headers: &HeaderMap, body: ReplyBody) -> DecodedBody {
+        let is_gzip = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
+        if !is_gzip {
+            return DecodedBody::Plain(Box::new(body));
+        }
+        let decoder = GzipDecoder::new(StreamReader::new(body.map_err(io::Error::other)));
+        DecodedBody::Gzip(ReaderStream::new(decoder).boxed())
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// Those of the upstream; the reason, if it can't be decoded or has more than `bytes_max` bytes.
+    pub(crate) async fn read(self, bytes_max: usize) -> Result<Result<Bytes, String>, UpstreamError> {
+        let mut chunks = match self {
+            DecodedBody::Plain(body) => return Ok(Ok(body.read(bytes_max).await?)),
+            DecodedBody::Gzip(chunks) => chunks,
+        };
+        let mut whole = BytesMut::new();
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) if whole.len() + chunk.len() <= bytes_max => whole.extend_from_slice(&chunk),
+                Ok(_) => return Ok(Err(format!("more than {bytes_max} bytes"))),
+                Err(error) => return Ok(Err(error.to_string())),
+            }
+        }
+        Ok(Ok(whole.freeze()))
+    }
+}
+
+impl Stream for DecodedBody {
+    type Item = Result<Bytes, String>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.get_mut() {
+            DecodedBody::Plain(body) => body.poll_next_unpin(context).map_err(|error| error.to_string()),
+            DecodedBody::Gzip(chunks) => chunks.poll_next_unpin(context).map_err(|error| error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Every API before every provider that it is translated for.
+
+use serde_json::{Value, json};
+
+use crate::setup::{Mock, Proxy, ask, ask_stream, upstream};
+
+/// A gateway before a mock of each provider.
+fn before_all(mock: &Mock) -> Proxy {
+    let one = |id: &str, path: &str| {
+        format!(
+            "[[upstreams]]\nid = \"{id}\"\nprovider = \"{id}\"\nurl = \"{}\"\napi_key = \"env:PROVIDER_KEY\"\n",
+            mock.url(path)
+        )
+    };
+    Proxy::start(&format!("{}{}{}", upstream("openai", mock, ""), one("anthropic", ""), one("gemini", "")))
+}
+
+#[test]
+fn chat_completions_come_from_every_provider() {
+    let mock = Mock::start(&["--tokens", "4"]);
+    let proxy = before_all(&mock);
+    for provider in ["openai", "anthropic", "gemini"] {
+        let model = format!("{provider}/m");
+        let reply = proxy.chat(&ask(&model), &[]).unwrap();
+        assert_eq!(reply.status, 200, "{provider}: {}", reply.text);
+        let reply = reply.json();
+        assert_eq!(reply["object"], "chat.completion", "{provider}");
+        assert_eq!(
+            reply["choices"][0]["message"]["content"], "t000001 t000002 t000003 t000004",
+            "{provider}: {reply}"
+        );
+        assert_eq!(reply["choices"][0]["finish_reason"], "stop", "{provider}");
+        assert_eq!(reply["usage"]["completion_tokens"], 4, "{provider}: {reply}");
+        let mut body = ask_stream(&model);
+        body["stream_options"] = json!({"include_usage": true});
+        let stream = proxy.chat(&body, &[]).unwrap();
+        assert!(stream.header("content-type").starts_with("text/event-stream"), "{provider}");
+        let (mut text, mut usage) = (String::new(), Value::Null);
+        for line in stream.text.lines().filter_map(|line| line.strip_prefix("data: ")) {
+            let chunk: Value = serde_json::from_str(line).unwrap_or_default();
+            text.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
+            if chunk["usage"].is_object() {
+                usage = chunk["usage"].clone();
+            }
+        }
+        assert_eq!(text, "t000001 t000002 t000003 t000004", "{provider}: {}", stream.text);
+        assert_eq!(usage["completion_tokens"], 4, "{provider}: {}", stream.text);
+        assert!(stream.text.ends_with("data: [DONE]\n\n"), "{provider}");
+    }
+}
+
+#[test]
+fn tools_are_called_through_every_provider() {
+    let mock = Mock::start(&["--tokens", "2"]);
+    let proxy = before_all(&mock);
+    for provider in ["openai", "anthropic", "gemini"] {
+        let body = json!({"model": format!("{provider}/m"), "messages": [{"role": "user", "content": "call the tool"}],
+            "tools": [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}}]});
+        let reply = proxy.chat(&body, &[]).unwrap().json();
+        let call = &reply["choices"][0]["message"]["tool_calls"][0]["function"];
+        assert_eq!(call["name"], "look_up", "{provider}: {reply}");
+        let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+        assert_eq!(arguments["text"], "t000001 t000002", "{provider}");
+        assert_eq!(reply["choices"][0]["finish_reason"], "tool_calls", "{provider}");
+    }
+}
+
+#[test]
+fn messages_come_from_anthropic_and_from_providers_with_openais_api() {
+    let mock = Mock::start(&["--tokens", "3"]);
+    let proxy = before_all(&mock);
+    for provider in ["anthropic", "openai"] {
+        let mut body = json!({"model": format!("{provider}/m"), "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]});
+        let reply = proxy.post("/v1/messages", &body, &[]).unwrap().json();
+        assert_eq!(reply["content"][0]["text"], "t000001 t000002 t000003", "{provider}: {reply}");
+        assert_eq!(
+            (&reply["stop_reason"], &reply["usage"]["output_tokens"]),
+            (&json!("end_turn"), &json!(3)),
+            "{provider}"
+        );
+        body["stream"] = true.into();
+        let stream = proxy.post("/v1/messages", &body, &[]).unwrap().text;
+        assert!(
+            stream.starts_with("event: message_start\n") && stream.contains("t000003"),
+            "{provider}: {stream}"
+        );
+        assert!(stream.contains("\"type\":\"message_stop\""), "{provider}: {stream}");
+    }
+    let refused = proxy.post("/v1/messages", &json!({"model": "gemini/m", "messages": []}), &[]).unwrap();
+    assert_eq!((refused.status, refused.json()["type"].as_str()), (400, Some("error")), "{}", refused.text);
+}
+
+#[test]
+fn completions_and_responses_are_passed_on() {
+    let mock = Mock::start(&["--tokens", "3"]);
+    let proxy = before_all(&mock);
+    let completion =
+        proxy.post("/v1/completions", &json!({"model": "openai/m", "prompt": "a"}), &[]).unwrap().json();
+    assert_eq!(completion["choices"][0]["text"], "t000001 t000002 t000003", "{completion}");
+    let response =
+        proxy.post("/v1/responses", &json!({"model": "openai/m", "input": "a"}), &[]).unwrap().json();
+    assert_eq!(response["object"], "response", "{response}");
+    let stream = proxy
+        .post("/v1/responses", &json!({"model": "openai/m", "input": "a", "stream": true}), &[])
+        .unwrap();
+    assert!(stream.text.contains("response.completed"), "{}", stream.text);
+    let refused = proxy.post("/v1/responses", &json!({"model": "anthropic/m", "input": "a"}), &[]).unwrap();
+    assert_eq!(
+        (refused.status, refused.json()["error"]["param"].as_str()),
+        (400, Some("model")),
+        "{}",
+        refused.text
+    );
+}
+
+#[test]
+fn a_body_that_cant_be_read_is_a_clear_error() {
+    let mock = Mock::start(&[]);
+    let proxy = before_all(&mock);
+    for (body, code) in [
+        ("{", "invalid_json"),
+        ("[]", "invalid_json"),
+        ("{}", "invalid_parameter"),
+        (r#"{"model": 1}"#, "invalid_parameter"),
+        (r#"{"model": "openai/m", "stream_options": {}}"#, "invalid_parameter"),
+    ] {
+        let reply = proxy.client.send("POST", "/v1/chat/completions", Some(body.as_bytes()));
+        assert_eq!(
+            (reply.status, reply.json()["error"]["code"].as_str()),
+            (400, Some(code)),
+            "{body}: {}",
+            reply.text
+        );
+    }
+    assert_eq!(mock.stats()["requests"], 0);
+}

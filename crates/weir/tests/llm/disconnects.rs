@@ -1,0 +1,47 @@
+//! Problem 2: a client that leaves cancels the upstream's work, in all three phases. Problem 3: what was used by then is counted.
+
+use serde_json::json;
+
+use crate::setup::{Mock, Proxy, ask, ask_stream, read_until, upstream};
+
+#[test]
+fn a_client_that_leaves_cancels_the_upstream_in_every_phase() {
+    let mock = Mock::start(&["--tokens", "200"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    for (phase, body, headers, seen) in [
+        ("before_headers", ask("m"), [("x-mock-latency-ms", "60000")], ""),
+        ("before_headers", ask_stream("m"), [("x-mock-latency-ms", "60000")], ""),
+        ("before_first_token", ask_stream("m"), [("x-mock-first-token-ms", "60000")], ""),
+        ("midstream", ask_stream("m"), [("x-mock-token-ms", "100")], "t000002"),
+    ] {
+        let before = mock.stats();
+        let mut client = proxy.open(&body, &headers);
+        if seen.is_empty() {
+            proxy.client.wait("the request", || mock.stats()["requests_open"] == 1);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        } else {
+            read_until(&mut client, seen);
+        }
+        drop(client);
+        let left = std::time::Instant::now();
+        let count = |stats: &serde_json::Value| stats["cancelled"][phase].as_u64().unwrap();
+        proxy.client.wait("the cancellation", || count(&mock.stats()) == count(&before) + 1);
+        eprintln!("{phase}: cancelled after {:?}", left.elapsed());
+    }
+}
+
+#[test]
+fn tokens_of_a_stream_that_the_client_left_are_counted() {
+    let mock = Mock::start(&["--tokens", "200"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    let mut client = proxy.open(&ask_stream("m"), &[("x-mock-token-ms", "20")]);
+    read_until(&mut client, "t000005");
+    drop(client);
+    let row = || proxy.client.get("/v1/usage?group_by=model").1["data"][0].clone();
+    proxy.client.wait("the row", || row()["requests"] == 1);
+    let row = row();
+    assert!(row["completion_tokens"].as_u64().unwrap() >= 5, "{row}");
+    assert!(row["prompt_tokens"].as_u64().unwrap() >= 10, "{row}");
+    assert_eq!(row["model"], "m");
+    assert_eq!(json!(1), row["requests"]);
+}

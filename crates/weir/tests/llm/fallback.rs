@@ -1,0 +1,123 @@
+//! Problem 11: another upstream takes over until the first event, and a stream that breaks later never looks complete.
+
+use serde_json::Value;
+
+use crate::setup::{Mock, Proxy, ask, ask_stream, read_to_close, read_until, upstream};
+
+/// A gateway whose route tries a broken mock first and a good one then.
+fn before_two(broken: &[&str]) -> (Mock, Mock, Proxy) {
+    let (broken, good) = (Mock::start(broken), Mock::start(&["--tokens", "3"]));
+    let more = "retries_max = 0\nheader_timeout_ms = 500\nfirst_token_timeout_ms = 500\n";
+    let route = "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"broken\" }, { upstream = \"good\", model = \"n\", priority = 1 }]\n";
+    let proxy =
+        Proxy::start(&format!("{}{}{route}", upstream("broken", &broken, more), upstream("good", &good, "")));
+    (broken, good, proxy)
+}
+
+#[test]
+fn another_upstream_takes_over_until_the_first_event() {
+    for broken in [
+        ["--status", "500"],
+        ["--status", "429"],
+        ["--status", "401"],
+        ["--drop-headers", "1"],
+        ["--drop-first-token", "1"],
+        ["--stall-headers", "1"],
+        ["--stall-first-token", "1"],
+    ] {
+        let (first, good, proxy) = before_two(&broken);
+        let reply = proxy.chat(&ask_stream("m"), &[]).unwrap();
+        assert_eq!(reply.status, 200, "{broken:?} {}", reply.text);
+        assert_eq!(reply.header("x-weir-upstream"), "good");
+        assert!(reply.text.contains("t000003") && reply.text.ends_with("data: [DONE]\n\n"), "{}", reply.text);
+        assert_eq!(first.stats()["requests"], 1, "{broken:?}");
+        let sent: Value = serde_json::from_str(good.last()["body"].as_str().unwrap()).unwrap();
+        assert_eq!(sent["model"], "n");
+    }
+}
+
+#[test]
+fn an_error_of_the_request_goes_to_the_caller_as_it_is() {
+    let (_broken, good, proxy) = before_two(&["--status", "400"]);
+    let reply = proxy.chat(&ask("m"), &[]).unwrap();
+    assert_eq!(reply.status, 400, "{}", reply.text);
+    assert!(reply.json()["error"]["message"].is_string(), "{}", reply.text);
+    assert_eq!(good.stats()["requests"], 0);
+}
+
+#[test]
+fn a_failure_before_any_charge_is_tried_again() {
+    // about half of the requests fail; two retries within the budget
+    let mock = Mock::start(&["--status-503", "0.3"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, "retries_max = 5\n"));
+    for _ in 0..8 {
+        assert_eq!(proxy.chat(&ask("m"), &[]).unwrap().status, 200);
+    }
+    assert!(mock.stats()["requests"].as_u64().unwrap() > 8);
+}
+
+#[test]
+fn a_stream_that_breaks_ends_by_an_error_event_and_a_closed_connection() {
+    let mock = Mock::start(&["--tokens", "6"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    for fault in ["x-mock-drop-midstream", "x-mock-no-done"] {
+        let mut client = proxy.open(&ask_stream("m"), &[(fault, "1")]);
+        read_until(&mut client, "t000001");
+        let (rest, is_whole) = read_to_close(&mut client);
+        assert!(rest.contains("\"code\":\"upstream_error\""), "{fault}: {rest}");
+        assert!(!rest.contains("[DONE]") && !is_whole, "{fault}: {rest}");
+    }
+}
+
+#[test]
+fn weights_conditions_and_sticky_keys_choose_among_targets() {
+    let (a, b) = (Mock::start(&[]), Mock::start(&[]));
+    let routes = r#"
+[[routes]]
+model = "weighted"
+targets = [{ upstream = "a", weight = 9 }, { upstream = "b" }]
+[[routes]]
+model = "fast"
+strategy = "latency"
+targets = [{ upstream = "a" }, { upstream = "b" }]
+[[routes]]
+model = "sticky"
+sticky_header = "x-session"
+targets = [{ upstream = "a" }, { upstream = "b" }]
+[[routes]]
+model = "tier-*"
+targets = [{ upstream = "a", when = { tier = "gold" } }]
+"#;
+    let proxy = Proxy::start(&format!("{}{}{routes}", upstream("a", &a, ""), upstream("b", &b, "")));
+    let upstream_of = |body: &Value, headers: &[(&str, &str)]| {
+        let reply = proxy.chat(body, headers).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.header("x-weir-upstream").to_owned()
+    };
+    let to_a = (0..200).filter(|_| upstream_of(&ask("weighted"), &[]) == "a").count();
+    assert!((150..=198).contains(&to_a), "{to_a} of 200 with a weight of 9 in 10");
+    for session in ["s1", "s2", "s3", "s4"] {
+        let chosen = upstream_of(&ask("sticky"), &[("x-session", session)]);
+        for _ in 0..5 {
+            assert_eq!(upstream_of(&ask("sticky"), &[("x-session", session)]), chosen);
+        }
+    }
+    let mut gold = ask("tier-1");
+    gold["metadata"] = serde_json::json!({"tier": "gold"});
+    assert_eq!(upstream_of(&gold, &[]), "a");
+    let other = proxy.chat(&ask("tier-1"), &[]).unwrap();
+    assert_eq!(
+        (other.status, other.json()["error"]["code"].as_str()),
+        (400, Some("invalid_parameter")),
+        "{}",
+        other.text
+    );
+    assert!(["a", "b"].contains(&upstream_of(&ask("fast"), &[]).as_str()));
+    assert_eq!(upstream_of(&ask("b/any"), &[]), "b");
+    let unknown = proxy.chat(&ask("unknown"), &[]).unwrap();
+    assert_eq!((unknown.status, unknown.json()["error"]["code"].as_str()), (404, Some("model_not_found")));
+    let models = proxy.client.get("/v1/models").1;
+    let ids: Vec<&str> =
+        models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["pseudo", "fast", "sticky", "weighted"]);
+}

@@ -1,0 +1,90 @@
+//! Problem 5: requests at the same time never pass a limit together, and keys restrict chat as they do everything else.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::setup::{Mock, Proxy, ask, ask_stream, read_until, upstream};
+
+#[test]
+fn concurrent_requests_never_take_more_tokens_than_the_key_has() {
+    let mock = Mock::start(&["--tokens", "10", "--latency-ms", "200"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let mut body = ask("m");
+    body["max_tokens"] = 10.into();
+    // each request reserves its prompt, estimated from its bytes, and ten tokens
+    let reserved = body.to_string().len() as u64 / 4 + 11;
+    let key = proxy.key(
+        &admin,
+        &json!({"name": "app", "scopes": ["chat"], "limits": {"tokens_per_minute": 3 * reserved}}),
+    );
+    let bearer = format!("Bearer {key}");
+    let (passed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                let reply = proxy.chat(&body, &[("authorization", &bearer)]).unwrap();
+                match reply.status {
+                    200 => passed.fetch_add(1, Ordering::Relaxed),
+                    429 => {
+                        assert_eq!(reply.json()["error"]["code"], "rate_limit_exceeded");
+                        assert!(!reply.header("retry-after").is_empty());
+                        refused.fetch_add(1, Ordering::Relaxed)
+                    }
+                    other => panic!("{other} {}", reply.text),
+                };
+            });
+        }
+    });
+    // a fourth may pass when one was settled before the last was sent
+    assert!((3..=5).contains(&passed.load(Ordering::Relaxed)), "{passed:?} passed");
+    let left = proxy.chat(&body, &[("authorization", &bearer)]).unwrap();
+    assert!(!left.header("x-ratelimit-remaining-tokens").is_empty());
+}
+
+#[test]
+fn a_stream_counts_as_a_running_request_until_its_end() {
+    let mock = Mock::start(&["--tokens", "1000"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let key =
+        proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"], "limits": {"concurrent_requests": 1}}));
+    let bearer = format!("Bearer {key}");
+    let mut stream = proxy.open(&ask_stream("m"), &[("authorization", &bearer), ("x-mock-token-ms", "50")]);
+    read_until(&mut stream, "t000001");
+    assert_eq!(proxy.chat(&ask("m"), &[("authorization", &bearer)]).unwrap().status, 429);
+    drop(stream);
+    proxy.client.wait("the end of the stream", || {
+        proxy.chat(&ask("m"), &[("authorization", &bearer)]).unwrap().status == 200
+    });
+}
+
+#[test]
+fn a_key_calls_only_the_models_and_routes_that_it_may() {
+    let mock = Mock::start(&[]);
+    let routes = "[[routes]]\nmodel = \"open\"\ntargets = [{ upstream = \"mock\" }]\n[[routes]]\nmodel = \"secret\"\ntargets = [{ upstream = \"mock\" }]\n";
+    let proxy = Proxy::start(&format!("{}{routes}", upstream("mock", &mock, "")));
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"], "models": ["open"]}));
+    let bearer = [("authorization", format!("Bearer {key}"))];
+    let headers: Vec<(&str, &str)> = bearer.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(proxy.chat(&ask("open"), &headers).unwrap().status, 200);
+    for model in ["secret", "mock/open", "unknown"] {
+        let reply = proxy.chat(&ask(model), &headers).unwrap();
+        assert_eq!(
+            (reply.status, reply.json()["error"]["code"].as_str()),
+            (404, Some("model_not_found")),
+            "{model}"
+        );
+    }
+    let models = proxy.client.try_send("GET", "/v1/models", &headers, None).unwrap().json();
+    assert_eq!(models["data"].as_array().unwrap().len(), 1, "{models}");
+    let search = proxy.key(&admin, &json!({"name": "search", "scopes": ["search"]}));
+    let refused = proxy.chat(&ask("open"), &[("x-api-key", &search)]).unwrap();
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    let anthropic = proxy.post("/v1/messages", &ask("open"), &[("x-api-key", &search)]).unwrap();
+    assert_eq!(anthropic.json()["error"]["type"], "permission_error", "{}", anthropic.text);
+    let nobody = proxy.chat(&ask("open"), &[]).unwrap();
+    assert_eq!((nobody.status, nobody.header("www-authenticate")), (401, "Bearer"));
+}

@@ -1,0 +1,16 @@
+//! The LLM gateway through the real binary, before mocks of providers. The modules are named after the groups of problems that users of such
+//! gateways report.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dialects;
+mod disconnects;
+mod fallback;
+mod framing;
+mod headers;
+mod limits;
+mod reload;
+mod setup;
+mod timeouts;
+mod usage;

@@ -1,0 +1,165 @@
+//! A gateway before mocks of providers.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser as _;
+use serde_json::{Value, json};
+use weir_mock::{MockServer, Settings};
+
+use crate::support::client::{Client, Reply};
+use crate::support::process::Weir;
+
+/// A mock of providers.
+pub(crate) struct Mock {
+    server: MockServer,
+    client: Client,
+}
+
+impl Mock {
+    /// A mock with these arguments.
+    pub(crate) fn start(arguments: &[&str]) -> Mock {
+        let settings = Settings::parse_from([&["weir-mock"], arguments].concat());
+        let server = MockServer::start(settings).unwrap();
+        let client = Client::new(&format!("http://{}", server.addr()));
+        Mock { server, client }
+    }
+
+    /// The address with a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.server.addr())
+    }
+
+    /// What it has counted.
+    pub(crate) fn stats(&self) -> Value {
+        self.client.get("/mock/stats").1
+    }
+
+    /// The last request that it received.
+    pub(crate) fn last(&self) -> Value {
+        let last = self.client.get("/mock/last").1;
+        last["requests"].as_array().unwrap().last().expect("a request").clone()
+    }
+
+    /// A header of the last request.
+    pub(crate) fn last_header(&self, name: &str) -> Option<String> {
+        let last = self.last();
+        let headers = last["headers"].as_array().unwrap().clone();
+        let found = headers.iter().find(|header| header[0] == name)?;
+        Some(found[1].as_str().unwrap().to_owned())
+    }
+
+    /// Sends a request to the mock itself.
+    pub(crate) fn send(&self, path: &str, body: &Value) -> Reply {
+        self.client.send("POST", path, Some(body.to_string().as_bytes()))
+    }
+}
+
+/// A gateway with a configuration file.
+pub(crate) struct Proxy {
+    pub(crate) weir: Weir,
+    pub(crate) client: Client,
+    pub(crate) file: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// An upstream with OpenAI's API. All options of the mock may be sent through it.
+pub(crate) fn upstream(id: &str, mock: &Mock, more: &str) -> String {
+    let headers = weir_mock::options()
+        .map(|option| format!("\"x-mock-{}\"", option.name))
+        .collect::<Vec<_>>()
+        .join(", ");
+    format!(
+        "[[upstreams]]\nid = \"{id}\"\nprovider = \"openai\"\nurl = \"{}\"\napi_key = \"env:PROVIDER_KEY\"\nheaders = [{headers}]\n{more}\n",
+        mock.url("/v1")
+    )
+}
+
+/// The key of the providers.
+pub(crate) const PROVIDER_KEY: &str = "sk-provider-key-of-the-gateway";
+
+impl Proxy {
+    /// A gateway with these tables of the LLM gateway.
+    pub(crate) fn start(tables: &str) -> Proxy {
+        Proxy::start_with(tables, &[])
+    }
+
+    /// The same with environment variables.
+    pub(crate) fn start_with(tables: &str, variables: &[(&str, &str)]) -> Proxy {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, tables).unwrap();
+        let path = file.display().to_string();
+        let variables =
+            [&[("WEIR_CONFIG", path.as_str()), ("PROVIDER_KEY", PROVIDER_KEY)], variables].concat();
+        let weir = Weir::start_with(&folder.path().join("data"), &variables);
+        let client = Client::new(&weir.url);
+        Proxy { weir, client, file, _folder: folder }
+    }
+
+    /// Sends a chat request with headers.
+    pub(crate) fn chat(&self, body: &Value, headers: &[(&str, &str)]) -> Option<Reply> {
+        self.post("/v1/chat/completions", body, headers)
+    }
+
+    /// Sends any request with headers; `None` when the reply broke off.
+    pub(crate) fn post(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Option<Reply> {
+        let headers = [&[("content-type", "application/json")], headers].concat();
+        self.client.try_send("POST", path, &headers, Some(body.to_string().as_bytes()))
+    }
+
+    /// Creates a key; its text.
+    pub(crate) fn key(&self, by: &str, request: &Value) -> String {
+        let bearer = format!("Bearer {by}");
+        let reply = self.post("/v1/keys", request, &[("authorization", &bearer)]).unwrap();
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        reply.json()["key"].as_str().unwrap().to_owned()
+    }
+
+    /// A stream whose bytes are read as they come.
+    pub(crate) fn open(&self, body: &Value, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
+        let address = self.weir.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let body = body.to_string();
+        let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = body.len();
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        BufReader::new(stream)
+    }
+}
+
+/// Reads lines until one contains `part`; what was read.
+pub(crate) fn read_until(reader: &mut BufReader<TcpStream>, part: &str) -> String {
+    let mut read = String::new();
+    while !read.contains(part) {
+        let mut line = String::new();
+        assert_ne!(reader.read_line(&mut line).unwrap(), 0, "the connection ended after {read}");
+        read.push_str(&line);
+    }
+    read
+}
+
+/// Reads until the connection is closed; what came, and whether the chunked body had its end.
+pub(crate) fn read_to_close(reader: &mut BufReader<TcpStream>) -> (String, bool) {
+    let mut bytes = Vec::new();
+    drop(reader.read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let is_whole = text.ends_with("0\r\n\r\n");
+    (text, is_whole)
+}
+
+/// A chat request to a model.
+pub(crate) fn ask(model: &str) -> Value {
+    json!({"model": model, "messages": [{"role": "user", "content": "what is a weir"}]})
+}
+
+/// The same as a stream.
+pub(crate) fn ask_stream(model: &str) -> Value {
+    json!({"model": model, "stream": true, "messages": [{"role": "user", "content": "what is a weir"}]})
+}
