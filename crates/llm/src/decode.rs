@@ -13,6 +13,17 @@ use http::header::CONTENT_ENCODING;
 use tokio_util::io::{ReaderStream, StreamReader};
 use weir_upstream::{ReplyBody, UpstreamError};
 
+/// Why a stream broke.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The connection or a time limit.
+    #[error(transparent)]
+    Upstream(UpstreamError),
+    /// What came is no stream of the provider's API, or ended early.
+    #[error("{0}")]
+    Events(String),
+}
+
 /// The chunks of a body. Dropping it cancels the rest of the reply.
 pub(crate) enum DecodedBody {
     Plain(Box<ReplyBody>),
@@ -52,12 +63,14 @@ impl DecodedBody {
 }
 
 impl Stream for DecodedBody {
-    type Item = Result<Bytes, String>;
+    type Item = Result<Bytes, Broken>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.get_mut() {
-            DecodedBody::Plain(body) => body.poll_next_unpin(context).map_err(|error| error.to_string()),
-            DecodedBody::Gzip(chunks) => chunks.poll_next_unpin(context).map_err(|error| error.to_string()),
+            DecodedBody::Plain(body) => body.poll_next_unpin(context).map_err(Broken::Upstream),
+            DecodedBody::Gzip(chunks) => {
+                chunks.poll_next_unpin(context).map_err(|error| Broken::Events(error.to_string()))
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use weir_policy::Caller;
 use weir_telemetry::requests::RequestEntry;
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
-use crate::decode::DecodedBody;
+use crate::decode::{Broken, DecodedBody};
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
 use crate::request::Request;
 use crate::settlement::Settlement;
@@ -220,7 +220,10 @@ async fn attempt(
         let first = tokio::time::timeout_at((started + first_token).into(), source.fill()).await;
         match first {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(Failed::upstream(upstream.client.invalid_reply(&error))),
+            Ok(Err(Broken::Upstream(error))) => return Err(Failed::upstream(error)),
+            Ok(Err(Broken::Events(reason))) => {
+                return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
+            }
             Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),
         }
         return Ok(Attempted {

@@ -9,7 +9,7 @@ use serde_json::json;
 use weir_upstream::SseParser;
 
 use crate::Api;
-use crate::decode::DecodedBody;
+use crate::decode::{Broken, DecodedBody};
 use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
@@ -72,12 +72,12 @@ impl StreamSource {
     ///
     /// # Errors
     /// The reason why the stream broke.
-    pub(crate) async fn fill(&mut self) -> Result<(), String> {
+    pub(crate) async fn fill(&mut self) -> Result<(), Broken> {
         std::future::poll_fn(|context| self.poll_ready(context)).await
     }
 
     /// Ready when there is something for the caller, or nothing follows.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), String>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while self.ready.is_empty() {
             let Some(body) = &mut self.body else { break };
             match ready!(body.poll_next_unpin(context)) {
@@ -96,8 +96,8 @@ impl StreamSource {
     }
 
     /// What a chunk brings for the caller.
-    fn take(&mut self, mut chunk: Bytes) -> Result<Bytes, String> {
-        let too_large = || format!("an event has more than {EVENT_BYTES_MAX} bytes");
+    fn take(&mut self, mut chunk: Bytes) -> Result<Bytes, Broken> {
+        let too_large = || Broken::Events(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
         match &mut self.events {
             Events::Same { frames, strips_usage } => {
                 let whole = frames.push(chunk).map_err(|EventTooLarge| too_large())?;
@@ -124,14 +124,14 @@ impl StreamSource {
     }
 
     /// What the end of the upstream's stream brings for the caller.
-    fn end(&mut self) -> Result<Bytes, String> {
+    fn end(&mut self) -> Result<Bytes, Broken> {
         match &mut self.events {
             Events::Same { frames, strips_usage } => {
                 let rest = frames.rest();
                 self.seen.look(&rest, self.api.last_event());
                 match self.seen.is_complete {
                     true => Ok(if *strips_usage { without_usage(rest) } else { rest }),
-                    false => Err("the stream ended before its last event".to_owned()),
+                    false => Err(Broken::Events("the stream ended before its last event".to_owned())),
                 }
             }
             Events::Translated { translator, .. } => {
@@ -178,8 +178,8 @@ impl StreamSource {
     }
 }
 
-fn reason(error: TranslateError) -> String {
-    error.to_string()
+fn reason(error: TranslateError) -> Broken {
+    Broken::Events(error.to_string())
 }
 
 /// The upstream's stream broke. The caller has been sent an event that says so; the connection is closed without the last event.
@@ -231,7 +231,8 @@ impl Stream for ReplyStream {
         }
         let part = match ready!(this.source.poll_ready(context)) {
             Ok(()) => std::mem::take(&mut this.source.ready),
-            Err(reason) => {
+            Err(broken) => {
+                let reason = broken.to_string();
                 tracing::warn!(reason, "the stream of an upstream broke");
                 this.settlement.broken("upstream_error");
                 this.state = State::Flushing;

@@ -37,7 +37,7 @@ fn tokens_of_a_stream_that_the_client_left_are_counted() {
     let mut client = proxy.open(&ask_stream("m"), &[("x-mock-token-ms", "20")]);
     read_until(&mut client, "t000005");
     drop(client);
-    let row = || proxy.client.get("/v1/usage?group_by=model").1["data"][0].clone();
+    let row = || proxy.usage_of("m");
     proxy.client.wait("the row", || row()["requests"] == 1);
     let row = row();
     assert!(row["completion_tokens"].as_u64().unwrap() >= 5, "{row}");

@@ -118,6 +118,13 @@ impl Proxy {
         reply.json()["key"].as_str().unwrap().to_owned()
     }
 
+    /// The sums of a model; null as long as there is no row.
+    pub(crate) fn usage_of(&self, model: &str) -> Value {
+        let sums = self.client.get("/v1/usage?group_by=model").1;
+        let found = sums["data"].as_array().unwrap().iter().find(|sum| sum["model"] == model).cloned();
+        found.unwrap_or_default()
+    }
+
     /// A stream whose bytes are read as they come.
     pub(crate) fn open(&self, body: &Value, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
         let address = self.weir.url.strip_prefix("http://").unwrap();

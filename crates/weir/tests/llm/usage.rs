@@ -28,7 +28,7 @@ fn a_stream_is_counted_and_its_bytes_are_those_that_the_provider_sends_directly(
     let direct = mock.send("/v1/chat/completions", &ask("m"));
     assert_eq!(without_id(&whole.text), without_id(&direct.text));
     let usage = whole.json()["usage"].clone();
-    let row = || proxy.client.get("/v1/usage?group_by=model").1["data"][0].clone();
+    let row = || proxy.usage_of("m");
     proxy.client.wait("the rows", || row()["requests"] == 3);
     let row = row();
     let prompt = usage["prompt_tokens"].as_u64().unwrap();
