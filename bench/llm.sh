@@ -56,6 +56,6 @@ fi
 ulimit -n "$(ulimit -Hn)"
 arguments=(--weir "${WEIR_BINARY:-$target/release/weir}" --load "${LOAD_BINARY:-$target/release/weir-bench}")
 arguments+=(--mock "${MOCK_BINARY:-$target/release/weir-mock}" --floor "${FLOOR_BINARY:-$target/floor/release/floor}")
-arguments+=(--out "${OUT:-docs/benchmarks}" --seconds "${SECONDS_PER_TURN:-4}" --rounds "${ROUNDS:-2}" --peers "$peers")
+arguments+=(--out "${OUT:-docs/benchmarks}" --seconds "${SECONDS_PER_TURN:-3}" --rounds "${ROUNDS:-2}" --peers "$peers")
 [ -z "${RATES:-}" ] || arguments+=(--rates "$RATES")
 PYTHONPATH=bench "$cache/harness/bin/python" bench/llm/measure.py "${arguments[@]}" "$@"

@@ -37,6 +37,8 @@ from targets import DIRECT, NAMES, ROOT, WEIR_PG, Paths, Target
 
 TIMEOUT = "10s"
 WARMUP_STREAMS = 8
+# The last part of every reply: cut JSON has none.
+EXPECTED = '"total_tokens"'
 # Beside its streams a gateway needs a few files, and each stream takes two.
 FILES_RESERVED = 500
 CHECK_SECONDS_MAX = 60.0
@@ -195,7 +197,7 @@ def command_of(run: Run, scenario: Scenario, target: Target | None, file: Path) 
     if scenario.kind is Kind.HOLD:
         return [*command, "--stream", "--hold"]
     if scenario.kind is not Kind.STREAM:
-        return [*command, "--warmup", str(scenario.concurrency), "--expect-body", '"choices"']
+        return [*command, "--warmup", str(scenario.concurrency), "--expect-body", EXPECTED]
     command += ["--stream", "--warmup", str(WARMUP_STREAMS)]
     name = target.name if target else DIRECT
     if run.found.checks[name].is_equal:
@@ -273,7 +275,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--floor", type=Path, default=ROOT / ".cache" / "bench-peers" / "floor", help="the Rust floor's binary")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench-peers", help="the peers")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help="where the page is written")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of one turn")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of one turn")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--peers", default=",".join(NAMES), help="separated by commas or spaces")
     parser.add_argument("--rates", default=" ".join(map(str, scenarios.RATES)), help="requests/s, separated by commas or spaces")

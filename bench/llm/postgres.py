@@ -17,6 +17,8 @@ from processes.usage import cpu_seconds, tree
 
 # The first that exists is who runs the server if this is root.
 USERS = ("postgres", "nobody")
+# Where packages put the programs, below /usr.
+INSTALLED = ("lib*/postgresql/*/bin/initdb", "pgsql-*/bin/initdb")
 ROLE, DATABASE = "weir", "postgres"
 START_SECONDS_MAX = 60.0
 # Rows are written in batches: how long the count may take to stand still.

@@ -26,7 +26,8 @@ HOLD_IDLE_MOCK = ("--tokens", "2", "--stall-midstream", "1", "--stall-ms", "6000
 HOLD_SECONDS = 10.0
 # What a gateway must do in a closed loop, requests/s, to be given thousands of streams.
 HOLD_CAPACITY_MIN = 2_000
-CHAOS_RATE = 200
+# Low enough for all; once, and long enough for some faults of each kind.
+CHAOS_RATE, CHAOS_SECONDS = 50, 12.0
 CHAOS: tuple[str, ...] = ("--status-500", "0.02", "--drop-headers", "0.01", "--drop-midstream", "0.01", "--malformed", "0.01")
 CHAOS += ("--latency-ms", "20", "--profile", "lognormal")
 # Connections at a constant rate: those that are busy on average, doubled for the slow ones, and a reserve for stalls.
@@ -103,7 +104,8 @@ def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scena
             Scenario(f"hold-{name}", title, Kind.HOLD, mock, concurrency=count, capacity_min=HOLD_CAPACITY_MIN, seconds=HOLD_SECONDS, is_once=True)
         )
     title = f"{CHAOS_RATE} requests/s, 2 % errors 500, 1 % closed before the headers, 1 % within the body, 1 % cut JSON"
-    found.append(Scenario("chaos", title, Kind.CHAOS, CHAOS, rate=CHAOS_RATE, concurrency=connections(CHAOS_RATE, 0.02)))
+    concurrency = connections(CHAOS_RATE, 0.02)
+    found.append(Scenario("chaos", title, Kind.CHAOS, CHAOS, rate=CHAOS_RATE, concurrency=concurrency, seconds=CHAOS_SECONDS, is_once=True))
     return found
 
 

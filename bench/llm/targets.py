@@ -165,7 +165,15 @@ def weir_key(paths: Paths, data: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment({}))
     if done.returncode != 0:
         raise EngineError(f"weir keys create failed:\n{done.stdout}{done.stderr}")
-    return done.stdout.split()[-1]
+    return key_in(done.stdout)
+
+
+def key_in(text: str) -> str:
+    """The key in what `weir keys create` prints."""
+    found = next((word for word in text.split() if word.startswith("weir_")), None)
+    if found is None:
+        raise EngineError(f"weir keys create printed no key:\n{text}")
+    return found
 
 
 def version(environment_folder: Path) -> str:

@@ -203,6 +203,11 @@ class Commands(unittest.TestCase):
         self.assertIn('targets = [{ upstream = "mock" }]', config)
         self.assertNotIn("postgres://", config)
 
+    def test_the_key_is_found_in_what_the_command_prints(self) -> None:
+        self.assertEqual(targets.key_in("weir_3KyThm\n\nkey 1 (bench): keep it, it is not shown again\n"), "weir_3KyThm")
+        with self.assertRaisesRegex(EngineError, "printed no key"):
+            targets.key_in("nothing")
+
     def test_ids_are_masked_and_events_counted_as_by_the_load_generator(self) -> None:
         self.assertEqual(measure.without_ids(b'{"id":"a1","x":"b"}'), b'{"id":"","x":"b"}')
         self.assertEqual(measure.events(b"data: a\r\n\r\n: ping\n\ndata: [DONE]\n\n"), 2)
