@@ -142,7 +142,8 @@ class Report:
     def added(self, scenario: Scenario, name: str) -> Added | None:
         """Against direct in the same rounds; of streams the first event."""
         ours, direct = self.loads.get((scenario.name, name), {}), self.loads.get((scenario.name, DIRECT), {})
-        pairs = [(percentiles(scenario, ours[at]), percentiles(scenario, direct[at])) for at in ours if at in direct]
+        both = [(ours[at], direct[at]) for at in ours if at in direct]
+        pairs = [(percentiles(scenario, mine), percentiles(scenario, base)) for mine, base in both if mine.ok and base.ok]
         if name == DIRECT or not pairs:
             return None
 
@@ -272,6 +273,11 @@ def signed(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{number(abs(value))}"
 
 
+def exact(value: float) -> str:
+    """Three figures; counts such as 0 without decimals."""
+    return f"{value:,.0f}" if value == int(value) else number(value)
+
+
 def failed_cell(load: Load) -> str:
     """How many and why."""
     if not load.failed:
@@ -290,8 +296,8 @@ def goal_table(report: Report) -> str:
     """All goals with verdicts."""
     rows = []
     for goal in goals(report):
-        value = "" if goal.value is None else f"**{number(goal.value)}{goal.unit}**"
-        rows.append([goal.what, value, f"{'≥' if goal.at_least else '≤'} {number(goal.bound)}{goal.unit}", goal.verdict])
+        value = "" if goal.value is None else f"**{exact(goal.value)}{goal.unit}**"
+        rows.append([goal.what, value, f"{'≥' if goal.at_least else '≤'} {exact(goal.bound)}{goal.unit}", goal.verdict])
     return table(["goal", "measured", "wanted", ""], rows)
 
 
@@ -326,10 +332,10 @@ def hold_table(report: Report, scenario: Scenario) -> str:
     """Open streams."""
     rows = []
     for name, load in report.measured(scenario.name):
-        per_stream = (load.rss_mib - load.rss_start_mib) * 1024 / max(load.ok, 1)
-        values = [load.rss_start_mib, load.rss_mib, per_stream, load.events_per_s, load.gap_ms_p95, load.cpu_us_per_event, load.first_event_ms_p95]
+        memory = [load.rss_start_mib, load.rss_mib, load.rss_mib * 1024 / max(load.ok, 1)]
+        values = [*memory, load.events_per_s, load.gap_ms_p95, load.cpu_us_per_event, load.first_event_ms_p95]
         rows.append([bold(name), f"{load.ok:,}", *map(number, values), failed_cell(load)])
-    headings = ["open", "RSS before MiB", "RSS MiB", "more KiB/stream", "events/s", "gap p95 ms", "CPU µs/event", "first event p95 ms", "failed"]
+    headings = ["open", "RSS before MiB", "RSS MiB", "all KiB/stream", "events/s", "gap p95 ms", "CPU µs/event", "first event p95 ms", "failed"]
     return table([scenario.title, *headings], rows)
 
 
@@ -354,7 +360,8 @@ def rows_table(report: Report) -> str:
 def page(report: Report) -> str:
     """docs/benchmarks/llm.md."""
     run = report.run
-    parts = [TOP, f"Machine: {machine()}.\n", f"{run['rounds']} rounds of {run['seconds']:g} s for each target and scenario, medians.\n"]
+    count_of_rounds = "one round" if run["rounds"] == 1 else f"{run['rounds']} rounds"
+    parts = [TOP, f"Machine: {machine()}.\n", f"{count_of_rounds} of {run['seconds']:g} s for each target and scenario, medians.\n"]
     parts += ["## Against the goals\n", goal_table(report)]
     if report.left_out:
         parts.append("Left out: " + "; ".join(f"{name} ({why})" for name, why in report.left_out.items()) + ".\n")

@@ -28,6 +28,8 @@ MODEL = "gpt-mock"
 CHAT = "/v1/chat/completions"
 # More than any run sends: the limit is checked and never reached.
 REQUESTS_PER_MINUTE = 1_000_000_000
+# Of callers, and of requests to the upstream: for ten thousand streams, which the defaults do not allow.
+CONNECTIONS_MAX = 20_000
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def litellm(paths: Paths, mock_port: int, workers: int) -> Target:
     content = {
         "model_list": [{"model_name": MODEL, "litellm_params": model}],
         "general_settings": {"master_key": "sk-bench"},
-        "litellm_settings": {"telemetry": False, "num_retries": 0},
+        "litellm_settings": {"telemetry": False},
     }
     config.write_text(json.dumps(content), encoding="utf-8")
     arguments = [str(paths.litellm), "--config", str(config), "--host", "127.0.0.1", "--port", "{port}", "--num_workers", str(workers)]
@@ -132,7 +134,7 @@ def weir(paths: Paths, mock_port: int, telemetry_url: str | None = None) -> Targ
     key = weir_key(paths, folder / "data")
     settings = {"WEIR_LOG_LEVEL": "warn"} | ({"WEIR_TELEMETRY_URL": telemetry_url} if telemetry_url else {})
     command = Command([str(paths.weir), "serve", "--config", str(config), "--listen", "127.0.0.1:{port}"], settings)
-    detail = "API key with a request limit, route to one upstream, " + (
+    detail = "API key with a request limit, route to one upstream, retries as they come (2), connections_max raised, " + (
         "a row per request in PostgreSQL (fsync on)" if telemetry_url else "telemetry none"
     )
     return Target(name, detail, Server(name, [command], folder / "weir.log"), [f"authorization: Bearer {key}"], paths.weir)
@@ -143,6 +145,8 @@ def weir_config(data: Path, mock_port: int, telemetry_url: str | None) -> str:
     telemetry = 'requests = "postgres"\npostgres_url = "env:WEIR_TELEMETRY_URL"' if telemetry_url else 'requests = "none"'
     return f"""[server]
 data_dir = "{data}"
+[limits]
+connections_max = {CONNECTIONS_MAX}
 [telemetry]
 {telemetry}
 [[models]]
@@ -152,6 +156,7 @@ kind = "pseudo"
 id = "mock"
 provider = "openai"
 url = "http://127.0.0.1:{mock_port}/v1"
+concurrent_requests_max = {CONNECTIONS_MAX}
 [[routes]]
 model = "{MODEL}"
 targets = [{{ upstream = "mock" }}]
