@@ -40,13 +40,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let service = service_fn(move |request| pass(client.clone(), upstream.clone(), request));
         // An error ends this connection alone; the caller sees it.
         tokio::spawn(async move {
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
 
 /// Passes one request on and its reply back. `/healthz` is answered here.
-async fn pass(client: Upstream, upstream: Authority, mut request: Request<Incoming>) -> Result<Response<Body>, hyper::http::Error> {
+async fn pass(
+    client: Upstream,
+    upstream: Authority,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, hyper::http::Error> {
     if request.uri().path() == "/healthz" {
         return answer(StatusCode::OK);
     }
