@@ -35,9 +35,11 @@ class Command:
 class Server:
     """Its last process is the one that is called. `commands` may be changed until it's started."""
 
-    def __init__(self, name: str, commands: list[Command], log: Path, health: str = "/healthz") -> None:
+    def __init__(self, name: str, commands: list[Command], log: Path, health: str = "/healthz", fixed_port: int | None = None) -> None:
         self.name = name
         self.commands = commands
+        # of the process that is called, where others have to find it again after a start
+        self._fixed_port = fixed_port
         self._log = log
         self._health = health
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -66,6 +68,8 @@ class Server:
     def start(self) -> float:
         """The seconds until the last process answered that it's healthy."""
         self._ports = free_ports(len(self.commands))
+        if self._fixed_port is not None:
+            self._ports[-1] = self._fixed_port
         self._log.parent.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
         with self._log.open("wb") as output:

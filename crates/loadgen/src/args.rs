@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
-use weir_loadgen::{Expect, ExpectedStatus, Limit, Load, NullConfig, Plan, RequestTemplate, Target};
+use weir_loadgen::{
+    Expect, ExpectedStatus, Limit, Load, NullConfig, Plan, RequestTemplate, StreamExpect, Target,
+};
 
-/// Largest --body-file.
+use crate::chat;
+
+/// Largest --body-file and --reference.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Load generator for HTTP/1.1 servers on this machine, with percentiles free of coordinated omission.
@@ -62,8 +66,14 @@ pub(crate) struct LoadArgs {
     #[arg(long = "header")]
     headers: Vec<String>,
     /// Body of every request
-    #[arg(long, conflicts_with = "body_file")]
+    #[arg(long, conflicts_with_all = ["body_file", "chat_bytes"])]
     body: Option<String>,
+    /// Send a generated chat request of this size as the body, with `stream` set by --stream
+    #[arg(long, conflicts_with = "body_file")]
+    chat_bytes: Option<usize>,
+    /// Model of --chat-bytes
+    #[arg(long, default_value = "gpt-mock")]
+    chat_model: String,
     /// File with one body per line, sent in order and repeated from the first; empty lines are skipped
     #[arg(long)]
     body_file: Option<PathBuf>,
@@ -79,6 +89,18 @@ pub(crate) struct LoadArgs {
     /// Text that every successful response must contain
     #[arg(long)]
     expect_body: Option<String>,
+    /// Replies are server-sent events that must end by `data: [DONE]`; their times are reported
+    #[arg(long)]
+    stream: bool,
+    /// Fewest events of a stream, `[DONE]` included
+    #[arg(long, default_value_t = 1, requires = "stream")]
+    expect_events: u64,
+    /// File with the body that every stream must equal, except for the values of "id"
+    #[arg(long, requires = "stream")]
+    reference: Option<PathBuf>,
+    /// Open one stream on each connection and keep all of them open for --duration
+    #[arg(long, requires = "stream", conflicts_with_all = ["rate", "requests", "warmup"])]
+    hold: bool,
     /// Server process whose memory and CPU time are reported; repeatable
     #[arg(long = "pid")]
     pids: Vec<u32>,
@@ -152,13 +174,14 @@ impl LoadArgs {
             requests: bodies.iter().map(|body| template.render(&target, body)).collect(),
             target,
             is_head: template.method() == "HEAD",
-            load: self.rate.map_or(Load::ClosedLoop, |per_second| Load::ConstantRate { per_second }),
+            load: self.load(),
             concurrency: self.concurrency,
             threads: self.threads,
             limit: Limit { requests: self.requests, duration: self.duration },
             warmup: self.warmup,
             timeout: self.timeout,
             expect: Expect { status: self.expect_status.clone(), body: self.expect_body.clone() },
+            stream: self.stream_expect()?,
             pids: self.pids.clone(),
             pid_tree: self.pid_tree,
         };
@@ -166,7 +189,26 @@ impl LoadArgs {
         Ok(plan)
     }
 
+    fn load(&self) -> Load {
+        match self.rate {
+            Some(per_second) => Load::ConstantRate { per_second },
+            None if self.hold => Load::Hold,
+            None => Load::ClosedLoop,
+        }
+    }
+
+    fn stream_expect(&self) -> anyhow::Result<Option<StreamExpect>> {
+        if !self.stream {
+            return Ok(None);
+        }
+        let reference = self.reference.as_deref().map(read_reference).transpose()?;
+        Ok(Some(StreamExpect::new(self.expect_events, reference.as_deref())))
+    }
+
     fn bodies(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        if let Some(bytes) = self.chat_bytes {
+            return Ok(vec![chat::request(&self.chat_model, bytes, self.stream)?]);
+        }
         let Some(path) = &self.body_file else {
             return Ok(vec![self.body.clone().unwrap_or_default().into_bytes()]);
         };
@@ -216,6 +258,7 @@ impl CeilingArgs {
             warmup: 1000,
             timeout: Duration::from_secs(10),
             expect: Expect::default(),
+            stream: None,
             pids: Vec::new(),
             pid_tree: false,
         };
@@ -224,11 +267,20 @@ impl CeilingArgs {
     }
 }
 
+fn read_file(flag: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    let shown = path.display();
+    let len = std::fs::metadata(path).with_context(|| format!("could not read {flag} {shown}"))?.len();
+    ensure!(len <= BODY_FILE_BYTES_MAX, "{flag} {shown} is larger than 1 GiB; split it");
+    std::fs::read(path).with_context(|| format!("could not read {flag} {shown}"))
+}
+
+fn read_reference(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_file("--reference", path)
+}
+
 fn read_bodies(path: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let shown = path.display();
-    let len = std::fs::metadata(path).with_context(|| format!("could not read --body-file {shown}"))?.len();
-    ensure!(len <= BODY_FILE_BYTES_MAX, "--body-file {shown} is larger than 1 GiB; split it");
-    let bytes = std::fs::read(path).with_context(|| format!("could not read --body-file {shown}"))?;
+    let bytes = read_file("--body-file", path)?;
     let bodies: Vec<Vec<u8>> = bytes
         .split(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())

@@ -52,8 +52,20 @@ pub enum FailureKind {
     BadStatus,
     /// A complete response without the expected text in its body.
     BodyMismatch,
+    /// A complete response whose stream does not end by `data: [DONE]`, or has too few events.
+    StreamTruncated,
+    /// A whole stream with other bytes than the reference.
+    StreamDiffers,
     /// Due, but never sent: no connection became free before the run ended (constant rate only).
     Unsent,
+}
+
+impl FailureKind {
+    /// Whether the response was complete, but not as expected.
+    pub(crate) fn is_of_complete_response(self) -> bool {
+        use FailureKind::{BadStatus, BodyMismatch, StreamDiffers, StreamTruncated};
+        matches!(self, BadStatus | BodyMismatch | StreamDiffers | StreamTruncated)
+    }
 }
 
 /// One failed request.
@@ -127,6 +139,11 @@ impl Client {
             self.stream = None;
         }
         outcome
+    }
+
+    /// Closes the connection, also within a response.
+    pub(crate) fn close(&mut self) {
+        self.stream = None;
     }
 
     /// Returns the traffic since the last call.

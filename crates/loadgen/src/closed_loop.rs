@@ -23,16 +23,17 @@ pub(crate) async fn send_until_end(
     client: &mut Client,
     recorder: &RefCell<Recorder>,
 ) {
-    let mut check = ResponseCheck::new(&plan.expect);
+    let mut check = ResponseCheck::new(plan);
     while Instant::now() < end
         && let Some(number) = counter.next()
     {
         let sent = Instant::now();
+        check.begin();
         let outcome = client.send(plan.request(number), &mut check).await;
         let done = Instant::now();
         let outcome = outcome.and_then(|()| check.result());
         let could_not_connect = is_connect_failure(&outcome);
-        recorder.borrow_mut().record(RequestTimes { due: sent, sent, done }, check.status(), outcome);
+        recorder.borrow_mut().record_reply(RequestTimes { due: sent, sent, done }, &check, outcome);
         if could_not_connect {
             tokio::time::sleep(CONNECT_PAUSE).await;
         }

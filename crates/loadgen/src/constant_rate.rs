@@ -64,7 +64,7 @@ pub(crate) async fn send_on_schedule(
     client: &mut Client,
     recorder: &RefCell<Recorder>,
 ) -> io::Result<()> {
-    let mut check = ResponseCheck::new(&plan.expect);
+    let mut check = ResponseCheck::new(plan);
     loop {
         let free = Instant::now();
         let mut timer_guard = timer.lock().await;
@@ -77,9 +77,10 @@ pub(crate) async fn send_on_schedule(
             return Ok(());
         }
         recorder.borrow_mut().record_lateness(due, free, sent);
+        check.begin();
         let outcome = client.send(plan.request(number), &mut check).await;
         let done = Instant::now();
         let outcome = outcome.and_then(|()| check.result());
-        recorder.borrow_mut().record(RequestTimes { due, sent, done }, check.status(), outcome);
+        recorder.borrow_mut().record_reply(RequestTimes { due, sent, done }, &check, outcome);
     }
 }

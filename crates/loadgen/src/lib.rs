@@ -13,6 +13,7 @@ mod client;
 mod closed_loop;
 mod constant_rate;
 mod excerpt;
+mod hold;
 mod http1;
 mod null_server;
 mod plan;
@@ -22,6 +23,8 @@ mod report;
 mod report_table;
 mod response_check;
 mod run;
+mod stream;
+mod stream_report;
 mod target;
 mod timer;
 
@@ -30,8 +33,9 @@ pub use null_server::{NullConfig, NullServer};
 pub use plan::{
     CONCURRENCY_MAX, DURATION_DEFAULT, DURATION_MAX, RATE_MAX, REQUESTS_MAX, THREADS_MAX, TIMEOUT_MAX,
 };
-pub use plan::{Expect, ExpectedStatus, Limit, Load, Plan, PlanError};
+pub use plan::{Expect, ExpectedStatus, Limit, Load, Plan, PlanError, StreamExpect};
 pub use process_usage::{ProcessError, ProcessUsage, ServerUsage};
 pub use report::{Latency, Report, ScheduleReport};
 pub use run::{RunError, run};
+pub use stream_report::StreamReport;
 pub use target::{RequestTemplate, Target, TargetError};

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod chat;
 
 use std::io::Write;
 use std::path::Path;

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::stream::without_ids;
 use crate::target::Target;
 
 /// Largest number of connections.
@@ -52,6 +53,8 @@ pub enum Load {
         /// Requests per second over all connections.
         per_second: f64,
     },
+    /// Each connection sends one request, whose reply is read until the end of the run and then cut off.
+    Hold,
 }
 
 /// When a run ends: at the first of these limits.
@@ -95,10 +98,12 @@ pub struct Plan {
     pub limit: Limit,
     /// Requests sent in the closed loop before anything is measured.
     pub warmup: u64,
-    /// Timeout of one request, from sending.
+    /// Timeout of one request, from sending. Does not end a reply that is held open.
     pub timeout: Duration,
     /// Which responses are successful.
     pub expect: Expect,
+    /// Set when replies are streams of server-sent events.
+    pub stream: Option<StreamExpect>,
     /// Server processes whose memory and CPU time are measured.
     pub pids: Vec<u32>,
     /// Whether to include their descendants.
@@ -132,11 +137,20 @@ impl Plan {
         let requests = self.limit.requests.unwrap_or(u64::MAX);
         match self.load {
             Load::ClosedLoop => requests.min(REQUESTS_MAX),
+            Load::Hold => self.concurrency as u64,
             // Due before the end: 0/rate, 1/rate, …; the small term compensates rounding errors.
             Load::ConstantRate { per_second } => {
                 let due = (per_second * self.limit.duration().as_secs_f64() - 1e-6).ceil();
                 requests.min((due as u64).max(1))
             }
+        }
+    }
+
+    /// How long one exchange may take: to the end of the run where replies are held open.
+    pub(crate) fn exchange_timeout(&self) -> Duration {
+        match self.load {
+            Load::Hold => self.limit.duration() + self.timeout,
+            Load::ClosedLoop | Load::ConstantRate { .. } => self.timeout,
         }
     }
 
@@ -171,6 +185,22 @@ pub struct Expect {
     pub status: ExpectedStatus,
     /// Text that must be in the first 16 MiB of the body.
     pub body: Option<String>,
+}
+
+/// What a stream of server-sent events must be to count as successful, beside ending by `data: [DONE]`.
+#[derive(Debug, Clone, Default)]
+pub struct StreamExpect {
+    /// Fewest events, `[DONE]` included.
+    pub(crate) events_min: u64,
+    /// The whole body without ids.
+    pub(crate) reference: Option<Vec<u8>>,
+}
+
+impl StreamExpect {
+    /// At least `events_min` events, `[DONE]` included, and the bytes of `reference` except for the values of `"id"`.
+    pub fn new(events_min: u64, reference: Option<&[u8]>) -> StreamExpect {
+        StreamExpect { events_min, reference: reference.map(without_ids) }
+    }
 }
 
 /// A list of status ranges; 200 to 299 by default.
@@ -231,6 +261,7 @@ pub(crate) mod tests {
             warmup: 0,
             timeout: Duration::from_secs(1),
             expect: Expect::default(),
+            stream: None,
             pids: Vec::new(),
             pid_tree: false,
         }
@@ -250,6 +281,14 @@ pub(crate) mod tests {
             plan.limit = Limit { requests, duration: Some(Duration::from_millis(ms)) };
             assert_eq!(plan.requests_max(), expected, "{rate}/s for {ms} ms, at most {requests:?}");
         }
+    }
+
+    #[test]
+    fn a_hold_sends_one_request_per_connection_and_outlasts_the_timeout() {
+        let mut plan = plan();
+        (plan.load, plan.concurrency) = (Load::Hold, 30);
+        plan.limit.duration = Some(Duration::from_secs(7));
+        assert_eq!((plan.requests_max(), plan.exchange_timeout()), (30, Duration::from_secs(8)));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::{CreationError, Histogram};
 
 use crate::client::{Failure, FailureKind, Traffic};
+use crate::response_check::ResponseCheck;
+use crate::stream::StreamTimes;
 
 /// Largest value of a histogram; longer times count as this.
 const TIME_MAX: Duration = Duration::from_secs(3600);
@@ -21,6 +23,57 @@ pub(crate) struct RequestTimes {
     pub(crate) sent: Instant,
     /// End of the response, or the failure.
     pub(crate) done: Instant,
+}
+
+/// Counters and histograms of successful streams.
+pub(crate) struct StreamRecorder {
+    /// From the due instant to the head of the reply.
+    pub(crate) first_byte: Histogram<u64>,
+    /// From the due instant to the end of the first event.
+    pub(crate) first_event: Histogram<u64>,
+    /// Between the ends of two events of a reply.
+    pub(crate) gap: Histogram<u64>,
+    /// Events of a reply.
+    pub(crate) events: Histogram<u64>,
+    /// Events of all replies.
+    pub(crate) events_total: u64,
+}
+
+impl StreamRecorder {
+    fn new(empty: &Histogram<u64>) -> StreamRecorder {
+        let histogram = || Histogram::new_from(empty);
+        StreamRecorder {
+            first_byte: histogram(),
+            first_event: histogram(),
+            gap: histogram(),
+            events: histogram(),
+            events_total: 0,
+        }
+    }
+
+    fn record(&mut self, due: Instant, times: &StreamTimes) {
+        let since_due = |at: Instant| nanos(at.saturating_duration_since(due));
+        if let Some(at) = times.first_byte {
+            self.first_byte.saturating_record(since_due(at));
+        }
+        if let Some(at) = times.first_event {
+            self.first_event.saturating_record(since_due(at));
+        }
+        for gap in &times.gaps {
+            self.gap.saturating_record(nanos(*gap));
+        }
+        self.events.saturating_record(times.events);
+        self.events_total += times.events;
+    }
+
+    fn merge(&mut self, other: &StreamRecorder) {
+        // Adding fails only for histograms of different bounds.
+        let _ = self.first_byte.add(&other.first_byte);
+        let _ = self.first_event.add(&other.first_event);
+        let _ = self.gap.add(&other.gap);
+        let _ = self.events.add(&other.events);
+        self.events_total += other.events_total;
+    }
 }
 
 /// Counters and histograms (nanoseconds) of one thread or of a whole run.
@@ -40,6 +93,7 @@ pub(crate) struct Recorder {
     pub(crate) failures: BTreeMap<FailureKind, u64>,
     /// Description of the first failure of each kind.
     pub(crate) examples: BTreeMap<FailureKind, String>,
+    pub(crate) streams: StreamRecorder,
     pub(crate) traffic: Traffic,
     pub(crate) last_done: Option<Instant>,
     /// User and system time of the generator's threads.
@@ -48,11 +102,13 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new() -> Result<Recorder, CreationError> {
-        let histogram = || Histogram::new_with_bounds(1, nanos(TIME_MAX), DIGITS);
+        let empty = Histogram::new_with_bounds(1, nanos(TIME_MAX), DIGITS)?;
+        let histogram = || Histogram::new_from(&empty);
         Ok(Recorder {
-            response: histogram()?,
-            service: histogram()?,
-            lateness: histogram()?,
+            response: histogram(),
+            service: histogram(),
+            lateness: histogram(),
+            streams: StreamRecorder::new(&empty),
             queued: 0,
             sent: 0,
             ok: 0,
@@ -65,12 +121,25 @@ impl Recorder {
         })
     }
 
+    /// Records a request that was sent and the response that `check` received; of streams that are as expected, their times.
+    pub(crate) fn record_reply(
+        &mut self,
+        times: RequestTimes,
+        check: &ResponseCheck<'_>,
+        outcome: Result<(), Failure>,
+    ) {
+        if let (Some(stream), Ok(())) = (check.stream_times(), &outcome) {
+            self.streams.record(times.due, stream);
+        }
+        self.record(times, check.status(), outcome);
+    }
+
     /// Records a request that was sent, the status of its response and its outcome.
     pub(crate) fn record(&mut self, times: RequestTimes, status: u16, outcome: Result<(), Failure>) {
         self.sent += 1;
         self.last_done = self.last_done.max(Some(times.done));
         let kind = outcome.as_ref().err().map(|failure| failure.kind);
-        if matches!(kind, None | Some(FailureKind::BadStatus | FailureKind::BodyMismatch)) {
+        if kind.is_none_or(FailureKind::is_of_complete_response) {
             self.status_histogram(status).saturating_record(nanos(times.done - times.sent));
         }
         // The true time of a timeout is unknown, but at least this; without it the percentiles would be too low.
@@ -109,6 +178,7 @@ impl Recorder {
         let _ = self.response.add(&other.response);
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
+        self.streams.merge(&other.streams);
         self.queued += other.queued;
         self.sent += other.sent;
         self.ok += other.ok;

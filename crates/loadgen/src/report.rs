@@ -13,6 +13,7 @@ use crate::excerpt::excerpt;
 use crate::plan::{Load, Plan};
 use crate::process_usage::ServerUsage;
 use crate::recorder::Recorder;
+use crate::stream_report::StreamReport;
 
 /// 99th percentile of lateness above which a warning says that the generator was too slow.
 const LATENESS_P99_MS_MAX: f64 = 1.0;
@@ -43,7 +44,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Latency {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Latency {
         let ms = |nanos: u64| nanos as f64 / 1e6;
         let at = |quantile| ms(histogram.value_at_quantile(quantile));
         Latency {
@@ -121,6 +122,12 @@ pub struct Report {
     /// Constant rate only.
     #[serde(flatten)]
     pub schedule: Option<ScheduleReport>,
+    /// Streams only.
+    #[serde(flatten)]
+    pub stream: Option<StreamReport>,
+    /// Whether the replies were held open to the end of the run.
+    #[serde(skip)]
+    pub is_hold: bool,
     /// From sending to the last byte of complete responses, expected or not, by status.
     #[serde(skip)]
     pub statuses: BTreeMap<u16, Latency>,
@@ -166,6 +173,8 @@ impl Report {
             latency: Latency::of(&total.response),
             service: Latency::of(&total.service),
             schedule: schedule_report(plan, &total),
+            stream: plan.stream.as_ref().map(|_| StreamReport::new(&total.streams)),
+            is_hold: plan.load == Load::Hold,
             statuses: total.statuses.iter().map(|(status, times)| (*status, Latency::of(times))).collect(),
             failures: total.failures,
             failure_examples: total.examples.into_iter().map(shorten_example).collect(),
@@ -189,6 +198,12 @@ impl Report {
     pub fn requests_per_cpu_s(&self) -> Option<f64> {
         let server = self.server.as_ref()?;
         (server.cpu_s > 0.0).then(|| self.requests_ok as f64 / server.cpu_s)
+    }
+
+    /// CPU time of the server for each event of a stream, in microseconds; `None` without events or when it was not measured.
+    pub fn cpu_us_per_event(&self) -> Option<f64> {
+        let (server, stream) = (self.server.as_ref()?, self.stream.as_ref()?);
+        (stream.events > 0).then(|| server.cpu_s * 1e6 / stream.events as f64)
     }
 
     pub(crate) fn generator_cores_mean(&self) -> f64 {
@@ -251,7 +266,11 @@ impl Report {
         let mut report = json!(self);
         report["tool"] = json!("weir-bench");
         report["version"] = json!(env!("CARGO_PKG_VERSION"));
-        report["mode"] = json!(if self.schedule.is_some() { "rate" } else { "closed" });
+        report["mode"] = json!(match (&self.schedule, self.is_hold) {
+            (Some(_), _) => "rate",
+            (None, true) => "hold",
+            (None, false) => "closed",
+        });
         let counts = self.statuses.iter().map(|(status, times)| (status.to_string(), times.count));
         report["statuses"] = json!(BTreeMap::from_iter(counts));
         report["service_by_status"] = json!(BTreeMap::from_iter(self.statuses.iter().map(by_status)));
@@ -261,13 +280,16 @@ impl Report {
         if self.server.is_some() {
             report["server_requests_per_cpu_s"] = json!(self.requests_per_cpu_s());
         }
+        if let Some(cpu_us) = self.cpu_us_per_event() {
+            report["server_cpu_us_per_event"] = json!(cpu_us);
+        }
         report
     }
 }
 
 fn schedule_report(plan: &Plan, total: &Recorder) -> Option<ScheduleReport> {
     match plan.load {
-        Load::ClosedLoop => None,
+        Load::ClosedLoop | Load::Hold => None,
         Load::ConstantRate { per_second } => Some(ScheduleReport {
             rate_target_per_s: per_second,
             requests_queued: total.queued,

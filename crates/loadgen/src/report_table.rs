@@ -3,6 +3,7 @@
 use crate::client::FailureKind;
 use crate::process_usage::ServerUsage;
 use crate::report::{Latency, Report};
+use crate::stream_report::StreamReport;
 
 impl Report {
     /// A few lines of text, warnings last.
@@ -18,8 +19,10 @@ impl Report {
             lines.push(format!("  {:<11}{}", "latency", self.latency.render()));
             lines.extend(self.render_statuses());
         }
+        lines.extend(self.stream.iter().flat_map(StreamReport::render_times));
         lines.push(String::new());
         lines.push(self.render_requests());
+        lines.extend(self.stream.iter().map(|stream| self.render_events(stream)));
         lines.extend(self.failures.iter().map(|(kind, count)| self.render_failure(*kind, *count)));
         lines.push(format!(
             "  bytes      {} sent, {} received, {} reconnects",
@@ -39,6 +42,7 @@ impl Report {
 
     fn render_head(&self) -> String {
         let mode = match &self.schedule {
+            None if self.is_hold => "streams held open".to_owned(),
             None => "closed loop".to_owned(),
             Some(schedule) => format!("constant {}/s", schedule.rate_target_per_s),
         };
@@ -72,6 +76,17 @@ impl Report {
         )
     }
 
+    fn render_events(&self, stream: &StreamReport) -> String {
+        let cpu = self.cpu_us_per_event().map_or(String::new(), |us| format!(", {us:.1} us CPU per event"));
+        format!(
+            "  events     {} received; {} to {} per reply, {:.1} on average{cpu}",
+            stream.events,
+            stream.events_per_reply_min,
+            stream.events_per_reply_max,
+            stream.events_per_reply_mean
+        )
+    }
+
     fn render_failure(&self, kind: FailureKind, count: u64) -> String {
         let example = self.failure_examples.get(&kind).map_or("", String::as_str);
         format!("  FAILED     {count} {}, first: {example}", <&str>::from(kind))
@@ -99,6 +114,13 @@ impl Report {
             )
         });
         std::iter::once(total).chain(each).collect()
+    }
+}
+
+impl StreamReport {
+    fn render_times(&self) -> [String; 3] {
+        [("1st byte", &self.first_byte), ("1st event", &self.first_event), ("gaps", &self.gap)]
+            .map(|(name, times)| format!("  {name:<11}{}", times.render()))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::process_usage::{ProcessError, ProcessMonitor, RunningMonitor};
 use crate::recorder::Recorder;
 use crate::report::Report;
 use crate::timer::PreciseTimer;
-use crate::{closed_loop, constant_rate};
+use crate::{closed_loop, constant_rate, hold};
 
 /// Time between the start signal and the first due instant, so that every thread is running by then.
 const START_DELAY: Duration = Duration::from_millis(5);
@@ -130,7 +130,7 @@ pub fn run(plan: Plan) -> Result<Report, RunError> {
 
 fn first_due(load: Load) -> Instant {
     match load {
-        Load::ClosedLoop => Instant::now(),
+        Load::ClosedLoop | Load::Hold => Instant::now(),
         Load::ConstantRate { .. } => Instant::now() + START_DELAY,
     }
 }
@@ -139,7 +139,7 @@ fn first_due(load: Load) -> Instant {
 fn complete(plan: &Plan, start: Instant, total: &mut Recorder) -> Duration {
     let to_last = total.last_done.map_or(Duration::ZERO, |done| done.saturating_duration_since(start));
     match plan.load {
-        Load::ClosedLoop => to_last,
+        Load::ClosedLoop | Load::Hold => to_last,
         Load::ConstantRate { per_second } => {
             let schedule = Schedule::new(plan, per_second, start);
             schedule.record_unsent(total);
@@ -183,7 +183,7 @@ impl Worker {
             let _guard = runtime.enter();
             PreciseTimer::new()?
         };
-        let client = || Client::new(plan.target.addr, plan.timeout, plan.is_head);
+        let client = || Client::new(plan.target.addr, plan.exchange_timeout(), plan.is_head);
         let clients = std::iter::repeat_with(client).take(connections).collect();
         Ok(Worker { runtime, clients, timer, recorder: Recorder::new()? })
     }
@@ -213,7 +213,7 @@ async fn warm_up(shared: &Arc<Shared>, clients: Vec<Client>) -> Vec<Client> {
         let shared = Arc::clone(shared);
         tasks.spawn_local(async move {
             client.preconnect().await;
-            let mut check = crate::response_check::ResponseCheck::new(&shared.plan.expect);
+            let mut check = crate::response_check::ResponseCheck::new(&shared.plan);
             while let Some(number) = shared.warmup.next() {
                 let _ = client.send(shared.plan.request(number), &mut check).await;
             }
@@ -259,6 +259,11 @@ async fn send_all(
         Load::ClosedLoop => {
             let end = start + plan.limit.duration();
             closed_loop::send_until_end(plan, measured, end, client, recorder).await;
+            Ok(())
+        }
+        Load::Hold => {
+            let end = start + plan.limit.duration();
+            hold::hold_until_end(plan, measured, end, client, recorder).await;
             Ok(())
         }
         Load::ConstantRate { per_second } => {

@@ -47,6 +47,42 @@ fn a_successful_run_exits_with_0_and_writes_a_table_and_json() {
 }
 
 #[test]
+fn a_generated_chat_request_is_sent_and_its_stream_compared_with_a_reference() {
+    let events = "data: {\"id\":\"ID\"}\n\ndata: [DONE]\n\n";
+    let url = format!(
+        "http://{}/",
+        serve(move |request, stream| {
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            assert_eq!((request.body.len(), &body["stream"]), (500, &true.into()));
+            reply(stream, "200 OK", &events.replace("ID", &request.number.to_string()))
+        })
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let reference = folder.path().join("reference.sse");
+    std::fs::write(&reference, events).unwrap();
+    let output = bench(&[
+        "load",
+        "--url",
+        &url,
+        "--requests",
+        "12",
+        "--stream",
+        "--chat-bytes",
+        "500",
+        "--expect-events",
+        "2",
+        "--reference",
+        reference.to_str().unwrap(),
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!((&report["events"], &report["failures"]["stream_differs"]), (&24.into(), &0.into()));
+    assert!(report["first_event_ms_p95"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn failed_requests_exit_with_1_unless_allowed() {
     let url = format!("http://{}/", serve(|_, stream| reply(stream, "500 Broken", "no")));
     let args = ["load", "--url", &url, "--requests", "5", "--json", "-"];
@@ -95,6 +131,15 @@ fn usage_errors_exit_with_2_and_name_the_remedy() {
         (vec!["load", "--url", url, "--body-file", "/nowhere"], "could not read --body-file /nowhere"),
         (vec!["load", "--url", url, "--body", "a", "--body-file", "b"], "cannot be used with"),
         (vec!["load", "--url", "https://127.0.0.1/"], "the scheme isn't http"),
+        (vec!["load", "--url", url, "--hold"], "--stream"),
+        (
+            vec!["load", "--url", url, "--stream", "--chat-bytes", "9"],
+            "--chat-bytes is 9, but must be more than",
+        ),
+        (
+            vec!["load", "--url", url, "--stream", "--reference", "/nowhere"],
+            "could not read --reference /nowhere",
+        ),
     ] {
         let (code, message) = error_of(&args);
         assert_eq!(code, Some(2), "{args:?}: {message}");

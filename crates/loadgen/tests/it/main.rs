@@ -5,4 +5,6 @@ mod cli;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod stream;
+#[cfg(test)]
 mod support;

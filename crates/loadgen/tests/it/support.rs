@@ -91,6 +91,7 @@ pub(crate) fn plan(addr: SocketAddr, concurrency: usize, requests: u64) -> Plan 
         warmup: 0,
         timeout: Duration::from_secs(5),
         expect: Expect::default(),
+        stream: None,
         pids: Vec::new(),
         pid_tree: false,
     }

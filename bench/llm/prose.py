@@ -1,0 +1,45 @@
+"""The words of docs/benchmarks/llm.md that do not change with the figures."""
+
+TOP = """# The LLM gateway under load, beside other gateways
+
+Written by `make bench BENCH=llm`; all figures are in [llm.json](llm.json). `POST /v1/chat/completions` against one mock of a provider
+([weir-mock](../mock.md)), in one run, all on this machine together with the mock and the load generator.
+"""
+
+METHOD = """## How it was measured
+
+- **In turns.** All targets live during the whole run. Each scenario restarts the mock with its delays and then gives each target a turn,
+  in an order that is random and differs between rounds, so that other work of the machine affects all alike. Figures are medians over the
+  rounds.
+- **Direct** is the mock without anything between; its CPU time is that of the mock. *Added* is a target's percentile minus that of direct
+  in the same round, and × the two divided.
+- **Rust floor** and **Go ReverseProxy** pass requests on and do nothing else: the distance from the floor to Weir is what keys, limits,
+  routing and accounting cost. The Go row is the proxy of the standard library; it is no gateway.
+- **Closed loop**: 64 connections, each sends its next request after the reply to the one before; p50 to p99 follow from the throughput.
+  **Constant rate**: requests are due at fixed instants, and latencies count from there, also for those that wait for a connection
+  ([weir-bench](../bench.md)). A target is given only rates of which it did a tenth more in the closed loop.
+- **CPU** is user and system time of all processes of a target, for each request sent or each event of a stream; per request it falls with
+  the rate, because a wake-up serves several. **RSS** is the highest of these processes together during the turn; pages that they share
+  count for each. PostgreSQL is not part of Weir L3's figures, and has its own.
+- **Streams**: the first event counts from the due instant. A stream must end by `data: [DONE]` and have all events of the mock's; where a
+  target passes bytes on unchanged, every stream is compared with the mock's, except for the values of `id`.
+- **Open streams**: all are opened at once, kept open and cut off at the end.
+- **Chaos**: faults of the mock, drawn by a fixed seed and the number of the request. Retries are as each target
+  has them by default; without any the share of good replies is that of the mock.
+"""
+
+# From an article by the makers of VidaiServer, on a Xeon with 8 threads. p95 in ms at 5,000, 10,000 and 12,000 requests/s.
+PUBLISHED = """## Published elsewhere
+
+Not measured here, but on another machine (a Xeon with 8 threads) with another load generator; from the article of VidaiServer's makers. Only
+ratios within one table can be compared.
+
+| published | p95 at 5,000/s, ms | at 10,000/s | at 12,000/s |
+| --- | ---: | ---: | ---: |
+| VidaiServer | about 4 | about 20 | about 35 |
+| Bifrost | 4 | 35 | 50 |
+| LiteLLM | 5,800 more than direct | | |
+
+The same article has +5 ms for telemetry in PostgreSQL at 10,000 requests/s. Bifrost could not be installed from the package registries at
+hand and has no row above.
+"""

@@ -1,0 +1,278 @@
+"""Tests of the comparison of LLM gateways: a tiny run, and the tables that follow from known figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import measure
+import postgres
+import report
+import scenarios
+import targets
+from processes import EngineError
+from processes.server import Server
+from report import Check, Load, Report, Rows
+from scenarios import Kind, Scenario
+from targets import DIRECT, FLOOR, GO, LITELLM, ROOT, WEIR, WEIR_PG
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+CHECKED = TARGET / "checked"
+GO_TOOL = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+# What weir-bench writes, as far as it is read here.
+GENERATED: dict[str, Any] = {
+    "requests_sent": 400,
+    "requests_ok": 397,
+    "failures": {"bad_status": 3, "timeout": 0},
+    "requests_per_s": 198.5,
+    "duration_s": 2.0,
+    "latency_ms_p50": 1.0,
+    "latency_ms_p95": 2.0,
+    "latency_ms_p99": 3.0,
+    "server_cpu_s": 0.08,
+    "server_rss_bytes_max": 2**22,
+    "server_rss_bytes_start": 2**21,
+}
+
+
+def load(requests_per_s: float, p50: float = 1.0, p95: float = 2.0, cpu_us: float = 50.0, **more: Any) -> Load:
+    """A turn without failures."""
+    found = Load(1000, 1000, {}, requests_per_s, p50, p95, p95 * 2, cpu_us, 1e6 / cpu_us, 30.0, 20.0)
+    return replace(found, **more)
+
+
+def made_report() -> Report:
+    """Every kind of scenario, with figures that reach some goals."""
+    found = Report({"seconds": 1.0, "rounds": 2, "has_plots": True}, scenarios.full((500, 5_000), 2_000, 10_000))
+    found.names = [DIRECT, FLOOR, GO, WEIR, WEIR_PG]
+    costs = {DIRECT: 10.0, FLOOR: 40.0, GO: 150.0, WEIR: 50.0, WEIR_PG: 65.0}
+    for scenario in found.scenarios:
+        for at, name in enumerate(found.names):
+            for number in range(2):
+                first = {"first_event_ms_p50": 50 + at / 10, "first_event_ms_p95": 55.0, "events": 103_000, "events_min": 103}
+                turn = load(1e6 / costs[name], 0.2 + at / 10, 0.4 + at / 5, costs[name], **(first if scenario.is_stream else {}))
+                found.add(scenario.name, name, number, turn)
+    found.checks = {name: Check(103, name != GO) for name in found.names}
+    found.rows = Rows("15.18", 5_000, 4_998, 4.4)
+    found.details = dict.fromkeys(found.names, "made up")
+    return found
+
+
+class Figures(unittest.TestCase):
+    def test_cpu_is_divided_by_the_requests_that_were_sent(self) -> None:
+        found = Load.of(GENERATED)
+        self.assertEqual((found.requests, found.ok, found.failures, found.failed), (400, 397, {"bad_status": 3}, 3))
+        self.assertAlmostEqual(found.cpu_us_per_request, 200.0)
+        self.assertAlmostEqual(found.requests_per_cpu_s, 5_000.0)
+        self.assertEqual((found.rss_mib, found.rss_start_mib, found.events, found.cpu_us_per_event), (4.0, 2.0, 0, 0.0))
+
+    def test_cpu_of_streams_is_divided_by_their_events(self) -> None:
+        names = [f"{what}_ms_{at}" for what in ("first_event", "event_gap") for at in ("p50", "p95", "p99")]
+        found = Load.of(GENERATED | dict.fromkeys(names, 7.0) | {"events": 4_000, "events_per_reply_min": 103})
+        self.assertEqual((found.events, found.events_min, found.events_per_s, found.first_event_ms_p95), (4_000, 103, 2_000.0, 7.0))
+        self.assertAlmostEqual(found.cpu_us_per_event, 20.0)
+
+    def test_the_middle_of_rounds_is_the_median_of_each_figure_and_the_sum_of_counts(self) -> None:
+        turns = [load(10, p95=5, failures={"reset": 2}, events_min=9), load(30, p95=1, events_min=7), load(20, p95=9, failures={"reset": 1})]
+        found = report.middle(turns)
+        self.assertEqual((found.requests_per_s, found.latency_ms_p95, found.requests), (20, 5, 3_000))
+        self.assertEqual((found.failures, found.events_min), ({"reset": 3}, 0))
+
+    def test_what_is_added_is_compared_within_each_round(self) -> None:
+        found = Report({}, [scenarios.at_rate("rate-500", "", 500)], [DIRECT, WEIR])
+        # A busy second round: by medians of all figures the difference would be another one.
+        for number, (direct, ours) in enumerate([(1.0, 1.5), (10.0, 10.4), (1.0, 1.6)]):
+            found.add("rate-500", DIRECT, number, load(500, direct, direct * 2))
+            found.add("rate-500", WEIR, number, load(500, ours, ours * 2))
+        added = found.added(found.scenarios[0], WEIR)
+        assert added is not None, "both were measured"
+        self.assertAlmostEqual(added.ms_p50, 0.5)
+        self.assertAlmostEqual(added.ms_p95, 1.0)
+        self.assertAlmostEqual(added.ratio_p50, 1.5)
+        self.assertIsNone(found.added(found.scenarios[0], DIRECT))
+
+
+class Page(unittest.TestCase):
+    def test_nothing_is_added_by_a_target_that_did_not_answer(self) -> None:
+        found = made_report()
+        for number in range(2):
+            found.add("stream-20", WEIR, number, load(0, failures={"bad_status": 1000}, ok=0))
+        self.assertIsNone(found.added(found.of_kind(Kind.STREAM)[0], WEIR))
+
+    def test_goals_are_ratios_of_this_run(self) -> None:
+        values = {goal.what: (goal.value, goal.verdict) for goal in report.goals(made_report())}
+        self.assertEqual(values[f"{WEIR}: requests/s in the closed loop against the floor"], (0.8, "reached"))
+        self.assertEqual(values[f"{WEIR}: CPU per request at 5,000/s against the floor"], (1.25, "reached"))
+        self.assertEqual(values[f"{WEIR_PG}: CPU per request at 5,000/s, more than {WEIR}"], (15.0, "ABOVE"))
+        self.assertEqual(values[f"{WEIR_PG}: requests without a row"], (2.0, "ABOVE"))
+        value, verdict = values[f"{WEIR}: added time to the first event, p50"]
+        self.assertEqual((round(value or 0, 3), verdict), (0.3, "reached"))
+        self.assertEqual(values[f"{WEIR}: added p50 at 2,000/s"], (None, "not measured"))
+
+    def test_a_goal_that_is_missed_says_so(self) -> None:
+        found = made_report()
+        for number in range(2):
+            found.add("closed-1k", WEIR, number, load(1_000, cpu_us=100))
+        verdicts = {goal.what: goal.verdict for goal in report.goals(found)}
+        self.assertEqual(verdicts[f"{WEIR}: requests/s in the closed loop against {GO}"], "BELOW")
+        self.assertEqual(verdicts[f"{WEIR}: CPU per request in the closed loop against the floor"], "ABOVE")
+
+    def test_every_scenario_and_target_has_its_row(self) -> None:
+        found = made_report()
+        found.left_out = {LITELLM: "it did not start"}
+        page = report.page(found)
+        for scenario in found.scenarios:
+            self.assertIn(f"| {scenario.title} |", page)
+        # added p50, p95 and their ratios: 0.5 ms beside 0.2, and 1.0 beside 0.4
+        self.assertIn(f"| **{WEIR}** | 20,000 | 0.500 | 1.00 | 2.00 | +0.300 (2.50×) | +0.600 (2.50×) | 50.0 | 20,000 | 30.0 | 0 |", page)
+        self.assertIn(f"Left out: {LITELLM} (it did not start).", page)
+        self.assertIn("| Weir L3 | requests sent |", page)
+        self.assertIn("| PostgreSQL 15.18 | 5,000 | 4,998 | 4.40 |", page)
+        self.assertIn("## Published elsewhere", page)
+
+    def test_streams_with_other_bytes_than_the_mock_are_named(self) -> None:
+        found = made_report()
+        table = report.stream_table(found, found.of_kind(Kind.STREAM)[0])
+        rows = {line.split(" | ")[0].strip("| *"): line for line in table.splitlines()[2:]}
+        self.assertIn("| no, other bytes |", rows[GO])
+        self.assertIn("| all |", rows[WEIR])
+
+    def test_failures_are_printed_with_their_kinds(self) -> None:
+        self.assertEqual(report.failed_cell(load(1, failures={"reset": 2, "bad_status": 1_000})), "1,002 (bad_status 1,000, reset 2)")
+
+    def test_json_has_every_turn(self) -> None:
+        found = report.figures(made_report())
+        json.dumps(found)
+        self.assertEqual(len(found["rows"]), 5 * len(found["scenarios"]))
+        self.assertTrue(all(len(row["rounds"]) == 2 for row in found["rows"]))
+
+
+class Scenarios(unittest.TestCase):
+    def test_a_slow_backend_gets_more_connections(self) -> None:
+        self.assertEqual([scenarios.connections(rate, seconds) for rate, seconds in ((50, 0.0), (500, 0.5), (12_000, 0.0))], [32, 510, 240])
+
+    def test_names_are_unique_and_faults_come_last(self) -> None:
+        found = scenarios.full(scenarios.RATES, 2_000, 10_000)
+        self.assertEqual(len({one.name for one in found}), len(found))
+        self.assertEqual((found[0].kind, found[-1].kind), (Kind.CLOSED, Kind.CHAOS))
+
+    def test_a_target_gets_only_rates_that_it_can_do(self) -> None:
+        found = Report({}, scenarios.full((50, 500), 0, 0), [DIRECT, LITELLM])
+        found.add("closed-1k", LITELLM, 0, load(77))
+        run = measure.Run(paths(Path("/nowhere")), 9, 1.0, 1, found)
+        target = targets.Target(LITELLM, "", Server(LITELLM, [], Path("/nowhere")))
+        part = {one.name for one in found.scenarios if measure.takes_part(run, one, target)}
+        self.assertIn("rate-50", part)
+        self.assertNotIn("rate-500", part)
+        self.assertTrue(all(measure.takes_part(run, one, None) for one in found.scenarios))
+
+
+def paths(folder: Path) -> targets.Paths:
+    """Everything in one folder."""
+    return targets.Paths(*(folder / name for name in ("weir", "weir-bench", "weir-mock", "floor", "cache", "data")))
+
+
+class Commands(unittest.TestCase):
+    def command(self, scenario: Scenario, *, is_equal: bool = True) -> list[str]:
+        with tempfile.TemporaryDirectory() as name:
+            run = measure.Run(paths(Path(name)), 9, 4.0, 1, Report({}, [scenario]))
+            (run.paths.data).mkdir()
+            (run.paths.data / f"{scenario.name}.sse").write_bytes(b"data: a\n\ndata: [DONE]\n\n")
+            run.mock = targets.mock(run.paths, 9, ())
+            run.mock._ports = [9]
+            run.found.checks[DIRECT] = Check(2, is_equal)
+            return measure.command_of(run, scenario, None, Path("out.json"))
+
+    def test_a_stream_is_compared_where_bytes_are_passed_on_unchanged(self) -> None:
+        scenario = Scenario("stream-20", "", Kind.STREAM, rate=20)
+        self.assertEqual(self.command(scenario)[-1], "2")
+        self.assertIn("--reference", self.command(scenario))
+        self.assertNotIn("--reference", self.command(scenario, is_equal=False))
+
+    def test_open_streams_are_held_for_their_own_time(self) -> None:
+        found = self.command(Scenario("hold-idle", "", Kind.HOLD, concurrency=50, seconds=10.0))
+        self.assertEqual(found[-2:], ["--stream", "--hold"])
+        self.assertEqual(found[found.index("--duration") + 1], "10s")
+
+    def test_weir_is_configured_by_its_telemetry(self) -> None:
+        self.assertIn('requests = "none"', targets.weir_config(Path("/d"), 9000, None))
+        config = targets.weir_config(Path("/d"), 9000, "postgres://x")
+        self.assertIn('postgres_url = "env:WEIR_TELEMETRY_URL"', config)
+        self.assertIn('targets = [{ upstream = "mock" }]', config)
+        self.assertNotIn("postgres://", config)
+
+    def test_the_key_is_found_in_what_the_command_prints(self) -> None:
+        self.assertEqual(targets.key_in("weir_3KyThm\n\nkey 1 (bench): keep it, it is not shown again\n"), "weir_3KyThm")
+        with self.assertRaisesRegex(EngineError, "printed no key"):
+            targets.key_in("nothing")
+
+    def test_ids_are_masked_and_events_counted_as_by_the_load_generator(self) -> None:
+        self.assertEqual(measure.without_ids(b'{"id":"a1","x":"b"}'), b'{"id":"","x":"b"}')
+        self.assertEqual(measure.events(b"data: a\r\n\r\n: ping\n\ndata: [DONE]\n\n"), 2)
+
+
+class PostgresServer(unittest.TestCase):
+    def test_rows_are_counted_in_the_table_of_requests(self) -> None:
+        try:
+            server = postgres.Postgres()
+        except EngineError as error:
+            self.skipTest(str(error))
+        self.addCleanup(server.stop)
+        server.start()
+        with self.assertRaisesRegex(EngineError, "there is none"):
+            server.rows()
+        server.query("create table weir_requests (at int) partition by range (at)")
+        server.query("create table weir_requests_1 partition of weir_requests for values from (0) to (1000)")
+        server.query("insert into weir_requests select generate_series(1, 40)")
+        self.assertEqual(server.rows(), 40)
+        self.assertGreater(server.cpu_seconds(), 0)
+
+
+class TinyRun(unittest.TestCase):
+    def test_the_floor_and_weir_are_measured(self) -> None:
+        for binary in ("weir", "weir-bench", "weir-mock"):
+            if not (CHECKED / binary).exists():
+                self.skipTest(f"{CHECKED / binary} is not built: cargo build --workspace --profile checked")
+        self.run_tiny("floor,weir", [DIRECT, FLOOR, WEIR])
+
+    def test_the_proxies_are_measured_without_weir(self) -> None:
+        for binary in ("weir-bench", "weir-mock"):
+            if not (CHECKED / binary).exists():
+                self.skipTest(f"{CHECKED / binary} is not built: cargo build --workspace --profile checked")
+        self.run_tiny("floor,go", [DIRECT, FLOOR] if GO_TOOL is None else [DIRECT, FLOOR, GO])
+
+    def run_tiny(self, peers: str, wanted: list[str]) -> None:
+        folder, floor = targets.ROOT / "bench" / "peers", TARGET / "floor"
+        build = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", str(floor)]
+        build += ["--manifest-path", str(folder / "floor" / "Cargo.toml")]
+        subprocess.run(build, check=True, timeout=900)
+        with tempfile.TemporaryDirectory() as name:
+            out = Path(name)
+            if GO_TOOL is not None:
+                subprocess.run([GO_TOOL, "build", "-o", out / "go_proxy", "."], cwd=folder / "go_proxy", check=True, timeout=300)
+            command = [sys.executable, str(Path(report.__file__).with_name("measure.py")), "--tiny", "--peers", peers, "--cache", name, "--out", name]
+            binaries = {"weir": CHECKED / "weir", "load": CHECKED / "weir-bench", "mock": CHECKED / "weir-mock", "floor": floor / "release" / "floor"}
+            command += [part for flag, binary in binaries.items() for part in (f"--{flag}", str(binary))]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads((out / "llm.json").read_text(encoding="utf-8"))
+            self.assertIn(f"| {FLOOR} |", (out / "llm.md").read_text(encoding="utf-8"))
+        self.assertEqual(len(figures["rows"]), len(wanted) * len(scenarios.tiny()), figures["left_out"])
+        for row in figures["rows"]:
+            self.assertIn(row["target"], wanted)
+            self.assertGreater(row["ok"], 5, row)
+            if row["scenario"] != "chaos":
+                self.assertEqual(row["failures"], {}, row)
+        self.assertTrue(all(check["is_equal"] for check in figures["checks"].values()), figures["checks"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,3 @@
+module weir.example/bench/go_proxy
+
+go 1.21
