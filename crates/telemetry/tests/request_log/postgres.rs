@@ -85,7 +85,7 @@ impl Drop for Postgres {
 
 /// The newest installed server.
 fn binaries() -> PathBuf {
-    let versions =
+    let versions: Vec<std::fs::DirEntry> =
         std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or_default();
     let found = versions
         .iter()
