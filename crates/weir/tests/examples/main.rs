@@ -78,6 +78,8 @@ fn check(page: &str) {
                 count += 1;
                 println!("{place}");
                 run(&language, &text, folder.path(), url);
+                // a reader takes longer to the next example than its documents to be searchable
+                gateway.wait_until_searchable();
             }
             "toml" => {
                 std::fs::write(folder.path().join("weir.toml"), text).unwrap();
