@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weir_api::{ErrorCode, Invalid, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope};
 use weir_filter::Filter;
+use weir_policy::budget::Budgets;
 use weir_policy::limits::KeyLimits;
 use weir_policy::{Allowlist, Caller, KeyId, Scope};
 use weir_store::StoredKey;
@@ -97,7 +98,16 @@ pub(crate) fn limits_of(key: &KeyReply) -> KeyLimits {
         requests_per_minute: key.limits.requests_per_minute,
         tokens_per_minute: key.limits.tokens_per_minute,
         concurrent_requests: key.limits.concurrent_requests,
+        budgets: Budgets {
+            per_day: key.limits.budget_per_day.map(nanos),
+            per_month: key.limits.budget_per_month.map(nanos),
+        },
     }
+}
+
+/// An amount of money in billionths.
+fn nanos(units: f64) -> u64 {
+    (units * 1e9).round() as u64
 }
 
 fn scope_of(scope: KeyScope) -> Scope {

@@ -7,12 +7,14 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 use weir_api::{AuditReply, KeyReply, KeyRequest, NewKeyReply};
+use weir_policy::budget::Spending;
 use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
 use weir_policy::limits::KeyLimits;
 use weir_policy::{Caller, KeyId};
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
 
 use crate::grants::{self, Grants};
+use crate::ledger::{self, Ledger};
 use crate::{AccessError, Result, Usage};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
@@ -22,6 +24,7 @@ pub struct Keys(Arc<Inner>);
 struct Inner {
     store: Store,
     active: ArcSwap<Active>,
+    ledger: Arc<Ledger>,
     /// One change at a time, so that the keys in memory are those of the last one.
     changing: Mutex<()>,
 }
@@ -51,9 +54,20 @@ impl Keys {
     ///
     /// # Errors
     /// Those of the store; [`AccessError::Unreadable`]: a key that can't be read is never taken for one that allows less or more.
-    pub async fn load(store: Store) -> Result<Keys> {
-        let active = Active::of(&store.keys().await?, &HashMap::new())?;
-        Ok(Keys(Arc::new(Inner { store, active: ArcSwap::from_pointee(active), changing: Mutex::default() })))
+    pub async fn load(store: Store, now: Timestamp) -> Result<Keys> {
+        let ledger = Arc::<Ledger>::default();
+        let spent = ledger::read(&store, now).await?;
+        let active = Active::of(&store.keys().await?, &HashMap::new(), &spent, &ledger)?;
+        let active = ArcSwap::from_pointee(active);
+        Ok(Keys(Arc::new(Inner { store, active, ledger, changing: Mutex::default() })))
+    }
+
+    /// Adds to the store what keys with budgets have spent since the last call. Called at least once a second, a crash loses no more than that.
+    ///
+    /// # Errors
+    /// Those of the store; the next call tries again.
+    pub async fn flush_ledger(&self, now: Timestamp) -> Result<()> {
+        self.0.ledger.flush(&self.0.store, now).await
     }
 
     /// Whether callers must show a key: as soon as one was created, and also when all are revoked.
@@ -180,14 +194,25 @@ impl Keys {
 
     async fn reload(&self) -> Result<()> {
         let before = self.0.active.load().usage.clone();
-        self.0.active.store(Arc::new(Active::of(&self.0.store.keys().await?, &before)?));
+        self.0.active.store(Arc::new(Active::of(
+            &self.0.store.keys().await?,
+            &before,
+            &HashMap::new(),
+            &self.0.ledger,
+        )?));
         Ok(())
     }
 }
 
 impl Active {
     /// The counts of `before` go on for keys whose limits are the same.
-    fn of(stored: &[StoredKey], before: &HashMap<KeyId, Arc<Usage>>) -> Result<Active> {
+    /// `spent` is what the ledger has of keys that are not counted yet.
+    fn of(
+        stored: &[StoredKey],
+        before: &HashMap<KeyId, Arc<Usage>>,
+        spent: &HashMap<KeyId, Spending>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Active> {
         let mut active = Active {
             by_hash: HashMap::new(),
             are_required: !stored.is_empty(),
@@ -203,7 +228,10 @@ impl Active {
             }
             if limits != KeyLimits::default() {
                 let counted = before.get(&one.id).filter(|usage| usage.limits() == limits).cloned();
-                let usage = counted.unwrap_or_else(|| Arc::new(Usage::new(limits, Instant::now())));
+                let usage = counted.unwrap_or_else(|| {
+                    let spending = spent.get(&one.id).copied().unwrap_or_default();
+                    Arc::new(Usage::new(one.id, limits, spending, ledger.clone(), Instant::now()))
+                });
                 active.usage.insert(one.id, usage);
             }
             let until = one.key.expires_at;
@@ -246,7 +274,7 @@ mod tests {
     use super::*;
 
     async fn keys(folder: &std::path::Path) -> Keys {
-        Keys::load(Store::open_sqlite(folder).unwrap()).await.unwrap()
+        Keys::load(Store::open_sqlite(folder).unwrap(), 0.0).await.unwrap()
     }
 
     fn request(json: &str) -> KeyRequest {

@@ -5,8 +5,9 @@
 mod error;
 mod grants;
 mod keys;
+mod ledger;
 mod usage;
 
 pub use error::{AccessError, Result};
 pub use keys::Keys;
-pub use usage::{Left, Limited, TokenReservation, Unit, Usage};
+pub use usage::{Left, Limited, Reservation, Unit, Usage};

@@ -29,6 +29,7 @@ const CLIENT: (&str, bool) = (INVALID_REQUEST, false);
 const SERVER: (&str, bool) = ("server_error", false);
 const BUSY: (&str, bool) = ("server_error", true);
 const LIMITED: (&str, bool) = ("requests", true);
+const QUOTA: (&str, bool) = ("insufficient_quota", false);
 
 /// Defines the codes and their table. A row: code, name in JSON, HTTP status, class, title, remedy.
 macro_rules! error_codes {
@@ -106,6 +107,8 @@ error_codes! {
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After`, or use a key with a higher limit.";
+    BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
+        "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens`, or use a key with a higher budget.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",

@@ -12,6 +12,8 @@ const NAME_CHARS_MAX: usize = 256;
 const NAMES_MAX: usize = 1_000;
 /// Highest limit per minute.
 const LIMIT_MAX: u64 = 1_000_000_000_000;
+/// Highest budget, in units of the currency.
+const BUDGET_MAX: f64 = 1e9;
 
 /// What a key lets its holder do. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -53,16 +55,20 @@ pub struct KeyRequest {
 }
 
 /// How much a key may use; null: without limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KeyLimits")]
 #[serde(deny_unknown_fields)]
 pub struct KeyLimitsRequest {
     /// Requests per minute, evenly and up to a minute's number at once.
     pub requests_per_minute: Option<u64>,
-    /// Tokens of texts to embed and to rerank per minute.
+    /// Tokens per minute: of texts to embed and to rerank, of prompts and completions.
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time.
     pub concurrent_requests: Option<u64>,
+    /// What chat requests may cost in a day (UTC), in the currency of the price table.
+    pub budget_per_day: Option<f64>,
+    /// What they may cost in a month (UTC).
+    pub budget_per_month: Option<f64>,
 }
 
 /// A key, without its text.
@@ -161,6 +167,15 @@ impl KeyRequest {
             return Err(wrong("expires_at", message));
         }
         let limits = self.limits.unwrap_or_default();
+        let budgets =
+            [("budget_per_day", limits.budget_per_day), ("budget_per_month", limits.budget_per_month)];
+        for (field, budget) in budgets {
+            if let Some(budget) = budget.filter(|budget| !(0.0..=BUDGET_MAX).contains(budget)) {
+                let message =
+                    format!("`{field}` is {budget}; send 0 to {BUDGET_MAX}, or leave it out for no limit");
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &["limits", field], message));
+            }
+        }
         let named = [
             ("requests_per_minute", limits.requests_per_minute),
             ("tokens_per_minute", limits.tokens_per_minute),
@@ -197,6 +212,8 @@ mod tests {
         check(r#", "scopes": ["search", "admin"], "collections": ["a"], "expires_at": 101.5"#, "fine");
         check(r#", "limits": {"requests_per_minute": 60, "tokens_per_minute": null}"#, "fine");
         check(r#", "limits": {"concurrent_requests": 0}"#, "limits.concurrent_requests");
+        check(r#", "limits": {"budget_per_day": 0.5, "budget_per_month": 0}"#, "fine");
+        check(r#", "limits": {"budget_per_day": -1}"#, "limits.budget_per_day");
         check(r#", "limits": {"rpm": 1}"#, "limits.rpm");
         check(r#", "scopes": []"#, "scopes");
         check(r#", "scopes": ["everything"]"#, "scopes[0]");

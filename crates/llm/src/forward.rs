@@ -1,7 +1,7 @@
 //! One request: its targets are tried until one replies.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -15,7 +15,7 @@ use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 use crate::decode::{Broken, DecodedBody};
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
 use crate::request::Request;
-use crate::settlement::Settlement;
+use crate::settlement::{Settlement, unix_now};
 use crate::stream::{ReplyStream, StreamSource};
 use crate::table::Target;
 use crate::translate::{Dialect, ReplyContext, TranslateError, anthropic, error, gemini, messages};
@@ -98,8 +98,10 @@ impl Llm {
             let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
         };
-        let tokens = request.tokens_max();
-        let reservation = usage.map(|usage| usage.reserve_tokens(Instant::now(), tokens)).transpose();
+        let tokens = request.usage_max().total();
+        let most = targets.iter().map(|target| target.price.cost_nanos(request.usage_max())).max();
+        let at = (Instant::now(), unix_now());
+        let reservation = usage.map(|usage| usage.reserve(at, tokens, most.unwrap_or_default())).transpose();
         let reservation = reservation.map_err(|limited| LlmError::Limited { limited, tokens })?;
         let mut settlement = Settlement::new(entry, reservation, request.prompt_tokens());
         let mut retries = targets[last].upstream.client.retries(None);
@@ -208,7 +210,7 @@ async fn attempt(
         .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
     let context = ReplyContext {
         id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
-        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        created: unix_now() as u64,
         model: request.model.clone(),
         include_usage: request.includes_usage(),
     };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::LlmError;
+use crate::{LlmError, TokenUsage};
 
 /// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
 #[derive(Deserialize)]
@@ -113,9 +113,10 @@ impl Request {
         self.body.len() as u64 / BYTES_PER_TOKEN + 1
     }
 
-    /// Tokens to reserve: of the prompt, and as many as the completion may have.
-    pub(crate) fn tokens_max(&self) -> u64 {
-        self.prompt_tokens().saturating_add(self.completion_max.unwrap_or(COMPLETION_TOKENS_DEFAULT))
+    /// What to reserve: the tokens of the prompt, and as many as the completion may have.
+    pub(crate) fn usage_max(&self) -> TokenUsage {
+        let completion = self.completion_max.unwrap_or(COMPLETION_TOKENS_DEFAULT);
+        TokenUsage { prompt: self.prompt_tokens(), completion, ..TokenUsage::default() }
     }
 
     /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.
@@ -209,7 +210,11 @@ mod tests {
     fn the_reservation_is_the_prompt_and_the_allowed_output() {
         let check = |fields: &str, completion: u64| {
             let body = format!(r#"{{"model":"a"{fields}}}"#);
-            assert_eq!(read(&body).unwrap().tokens_max(), body.len() as u64 / 4 + 1 + completion, "{fields}");
+            assert_eq!(
+                read(&body).unwrap().usage_max().total(),
+                body.len() as u64 / 4 + 1 + completion,
+                "{fields}"
+            );
         };
         check("", COMPLETION_TOKENS_DEFAULT);
         check(r#","max_tokens":7"#, 7);

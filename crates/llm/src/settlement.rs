@@ -1,9 +1,9 @@
 //! What a request used: settled against the limits of its key and written into its record once, however it ends.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use weir_access::TokenReservation;
+use weir_access::Reservation;
 use weir_telemetry::requests::RequestEntry;
 
 use crate::TokenUsage;
@@ -12,7 +12,7 @@ use crate::table::TokenPrice;
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.
 pub(crate) struct Settlement {
     entry: RequestEntry,
-    reservation: Option<TokenReservation>,
+    reservation: Option<Reservation>,
     /// Tokens of the prompt, for providers that do not count.
     prompt_estimate: u64,
     price: TokenPrice,
@@ -24,7 +24,7 @@ impl Settlement {
     /// The account of a request that has sent nothing yet.
     pub(crate) fn new(
         entry: RequestEntry,
-        reservation: Option<TokenReservation>,
+        reservation: Option<Reservation>,
         prompt_estimate: u64,
     ) -> Settlement {
         Settlement { entry, reservation, prompt_estimate, price: TokenPrice::default(), used: None }
@@ -75,10 +75,10 @@ impl Settlement {
 impl Drop for Settlement {
     fn drop(&mut self) {
         let Some(used) = self.used else { return }; // the reservation gives back all
-        if let Some(reservation) = self.reservation.take() {
-            reservation.settle(Instant::now(), used.total());
-        }
         let cost = self.price.cost_nanos(used);
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle((Instant::now(), unix_now()), used.total(), cost);
+        }
         self.entry.update(|record| {
             record.prompt_tokens = used.prompt;
             record.cached_tokens = used.cached;
@@ -86,4 +86,9 @@ impl Drop for Settlement {
             record.cost_nanos = cost;
         });
     }
+}
+
+/// The time in unix seconds.
+pub(crate) fn unix_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

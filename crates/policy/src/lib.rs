@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod budget;
 mod caller;
 pub mod key;
 pub mod limits;

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::budget::Budgets;
+
 /// The time in which an empty bucket fills.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Highest limit: beyond it the arithmetic could overflow after a century.
@@ -19,6 +21,8 @@ pub struct KeyLimits {
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time.
     pub concurrent_requests: Option<u64>,
+    /// What it may spend.
+    pub budgets: Budgets,
 }
 
 /// Units per minute.

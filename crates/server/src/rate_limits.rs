@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use weir_access::{Left, Limited, Unit};
+use weir_api::ErrorCode;
 use weir_retrieval::RequestError;
 
 use super::body::Call;
@@ -26,6 +27,8 @@ pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
     let Limited { unit, limit, retry_after } = *limited;
     let message = match (unit, retry_after) {
         (Unit::Requests, _) => format!("the key is limited to {limit} requests per minute"),
+        (Unit::DayBudget, _) => return over_budget(limit, "day"),
+        (Unit::MonthBudget, _) => return over_budget(limit, "month"),
         (Unit::Concurrency, _) => format!("the key is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
             format!("the key is limited to {limit} tokens per minute; the request has {units}")
@@ -37,6 +40,15 @@ pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
         }
     };
     RequestError::limited(message, retry_after).into()
+}
+
+/// The error of a request that might cost more than a budget has left.
+fn over_budget(nanos: u64, period: &str) -> ApiError {
+    let budget = nanos as f64 / 1e9;
+    let message = format!(
+        "the key may spend {budget} in a {period}, and has less left than the request may cost; the next {period} begins at midnight UTC"
+    );
+    ApiError::new(ErrorCode::BudgetExceeded, message)
 }
 
 /// Adds what is left of the limits per minute: for each OpenAI's three headers, and the fields of the IETF's draft.
@@ -51,7 +63,7 @@ pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
             Unit::Tokens => {
                 ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"]
             }
-            Unit::Requests | Unit::Concurrency => {
+            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => {
                 ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"]
             }
         };

@@ -35,6 +35,17 @@ pub struct StoredKey {
     pub previous: Option<(KeyHash, Timestamp)>,
 }
 
+/// What a key spent on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    /// The key.
+    pub key: KeyId,
+    /// The day, in UTC, since 1970.
+    pub day: i32,
+    /// Billionths of the currency.
+    pub nanos: u64,
+}
+
 /// An entry for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAuditEntry {

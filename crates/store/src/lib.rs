@@ -38,7 +38,7 @@ pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, St
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, NewFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};
-pub use key::{AuditEntry, NewAuditEntry, NewKey, StoredKey};
+pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use operation::{Operation, OperationKind};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;

@@ -6,11 +6,11 @@ use weir_policy::key::KeyHash;
 use weir_policy::{Caller, KeyId};
 
 use crate::access::{Access, JobAccess};
-use crate::sqlite::{chunks, collections, feedback, generations, jobs, keys, query_log, verify};
+use crate::sqlite::{chunks, collections, feedback, generations, jobs, keys, query_log, spending, verify};
 use crate::{
     AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, LoggedQuery,
-    NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Sqlite, StoreView, StoredKey, TextHash,
-    Timestamp, VerifyReport,
+    NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent, Sqlite, StoreView, StoredKey,
+    TextHash, Timestamp, VerifyReport,
 };
 
 /// The store, in one of the supported databases. Cheap to clone; all clones are one store.
@@ -131,6 +131,18 @@ impl Store {
     pub async fn add_audit_entry(&self, entry: NewAuditEntry, now: Timestamp) -> Result<()> {
         let Store::Sqlite(sqlite) = self;
         sqlite.write(move |c| keys::audit(c, &entry, now)).await
+    }
+
+    /// Adds to the ledger what keys have spent, and forgets days before `since`.
+    pub async fn add_spending(&self, spent: Vec<Spent>, since: i32) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| spending::add(c, &spent, since)).await
+    }
+
+    /// What every key has spent on each day from `since` on.
+    pub async fn spending(&self, since: i32) -> Result<Vec<Spent>> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| spending::list(c, since)).await
     }
 
     /// The newest entries of the audit log with numbers below `before`, newest first.

@@ -117,7 +117,7 @@ async fn serve(
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
-    let keys = Keys::load(store.clone()).await?;
+    let keys = Keys::load(store.clone(), unix_now()).await?;
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
     }
@@ -159,6 +159,8 @@ async fn serve(
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
+    background.spawn(flush_ledger(keys.clone()));
+    let ledger = keys.clone();
     background.spawn(watch(source, Config::clone(&config), llm.clone()));
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
@@ -185,9 +187,25 @@ async fn serve(
     weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
 
     retrieval.close().await;
+    if let Err(error) = ledger.flush_ledger(unix_now()).await {
+        tracing::error!(%error, "what keys have spent since the last second is lost");
+    }
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// How often the ledger is written: a crash loses no more than that.
+const LEDGER_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Writes what keys with budgets have spent, until the process ends.
+async fn flush_ledger(keys: Keys) {
+    loop {
+        tokio::time::sleep(LEDGER_INTERVAL).await;
+        if let Err(error) = keys.flush_ledger(unix_now()).await {
+            tracing::warn!(%error, "what keys have spent could not be stored; it is tried again");
+        }
+    }
 }
 
 /// The time in unix seconds.

@@ -28,8 +28,13 @@ pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::UpstreamError,
     ErrorCode::UpstreamTimeout,
 ];
-pub(super) const LLM_CODES: &[ErrorCode] =
-    &[ErrorCode::ModelNotFound, ErrorCode::Overloaded, ErrorCode::UpstreamError, ErrorCode::UpstreamTimeout];
+pub(super) const LLM_CODES: &[ErrorCode] = &[
+    ErrorCode::BudgetExceeded,
+    ErrorCode::ModelNotFound,
+    ErrorCode::Overloaded,
+    ErrorCode::UpstreamError,
+    ErrorCode::UpstreamTimeout,
+];
 pub(super) const EMBED_CODES: &[ErrorCode] = &[
     ErrorCode::BatchTooLarge,
     ErrorCode::EmptyInput,

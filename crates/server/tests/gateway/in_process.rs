@@ -75,7 +75,7 @@ impl InProcess {
         let memory = MemoryBudget::new(&config.inference, &models).unwrap();
         let scheduler = Scheduler::start(&config.inference, &models, memory, metrics.clone()).unwrap();
         let store = Store::open_sqlite(&config.server.data_dir).unwrap();
-        let keys = Keys::load(store.clone()).await.unwrap();
+        let keys = Keys::load(store.clone(), 0.0).await.unwrap();
         let background = tokio::runtime::Handle::current();
         let collections = Collections::open(
             store.clone(),

@@ -18,6 +18,7 @@ mod open;
 pub(crate) mod operations;
 pub(crate) mod query_log;
 mod schema;
+pub(crate) mod spending;
 mod statements;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 7] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7];
+const MIGRATIONS: [&str; 8] =
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -181,6 +182,16 @@ CREATE TABLE audit (
     action  TEXT NOT NULL,
     subject TEXT NOT NULL
 ) STRICT;
+";
+
+/// The ledger: what keys with budgets have spent, in billionths of the currency.
+const FORMAT_8: &str = "
+CREATE TABLE spending (
+    key_id INTEGER NOT NULL,
+    day    INTEGER NOT NULL,
+    nanos  INTEGER NOT NULL,
+    PRIMARY KEY (key_id, day)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

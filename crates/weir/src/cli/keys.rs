@@ -77,12 +77,18 @@ pub struct CreateArguments {
     /// Requests per minute [default: no limit].
     #[arg(long, value_name = "N")]
     pub requests_per_minute: Option<u64>,
-    /// Tokens of texts to embed and to rerank per minute [default: no limit].
+    /// Tokens per minute: of texts to embed and to rerank, of prompts and completions [default: no limit].
     #[arg(long, value_name = "N")]
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time [default: no limit].
     #[arg(long, value_name = "N")]
     pub concurrent_requests: Option<u64>,
+    /// What chat requests may cost in a day (UTC), in the currency of the price table [default: no limit].
+    #[arg(long, value_name = "AMOUNT")]
+    pub budget_per_day: Option<f64>,
+    /// What they may cost in a month (UTC) [default: no limit].
+    #[arg(long, value_name = "AMOUNT")]
+    pub budget_per_month: Option<f64>,
 }
 
 /// Where the keys are.
@@ -124,6 +130,8 @@ fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
         requests_per_minute: arguments.requests_per_minute,
         tokens_per_minute: arguments.tokens_per_minute,
         concurrent_requests: arguments.concurrent_requests,
+        budget_per_day: arguments.budget_per_day,
+        budget_per_month: arguments.budget_per_month,
     };
     Ok(KeyRequest {
         name: arguments.name.clone(),
@@ -147,7 +155,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
         && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
     if is_local {
         match Store::open_sqlite(folder) {
-            Ok(store) => return Ok(Place::Folder(Keys::load(store).await?)),
+            Ok(store) => return Ok(Place::Folder(Keys::load(store, now()).await?)),
             Err(weir_store::Error::Locked(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -88,3 +88,36 @@ fn a_key_calls_only_the_models_and_routes_that_it_may() {
     let nobody = proxy.chat(&ask("open"), &[]).unwrap();
     assert_eq!((nobody.status, nobody.header("www-authenticate")), (401, "Bearer"));
 }
+
+#[test]
+fn a_budget_is_kept_across_kills_and_never_passed_together() {
+    let mock = Mock::start(&["--tokens", "10", "--latency-ms", "100"]);
+    let price = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n"; // 0.1 for a token, 1 for a reply
+    let mut proxy = Proxy::start(&format!("{}{price}", upstream("mock", &mock, "")));
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let limits = json!({"budget_per_day": 3.5, "budget_per_month": 100});
+    let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"], "limits": limits}));
+    let bearer = format!("Bearer {key}");
+    let mut body = ask("m");
+    body["max_tokens"] = 10.into();
+    let passed = std::thread::scope(|scope| {
+        let send = || proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status;
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).filter(|status| *status == 200).count()
+    });
+    assert_eq!(passed, 3, "three replies of 1 fit into 3.5");
+    let refused = proxy.chat(&body, &[("authorization", &bearer)]).unwrap();
+    assert_eq!(
+        (refused.status, refused.json()["error"]["code"].as_str()),
+        (429, Some("budget_exceeded")),
+        "{}",
+        refused.text
+    );
+    assert!(refused.text.contains("may spend 3.5 in a day"), "{}", refused.text);
+    body["max_tokens"] = 5.into();
+    std::thread::sleep(std::time::Duration::from_millis(1_500)); // a crash loses at most a second
+    proxy.weir.kill();
+    proxy.start_again();
+    assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 200, "0.5 is left");
+    assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 429);
+}

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser as _;
@@ -62,7 +62,7 @@ pub(crate) struct Proxy {
     pub(crate) weir: Weir,
     pub(crate) client: Client,
     pub(crate) file: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// An upstream with OpenAI's API. All options of the mock may be sent through it.
@@ -91,12 +91,23 @@ impl Proxy {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
         std::fs::write(&file, tables).unwrap();
+        let (weir, client) = Proxy::start_over(folder.path(), variables);
+        Proxy { weir, client, file, folder }
+    }
+
+    /// Starts a gateway over the same data after the one before was killed.
+    pub(crate) fn start_again(&mut self) {
+        (self.weir, self.client) = Proxy::start_over(self.folder.path(), &[]);
+    }
+
+    fn start_over(folder: &Path, variables: &[(&str, &str)]) -> (Weir, Client) {
+        let file = folder.join("weir.toml");
         let path = file.display().to_string();
         let variables =
             [&[("WEIR_CONFIG", path.as_str()), ("PROVIDER_KEY", PROVIDER_KEY)], variables].concat();
-        let weir = Weir::start_with(&folder.path().join("data"), &variables);
+        let weir = Weir::start_with(&folder.join("data"), &variables);
         let client = Client::new(&weir.url);
-        Proxy { weir, client, file, _folder: folder }
+        (weir, client)
     }
 
     /// Sends a chat request with headers.

@@ -1,0 +1,105 @@
+//! What keys with budgets have spent: counted in memory, added to the store a few times a second.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::tz::TimeZone;
+use weir_policy::KeyId;
+use weir_policy::budget::{Period, Spending};
+use weir_store::{Spent, Store, Timestamp};
+
+use crate::Result;
+
+/// Days of the ledger that are kept.
+const DAYS_KEPT: i32 = 400;
+
+/// What was spent and is not in the store yet.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pending: Mutex<HashMap<(KeyId, i32), u64>>,
+}
+
+impl Ledger {
+    /// Counts what a key has spent.
+    pub(crate) fn add(&self, key: KeyId, day: i32, nanos: u64) {
+        if nanos > 0 {
+            let mut pending = self.lock();
+            let sum = pending.entry((key, day)).or_default();
+            *sum = sum.saturating_add(nanos);
+        }
+    }
+
+    /// Adds what was counted to the store. What can't be stored now is tried again by the next call.
+    pub(crate) async fn flush(&self, store: &Store, now: Timestamp) -> Result<()> {
+        let taken = std::mem::take(&mut *self.lock());
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let spent = taken.iter().map(|(&(key, day), &nanos)| Spent { key, day, nanos }).collect();
+        let written = store.add_spending(spent, period_of(now).day - DAYS_KEPT).await;
+        if written.is_err() {
+            taken.into_iter().for_each(|((key, day), nanos)| self.add(key, day, nanos));
+        }
+        Ok(written?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(KeyId, i32), u64>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What each key has spent in the current day and month.
+pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<KeyId, Spending>> {
+    let period = period_of(now);
+    let mut sums: HashMap<KeyId, (u64, u64)> = HashMap::new();
+    for Spent { key, day, nanos } in store.spending(first_day_of_month(now)).await? {
+        let (of_day, of_month) = sums.entry(key).or_default();
+        *of_month = of_month.saturating_add(nanos);
+        if day >= period.day {
+            *of_day = of_day.saturating_add(nanos);
+        }
+    }
+    Ok(sums.into_iter().map(|(key, (day, month))| (key, Spending::new(period, day, month))).collect())
+}
+
+/// The day since 1970 and the month, in UTC.
+pub(crate) fn period_of(now: Timestamp) -> Period {
+    let time = jiff::Timestamp::from_second(now as i64).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let date = time.to_zoned(TimeZone::UTC).date();
+    let day = i32::try_from(time.as_second().div_euclid(86_400)).unwrap_or(i32::MAX);
+    Period { day, month: i32::from(date.year()) * 12 + i32::from(date.month()) }
+}
+
+fn first_day_of_month(now: Timestamp) -> i32 {
+    let time = jiff::Timestamp::from_second(now as i64).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    period_of(now).day - i32::from(time.to_zoned(TimeZone::UTC).date().day()) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-02-28 12:00:00 UTC.
+    const NOON: Timestamp = 1_772_280_000.0;
+
+    #[tokio::test]
+    async fn the_ledger_survives_a_restart_and_counts_the_day_and_the_month() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(folder.path()).unwrap();
+        let ledger = Ledger::default();
+        let (key, day) = (KeyId(7), period_of(NOON).day);
+        assert_eq!(first_day_of_month(NOON), day - 27);
+        ledger.add(key, day - 28, 1_000); // January
+        ledger.add(key, day - 1, 5);
+        ledger.add(key, day, 2);
+        ledger.add(key, day, 1);
+        ledger.flush(&store, NOON).await.unwrap();
+        ledger.add(key, day, 4);
+        ledger.flush(&store, NOON).await.unwrap();
+        ledger.flush(&store, NOON).await.unwrap();
+        let expected = |now: Timestamp, day, month| Some(Spending::new(period_of(now), day, month));
+        assert_eq!(read(&store, NOON).await.unwrap().get(&key).copied(), expected(NOON, 7, 12));
+        let tomorrow = NOON + 86_400.0; // March
+        assert_eq!(read(&store, tomorrow).await.unwrap().get(&key), None);
+    }
+}

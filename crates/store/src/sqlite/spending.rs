@@ -1,0 +1,33 @@
+//! The ledger of keys with budgets.
+
+use rusqlite::{Connection, params};
+use weir_policy::KeyId;
+
+use super::error::OrDamaged as _;
+use super::statements::Statements as _;
+use crate::{Result, Spent};
+
+/// Adds what was spent, and forgets days before `since`.
+pub(crate) fn add(connection: &Connection, spent: &[Spent], since: i32) -> Result<()> {
+    for Spent { key, day, nanos } in spent {
+        let nanos = i64::try_from(*nanos).unwrap_or(i64::MAX);
+        connection.run(
+            "INSERT INTO spending (key_id, day, nanos) VALUES (?1, ?2, ?3)
+             ON CONFLICT (key_id, day) DO UPDATE SET nanos = min(nanos, 9223372036854775807 - excluded.nanos) + excluded.nanos",
+            params![key.0, day, nanos],
+        )?;
+    }
+    connection.run("DELETE FROM spending WHERE day < ?1", params![since])?;
+    Ok(())
+}
+
+/// What every key has spent on each day from `since` on.
+pub(crate) fn list(connection: &Connection, since: i32) -> Result<Vec<Spent>> {
+    connection.all("SELECT key_id, day, nanos FROM spending WHERE day >= ?1", [since], |row| {
+        let read = || {
+            let nanos: i64 = row.get(2)?;
+            Ok(Spent { key: KeyId(row.get(0)?), day: row.get(1)?, nanos: u64::try_from(nanos).unwrap_or(0) })
+        };
+        read().or_damaged("spending", || "of a key".to_owned())
+    })
+}
