@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn client_errors_are_4xx_and_server_errors_5xx() {
         for row in ERROR_TABLE {
-            let is_client_error = row.openai_type == INVALID_REQUEST || row.openai_type == LIMITED.0;
+            let is_client_error = [INVALID_REQUEST, LIMITED.0, QUOTA.0].contains(&row.openai_type);
             assert_eq!((400..500).contains(&row.status), is_client_error, "{}", row.name);
             assert!(row.remedy.is_empty() || row.remedy.ends_with('.'), "{}", row.name);
             assert!(!row.title.ends_with('.'), "{}", row.name);

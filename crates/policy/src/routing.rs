@@ -73,7 +73,8 @@ fn draw(targets: &[TargetState], indexes: &[usize], random: f64) -> usize {
 fn rendezvous(targets: &[TargetState], indexes: &[usize]) -> usize {
     let score = |index: usize| {
         let TargetState { weight, hash, .. } = targets[index];
-        let uniform = ((hash >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        // above 0 and below 1, both exactly
+        let uniform = ((hash >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
         f64::from(weight) / -uniform.ln()
     };
     let best = indexes.iter().copied().max_by(|&a, &b| score(a).total_cmp(&score(b)));
