@@ -50,6 +50,11 @@ METHODS = {
 }
 # Other names of the calls above, the API of text-embeddings-inference, and pages.
 OTHERS = {
+    "POST /chat/completions",
+    "POST /v1/chat/completions",
+    "POST /v1/completions",
+    "POST /v1/messages",
+    "POST /v1/responses",
     "POST /embeddings",
     "GET /models",
     "GET /models/{id}",

@@ -281,7 +281,7 @@ class Weir:
         models: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,
         expires_at: float | None = None,
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> types.NewApiKey:
         """Creates an API key; the reply alone has its text."""
         fields = {"name": name, "scopes": scopes, "collections": collections, "models": models}

@@ -403,7 +403,7 @@ class ApiKey:
     collections: Optional[list[str]] = None
     models: Optional[list[str]] = None
     filter: Optional[dict[str, Any]] = None
-    limits: Optional[dict[str, Optional[int]]] = None
+    limits: Optional[dict[str, Optional[float]]] = None
     expires_at: Optional[float] = None
     revoked_at: Optional[float] = None
     previous_until: Optional[float] = None
