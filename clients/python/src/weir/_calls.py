@@ -131,7 +131,9 @@ def list_audit(limit: int | None = None, cursor: str | None = None) -> Call[type
 
 
 def usage(from_day: str | None, to_day: str | None, group_by: str | None) -> Call[types.UsageReport]:
-    return Call(_get("/v1/usage" + query(**{"from": from_day, "to": to_day, "group_by": group_by})), _object(types.UsageReport))
+    return Call(
+        _get("/v1/usage" + query(**{"from": from_day, "to": to_day, "group_by": group_by})), _object(types.UsageReport)
+    )
 
 
 def list_queries(
