@@ -1,0 +1,61 @@
+"""LangChain's chat model of Anthropic."""
+
+from __future__ import annotations
+
+import asyncio
+
+import anthropic
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
+from pydantic import SecretStr
+
+from ..gateway import refused
+from ..table import Call
+from .expected import CLAUDE, OPENAI, PROMPT, TOKENS_MAX, TOOL_PROMPT
+from .langchain_messages import same_message, same_stream, same_tool_call, tool
+
+PACKAGE = "langchain-anthropic"
+FINISH = "stop_reason"
+
+
+def chat(url: str, model: str) -> ChatAnthropic:
+    """A chat model."""
+    return ChatAnthropic(
+        model_name=model,
+        base_url=url,
+        api_key=SecretStr("unused"),
+        max_tokens_to_sample=TOKENS_MAX,
+        timeout=30,
+        stop=None,
+    )
+
+
+def calls_of(model: ChatAnthropic, name: str) -> list[Call]:
+    """What every provider must serve."""
+    tools = model.bind_tools([tool])
+    question = [HumanMessage(TOOL_PROMPT)]
+    of = f'with model="{name}"'
+    return [
+        Call(f"{of}: invoke(…)", lambda: same_message(model.invoke(PROMPT), FINISH, "end_turn")),
+        Call(f"{of}: stream(…)", lambda: same_stream(list(model.stream(PROMPT)), FINISH, "end_turn", has_usage=True)),
+        Call(f"{of}: bind_tools([…]).invoke(…)", lambda: same_tool_call(tools.invoke(question), FINISH, "tool_use")),
+    ]
+
+
+def calls(url: str) -> list[Call]:
+    """Messages and streams of a model by Anthropic's API, and of one by translation; the call of a tool; a refusal."""
+
+    async def asynchronous() -> str:
+        chunks = [chunk async for chunk in chat(url, CLAUDE).astream(PROMPT)]
+        return same_stream(chunks, FINISH, "end_turn", has_usage=True)
+
+    return [
+        *(row for name in (CLAUDE, OPENAI) for row in calls_of(chat(url, name), name)),
+        Call("astream(…)", lambda: asyncio.run(asynchronous())),
+        Call(
+            'with model="none": invoke(…)',
+            lambda: refused(
+                lambda: chat(url, "none").invoke(PROMPT), anthropic.NotFoundError, "there is no model `none`"
+            ),
+        ),
+    ]
