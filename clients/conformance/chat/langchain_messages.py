@@ -27,11 +27,11 @@ def same_message(message: Any, field: str, finish: str) -> str:
     return same_text(message.text, message.response_metadata.get(field), finish, usage_of(message))
 
 
-def same_stream(chunks: list[Any], field: str, finish: str, has_usage: bool) -> str:
-    """The result of a stream whose chunks add up to the text."""
+def same_stream(chunks: list[Any], field: str, finish: str, has_usage: bool | None) -> str:
+    """The result of a stream whose chunks add up to the text; `has_usage` is `None` if the caller looks at it."""
     text_of(chunk.text for chunk in chunks)
     message = reduce(operator.add, chunks)
-    ensure(has_usage or message.usage_metadata is None, "there is a usage")
+    ensure(has_usage is not False or message.usage_metadata is None, "there is a usage")
     usage = usage_of(message) if has_usage else None
     return same_text(message.text, message.response_metadata.get(field), finish, usage)
 
