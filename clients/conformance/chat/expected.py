@@ -14,6 +14,8 @@ PROMPT = "what is a weir"
 PROMPT_TOKENS = 4
 TEXT = " ".join(f"t{number:06}" for number in range(1, 17))
 TEXT_TOKENS = 16
+# What comes before a fault in the middle.
+HALF = TEXT[: len(TEXT) // 2]
 TOKENS_MAX = 100
 
 TOOL_PROMPT = "call the tool"
@@ -53,13 +55,13 @@ def same_tool(name: str | None, arguments: Any, finish: str | None, expected: st
 
 
 def broken(read: Any, errors: type[Exception]) -> str:
-    """The result of reading a stream that must raise this error, or one derived from it, after a part of the text."""
+    """The result of reading a stream that must raise this error, or one derived from it, after half of the text."""
     seen: list[str] = []
     try:
         for part in read():
             seen.append(part or "")
     except errors as error:
         text = "".join(seen)
-        ensure(0 < len(text) < len(TEXT) and TEXT.startswith(text), f"before {type(error).__name__} came {text!r}")
-        return f"`{type(error).__name__}` after a part of the text"
+        ensure(text == HALF, f"before {type(error).__name__} came {text!r}")
+        return f"`{type(error).__name__}` after half of the text"
     raise Deviation(f"{errors.__name__} was not raised; the text is {''.join(seen)!r}")
