@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..gateway import Deviation, ensure
@@ -54,7 +54,7 @@ def same_tool(name: str | None, arguments: Any, finish: str | None, expected: st
     return f"the call of the tool, `{expected}`"
 
 
-def broken(read: Any, errors: type[Exception]) -> str:
+def broken(read: Callable[[], Iterable[str | None]], errors: type[Exception]) -> str:
     """The result of reading a stream that must raise this error, or one derived from it, after half of the text."""
     seen: list[str] = []
     try:

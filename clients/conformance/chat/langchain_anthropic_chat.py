@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -12,14 +13,14 @@ from pydantic import SecretStr
 
 from ..gateway import TIMEOUT_SECONDS, ensure, refused
 from ..table import Call
-from .expected import CLAUDE, OPENAI, PROMPT, TEXT_TOKENS, TOKENS_MAX, TOOL_PROMPT
+from .expected import BREAK, CLAUDE, OPENAI, PROMPT, TEXT_TOKENS, TOKENS_MAX, TOOL_PROMPT, broken
 from .langchain_messages import same_message, same_stream, same_tool_call, tool
 
 PACKAGE = "langchain-anthropic"
 FINISH = "stop_reason"
 
 
-def chat(url: str, model: str) -> ChatAnthropic:
+def chat(url: str, model: str, **fields: Any) -> ChatAnthropic:
     """A chat model."""
     return ChatAnthropic(
         model_name=model,
@@ -28,6 +29,7 @@ def chat(url: str, model: str) -> ChatAnthropic:
         max_tokens_to_sample=TOKENS_MAX,
         timeout=TIMEOUT_SECONDS,
         stop=None,
+        **fields,
     )
 
 
@@ -45,6 +47,12 @@ def same_passed_on(chunks: list[Any]) -> str:
 def same_translated(chunks: list[Any]) -> str:
     """The result of a stream that was translated to Anthropic's API, whose end has the whole usage."""
     return same_stream(chunks, FINISH, "end_turn", has_usage=True)
+
+
+def lost(url: str, name: str) -> str:
+    """The result of a stream that breaks off."""
+    model = chat(url, name, default_headers=BREAK)
+    return broken(lambda: (chunk.text for chunk in model.stream(PROMPT)), anthropic.APIError)
 
 
 def calls_of(model: ChatAnthropic, name: str) -> list[Call]:
@@ -69,6 +77,10 @@ def calls(url: str) -> list[Call]:
     return [
         *(row for name in (CLAUDE, OPENAI) for row in calls_of(chat(url, name), name)),
         Call("astream(…)", lambda: asyncio.run(asynchronous())),
+        *(
+            Call(f'with model="{name}": stream(…) that loses its provider', partial(lost, url, name))
+            for name in (CLAUDE, OPENAI)
+        ),
         Call(
             'with model="none": invoke(…)',
             lambda: refused(

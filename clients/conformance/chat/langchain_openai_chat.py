@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import openai
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 
 from ..gateway import refused
 from ..table import Call
-from .expected import CLAUDE, OPENAI, PROMPT, TOOL_PROMPT
+from .expected import BREAK, CLAUDE, OPENAI, PROMPT, TOOL_PROMPT, broken
 from .langchain_messages import same_message, same_stream, same_tool_call, tool
 
 PACKAGE = "langchain-openai"
@@ -34,6 +35,10 @@ def calls(url: str) -> list[Call]:
             lambda: same_message(chat(url, OPENAI, use_responses_api=True).invoke(PROMPT), "status", "completed"),
         ),
         Call("astream(…)", lambda: asyncio.run(asynchronous())),
+        *(
+            Call(f'with model="{name}": stream(…) that loses its provider', partial(lost, url, name))
+            for name in (OPENAI, CLAUDE)
+        ),
         Call(
             'with model="none": invoke(…)',
             lambda: refused(lambda: chat(url, "none").invoke(PROMPT), openai.NotFoundError, "there is no model `none`"),
@@ -44,6 +49,12 @@ def calls(url: str) -> list[Call]:
 def chat(url: str, model: str, **fields: Any) -> ChatOpenAI:
     """A chat model."""
     return ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=SecretStr("unused"), **fields)
+
+
+def lost(url: str, name: str) -> str:
+    """The result of a stream that breaks off."""
+    model = chat(url, name, default_headers=BREAK)
+    return broken(lambda: (chunk.text for chunk in model.stream(PROMPT)), openai.APIError)
 
 
 def calls_of(model: ChatOpenAI, name: str) -> list[Call]:

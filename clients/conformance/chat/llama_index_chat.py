@@ -12,7 +12,19 @@ from llama_index.llms.openai_like import OpenAILike
 
 from ..gateway import ensure, refused
 from ..table import Call
-from .expected import CLAUDE, OPENAI, PROMPT, TOOL_DESCRIPTION, TOOL_NAME, TOOL_PROMPT, same_text, same_tool, text_of
+from .expected import (
+    BREAK,
+    CLAUDE,
+    OPENAI,
+    PROMPT,
+    TOOL_DESCRIPTION,
+    TOOL_NAME,
+    TOOL_PROMPT,
+    broken,
+    same_text,
+    same_tool,
+    text_of,
+)
 
 PACKAGE = "llama-index-llms-openai-like"
 MESSAGES = [ChatMessage(role="user", content=PROMPT)]
@@ -67,11 +79,16 @@ def calls(url: str) -> list[Call]:
 
     def of(name: str) -> list[Call]:
         model = chat(url, name)
+        lost = chat(url, name, default_headers=BREAK)
         tools = chat(url, name, is_function_calling_model=True)
         return [
             Call(f'with model="{name}": chat([…])', lambda: same_reply(model.chat(MESSAGES))),
             Call(f'with model="{name}": stream_chat([…])', lambda: same_stream(list(model.stream_chat(MESSAGES)))),
             Call(f'with model="{name}": chat_with_tools([…])', lambda: called(tools)),
+            Call(
+                f'with model="{name}": stream_chat([…]) that loses its provider',
+                lambda: broken(lambda: (reply.delta for reply in lost.stream_chat(MESSAGES)), openai.APIError),
+            ),
         ]
 
     return [
