@@ -64,7 +64,7 @@ def address(process: subprocess.Popen[bytes], log: Path) -> str:
             if '"address":' in line and line.endswith("}"):
                 return str(json.loads(line)["address"])
         time.sleep(0.02)
-    raise SystemExit(f"{process.args} did not start:\n{log.read_text(encoding='utf-8')}")
+    raise SystemExit(f"{process.args!r} did not start:\n{log.read_text(encoding='utf-8')}")
 
 
 @contextmanager
