@@ -12,6 +12,9 @@ ALL_TESTS := --lib --bins --tests
 # The tests of encoder and index that run on kernels, beside the unit tests of every crate.
 SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
 PYTHON := .venv/bin/python
+# Chat clients of other makers, through the gateway, before weir-mock. `cargo test` has built both binaries for the tests of their crates.
+BUILT := $(or $(CARGO_TARGET_DIR),target)/checked
+CHAT_CLIENTS := WEIR_BINARY=$(BUILT)/weir WEIR_MOCK_BINARY=$(BUILT)/weir-mock PYTHONPATH=clients .cache/clients/venv/bin/python -m conformance.chat
 # Where `make quality` finds its sets; also a setting of the tests that measure with them.
 DATA ?= $(WEIR_EVAL_DATA)
 SETS ?=
@@ -43,7 +46,8 @@ check: ## format, lints, types of the Python client, the crate graph, licences a
 test: check ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
 	cargo test $(CHECKED) $(ALL_TESTS)
-	WEIR_BINARY=$(or $(CARGO_TARGET_DIR),target)/checked/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
+	WEIR_BINARY=$(BUILT)/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
+	$(CHAT_CLIENTS) --compare docs/clients.md
 	cargo test $(CHECKED) --doc
 	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'

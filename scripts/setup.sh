@@ -69,7 +69,7 @@ install_client() {
     cp "$wanted" "$installed"
 }
 
-# The clients of other makers that the tests run, 260 MB. They have an environment of their own, because some of them need older packages.
+# The clients of other makers that the tests run, 300 MB. They have an environment of their own, because some of them need older packages.
 install_clients() {
     local cache=.cache/clients wanted=clients/conformance
     local pip=(.venv/bin/python -m pip --python "$cache/venv/bin/python" install --quiet --disable-pip-version-check --no-compile
@@ -80,8 +80,9 @@ install_clients() {
     rm -rf "$cache"
     python3 -m venv --without-pip "$cache/venv" || die "python3 -m venv failed; install python3-venv and run this again"
     "${pip[@]}" --requirement "$wanted/requirements.txt" &&
-        "${pip[@]}" --target "$cache/newer" --requirement "$wanted/requirements_newer.txt" ||
-        die "pip could not install $wanted/requirements.txt; check the network and pip's index settings, and run this again"
+        "${pip[@]}" --target "$cache/newer" --requirement "$wanted/requirements_newer.txt" &&
+        "${pip[@]}" --target "$cache/older" --requirement "$wanted/requirements_older.txt" ||
+        die "pip could not install $wanted/requirements*.txt; check the network and pip's index settings, and run this again"
     cp "$wanted/package.json" "$cache/package.json"
     npm install --prefix "$cache" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null ||
         die "npm could not install $wanted/package.json; check the network and npm's registry settings, and run this again"

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.metadata
 import json
-import os
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 
 from .gateway import Gateway
-from .table import Row, plain, write
+from .runs import other_rows_of, rows_of
+from .table import plain, write
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Releases that another client of the environment does not allow; requirements_newer.txt lists them.
-NEWER = REPOSITORY / ".cache" / "clients" / "newer"
 NEWER_CLIENTS = ("cohere",)
 
-# In the order of the table. A module has the name of its `PACKAGE`, or `version()`, and `calls(gateway)`.
+# In the order of the table.
 CLIENTS = {
     "openai (Python)": "openai_python",
     "openai (Node)": "openai_node",
@@ -34,40 +28,6 @@ CLIENTS = {
     "ollama": "ollama_python",
     "curl": "curl",
 }
-
-
-def version(module: ModuleType) -> str:
-    """The version of the client that a module runs."""
-    package = getattr(module, "PACKAGE", None)
-    return importlib.metadata.version(package) if package else str(module.version())
-
-
-def rows_of(client: str, name: str, gateway: Gateway) -> list[Row]:
-    """The results of all calls of a client."""
-    try:
-        module = importlib.import_module(f".{name}", __package__)
-        number = version(module)
-        calls = module.calls(gateway)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}; `scripts/setup.sh clients` installs the clients"
-        return [Row(client, "", "import", reason, passed=False)]
-    rows = []
-    for call in calls:
-        try:
-            rows.append(Row(client, number, call.name, call.run(), passed=True))
-        except Exception as error:
-            rows.append(Row(client, number, call.name, f"{type(error).__name__}: {error}", passed=False))
-    return rows
-
-
-def newer_rows_of(client: str, gateway: Gateway) -> list[Row]:
-    """The results of the newest release of a client, which a process of its own imports."""
-    path = os.pathsep.join([str(REPOSITORY / "clients"), str(NEWER)])
-    command = [sys.executable, "-m", "conformance", "--url", gateway.url, "--client", client, "--json"]
-    run = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-    if not run.stdout:
-        return [Row(client, "", "import", run.stderr.strip(), passed=False)]
-    return [Row(**row) for row in json.loads(run.stdout)]
 
 
 def main() -> int:
@@ -88,15 +48,15 @@ def main() -> int:
     rows = []
     for client in arguments.client or CLIENTS:
         if client in NEWER_CLIENTS and not arguments.json:
-            rows += newer_rows_of(client, gateway)
-        rows += rows_of(client, CLIENTS[client], gateway)
+            rows += other_rows_of(__package__, client, "newer", gateway.url)
+        rows += rows_of(client, f"{__package__}.{CLIENTS[client]}", gateway)
     deviating = sum(not row.passed for row in rows)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))
         return int(deviating > 0)
     print(plain(rows))
     if arguments.markdown:
-        write(arguments.markdown, rows)
+        write(arguments.markdown, "results", rows)
     print(f"{len(rows) - deviating} passed, {deviating} failed")
     return int(deviating > 0)
 

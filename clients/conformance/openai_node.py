@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .gateway import TEXTS, TIMEOUT_SECONDS, Gateway, ensure
+from .gateway import TEXTS, Gateway, ensure
+from .node import package_version, run
 from .table import Call
 
-FOLDER = Path(__file__).resolve().parent
-MODULES = FOLDER.parent.parent / ".cache" / "clients" / "node_modules"
+SCRIPT = Path(__file__).resolve().parent / "openai_node.cjs"
 
 
 def version() -> str:
     """The installed version of the package."""
-    package = MODULES / "openai" / "package.json"
-    return str(json.loads(package.read_text(encoding="utf-8"))["version"])
+    return package_version("openai")
 
 
 def calls(gateway: Gateway) -> list[Call]:
@@ -27,15 +24,7 @@ def calls(gateway: Gateway) -> list[Call]:
 
     @cache
     def seen() -> dict[str, Any]:
-        run = subprocess.run(
-            ["node", str(FOLDER / "openai_node.cjs"), gateway.url, gateway.model, json.dumps(TEXTS)],
-            env={**os.environ, "NODE_PATH": str(MODULES)},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-        )
-        ensure(run.returncode == 0, run.stderr.strip())
-        return dict(json.loads(run.stdout))
+        return dict(run(SCRIPT, gateway.url, gateway.model, json.dumps(TEXTS)))
 
     def models() -> str:
         ids = seen()["models"]

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-BEGIN = "<!-- results: begin -->"
-END = "<!-- results: end -->"
-
 
 @dataclass(frozen=True)
 class Call:
@@ -50,11 +47,16 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def write(page: Path, rows: list[Row]) -> None:
+def replaced(text: str, name: str, rows: list[Row]) -> str:
+    """The text of a page with another table between its markers of this name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"the page lacks the lines `{begin}` and `{end}`, between which the table is written")
+    return f"{before}{begin}\n{markdown(rows)}\n{end}{after}"
+
+
+def write(page: Path, name: str, rows: list[Row]) -> None:
     """Replaces the table between the markers of a page."""
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{page} lacks the lines `{BEGIN}` and `{END}`, between which the table is written")
-    page.write_text(f"{before}{BEGIN}\n{markdown(rows)}\n{END}{after}", encoding="utf-8")
+    page.write_text(replaced(page.read_text(encoding="utf-8"), name, rows), encoding="utf-8")

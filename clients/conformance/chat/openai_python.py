@@ -1,0 +1,212 @@
+"""The client of OpenAI for Python: chat, completions and responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+
+from ..gateway import ensure, refused
+from ..table import Call
+from .expected import (
+    BREAK,
+    CLAUDE,
+    GEMINI,
+    OPENAI,
+    PROMPT,
+    PROVIDER_ERROR,
+    TOOL_DESCRIPTION,
+    TOOL_NAME,
+    TOOL_PROMPT,
+    TOOL_SCHEMA,
+    broken,
+    same_text,
+    same_tool,
+    text_of,
+)
+
+PACKAGE = "openai"
+MESSAGES: list[Any] = [{"role": "user", "content": PROMPT}]
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "parameters": TOOL_SCHEMA},
+    }
+]
+
+
+def usage_of(usage: Any) -> tuple[int, int]:
+    """Prompt and completion tokens of a chat."""
+    ensure(usage is not None, "there is no usage")
+    ensure(usage.total_tokens == usage.prompt_tokens + usage.completion_tokens, f"the sum of the usage is {usage}")
+    return usage.prompt_tokens, usage.completion_tokens
+
+
+def same_chunks(chunks: list[Any], has_usage: bool) -> str:
+    """The result of a stream of a chat."""
+    usages = [chunk.usage for chunk in chunks if chunk.usage]
+    ensure(len(usages) == int(has_usage), f"{len(usages)} chunks have a usage")
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    finishes = [choice.finish_reason for choice in choices if choice.finish_reason]
+    ensure(len(finishes) == 1, f"the reasons of the end are {finishes}")
+    text = text_of(choice.delta.content for choice in choices)
+    return same_text(text, finishes[0], "stop", usage_of(usages[0]) if has_usage else None)
+
+
+class Chat:
+    """Calls of `/v1/chat/completions`, of one model."""
+
+    def __init__(self, client: openai.OpenAI, model: str) -> None:
+        self.client = client
+        self.model = model
+
+    def whole(self) -> str:
+        """A reply at once."""
+        reply = self.client.chat.completions.create(model=self.model, messages=MESSAGES)
+        choice = reply.choices[0]
+        return same_text(choice.message.content, choice.finish_reason, "stop", usage_of(reply.usage))
+
+    def stream(self) -> str:
+        """A stream."""
+        return same_chunks(list(self.chunks()), has_usage=False)
+
+    def stream_with_usage(self) -> str:
+        """A stream whose last chunk is the usage."""
+        return same_chunks(list(self.chunks(stream_options={"include_usage": True})), has_usage=True)
+
+    def chunks(self, **fields: Any) -> Iterator[Any]:
+        """The chunks of a stream."""
+        create: Any = self.client.chat.completions.create
+        yield from create(model=self.model, messages=MESSAGES, stream=True, **fields)
+
+    def tool(self) -> str:
+        """A call of a tool, and the reply to its result."""
+        create = self.client.chat.completions.create
+        question: list[Any] = [{"role": "user", "content": TOOL_PROMPT}]
+        choice = create(model=self.model, messages=question, tools=TOOLS).choices[0]
+        calls: list[Any] = choice.message.tool_calls or []
+        ensure(len(calls) == 1, f"{len(calls)} calls of tools")
+        result = same_tool(calls[0].function.name, calls[0].function.arguments, choice.finish_reason, "tool_calls")
+        answer = {"role": "tool", "tool_call_id": calls[0].id, "content": "a low dam"}
+        messages = [*question, choice.message.model_dump(exclude_none=True), answer]
+        after = create(model=self.model, messages=messages, tools=TOOLS).choices[0]
+        same_text(after.message.content, after.finish_reason, "stop")
+        return f"{result}; the text after its result"
+
+    def tool_stream(self) -> str:
+        """A call of a tool as a stream, put together by the client."""
+        question: list[Any] = [{"role": "user", "content": TOOL_PROMPT}]
+        with self.client.chat.completions.stream(model=self.model, messages=question, tools=TOOLS) as stream:
+            choice = stream.get_final_completion().choices[0]
+        calls: list[Any] = choice.message.tool_calls or []
+        ensure(len(calls) == 1, f"{len(calls)} calls of tools")
+        return same_tool(calls[0].function.name, calls[0].function.arguments, choice.finish_reason, "tool_calls")
+
+    def broken(self, headers: dict[str, str]) -> str:
+        """A stream that breaks off."""
+
+        def parts() -> Iterator[str | None]:
+            for chunk in self.chunks(extra_headers=headers):
+                yield from (choice.delta.content for choice in chunk.choices)
+
+        return broken(parts, openai.APIError)
+
+    def calls(self) -> list[Call]:
+        """What every provider must serve."""
+        create = f'chat.completions.create(model="{self.model}"'
+        return [
+            Call(f"{create}, …)", self.whole),
+            Call(f"{create}, stream=True)", self.stream),
+            Call(f'{create}, stream=True, stream_options={{"include_usage": True}})', self.stream_with_usage),
+            Call(f"{create}, tools=[…])", self.tool),
+            Call(f'chat.completions.stream(model="{self.model}", tools=[…])', self.tool_stream),
+            Call(f"{create}, stream=True) that loses its provider", lambda: self.broken(BREAK)),
+            Call(f"{create}, stream=True) with an error of its provider", lambda: self.broken(PROVIDER_ERROR)),
+        ]
+
+
+async def asynchronous(url: str, is_stream: bool) -> str:
+    """A chat by the asynchronous client."""
+    async with openai.AsyncOpenAI(base_url=url, api_key="unused") as client:
+        create: Any = client.chat.completions.create
+        if is_stream:
+            stream = await create(model=OPENAI, messages=MESSAGES, stream=True)
+            return same_chunks([chunk async for chunk in stream], has_usage=False)
+        reply = await create(model=OPENAI, messages=MESSAGES)
+        choice = reply.choices[0]
+        return same_text(choice.message.content, choice.finish_reason, "stop", usage_of(reply.usage))
+
+
+def completions(client: openai.OpenAI) -> list[Call]:
+    """Calls of `/v1/completions`."""
+
+    def whole() -> str:
+        reply = client.completions.create(model=OPENAI, prompt=PROMPT)
+        return same_text(reply.choices[0].text, reply.choices[0].finish_reason, "stop", usage_of(reply.usage))
+
+    def stream() -> str:
+        choices = [
+            choice
+            for chunk in client.completions.create(model=OPENAI, prompt=PROMPT, stream=True)
+            for choice in chunk.choices
+        ]
+        return same_text(text_of(choice.text for choice in choices), choices[-1].finish_reason, "stop")
+
+    return [
+        Call("completions.create(prompt=…)", whole),
+        Call("completions.create(prompt=…, stream=True)", stream),
+    ]
+
+
+def responses(client: openai.OpenAI) -> list[Call]:
+    """Calls of `/v1/responses`."""
+
+    def same_response(response: Any) -> str:
+        usage = response.usage.input_tokens, response.usage.output_tokens
+        return same_text(response.output_text, response.status, "completed", usage)
+
+    def stream() -> str:
+        events: list[Any] = list(client.responses.create(model=OPENAI, input=PROMPT, stream=True))
+        deltas = text_of(event.delta for event in events if event.type == "response.output_text.delta")
+        ensure(events[-1].type == "response.completed", f"the last event is {events[-1].type}")
+        result = same_response(events[-1].response)
+        ensure(deltas == events[-1].response.output_text, f"the deltas are {deltas!r}")
+        return result
+
+    return [
+        Call("responses.create(input=…)", lambda: same_response(client.responses.create(model=OPENAI, input=PROMPT))),
+        Call("responses.create(input=…, stream=True)", stream),
+    ]
+
+
+def calls(url: str) -> list[Call]:
+    """Chats with a model of each provider, the other routes, a refusal."""
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused")
+    create = client.chat.completions.create
+    chats = [call for model in (OPENAI, CLAUDE, GEMINI) for call in Chat(client, model).calls()]
+    return [
+        *chats,
+        Call("AsyncOpenAI: chat.completions.create(…)", lambda: asyncio.run(asynchronous(f"{url}/v1", False))),
+        Call(
+            "AsyncOpenAI: chat.completions.create(stream=True)",
+            lambda: asyncio.run(asynchronous(f"{url}/v1", True)),
+        ),
+        *completions(client),
+        *responses(client),
+        Call(
+            'chat.completions.create(model="none")',
+            lambda: refused(
+                lambda: create(model="none", messages=MESSAGES), openai.NotFoundError, "there is no model `none`"
+            ),
+        ),
+        Call(
+            'chat.completions.create(model="none", stream=True)',
+            lambda: refused(
+                lambda: create(model="none", messages=MESSAGES, stream=True),
+                openai.NotFoundError,
+                "there is no model `none`",
+            ),
+        ),
+    ]
