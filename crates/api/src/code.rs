@@ -122,9 +122,9 @@ error_codes! {
     StoreUnavailable "store_unavailable" 503 BUSY "The store cannot be reached or written",
         "Retry; if the error persists, check the gateway's log and the disk and permissions of the data directory.";
     UpstreamError "upstream_error" 502 BUSY "An upstream failed",
-        "Retry; if the error persists, check that the upstream is running and that its `url`, `model` and `api_key` in `[[models]]` are correct.";
+        "Retry; if the error persists, check that the upstream is running and that its `url`, `model` and `api_key` in `[[models]]` or `[[upstreams]]` are correct.";
     UpstreamTimeout "upstream_timeout" 504 BUSY "An upstream did not answer in time",
-        "Retry, request less, or raise the model's `timeout_ms` in `[[models]]`.";
+        "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or the time limits in `[[upstreams]]`.";
     Internal "internal" 500 SERVER "An internal error of the gateway",
         "Search the gateway's log for the request id, and report the error.";
 }

@@ -19,6 +19,9 @@ pub(crate) enum Broken {
     /// The connection or a time limit.
     #[error(transparent)]
     Upstream(UpstreamError),
+    /// The provider ended its stream by an error event, which the caller has got.
+    #[error("the provider sent an error event")]
+    Told,
     /// What came is no stream of the provider's API, or ended early.
     #[error("{0}")]
     Events(String),

@@ -223,7 +223,8 @@ async fn attempt(
         match first {
             Ok(Ok(())) => {}
             Ok(Err(Broken::Upstream(error))) => return Err(Failed::upstream(error)),
-            Ok(Err(Broken::Events(reason))) => {
+            Ok(Err(broken @ (Broken::Events(_) | Broken::Told))) => {
+                let reason = broken.to_string();
                 return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
             }
             Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),

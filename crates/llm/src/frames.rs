@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use memchr::{memmem, memrchr_iter};
 
-use crate::TokenUsage;
+use crate::{Api, TokenUsage};
 
 /// Upper bound of the bytes of one event.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
@@ -69,16 +69,20 @@ pub(crate) struct Seen {
     pub(crate) events: u64,
     /// Whether the last event of a complete stream came.
     pub(crate) is_complete: bool,
+    /// Whether the provider sent an error event.
+    pub(crate) is_error: bool,
 }
 
 impl Seen {
-    /// Looks at whole events; `last` is a part of the data of the event that completes a stream.
-    pub(crate) fn look(&mut self, events: &[u8], last: &[&[u8]]) {
+    /// Looks at whole events of an API.
+    pub(crate) fn look(&mut self, events: &[u8], api: Api) {
+        let has = |parts: &[&[u8]]| parts.iter().any(|part| memmem::find(events, part).is_some());
         self.events += memmem::find_iter(events, b"data:").count() as u64;
         if let Some(usage) = TokenUsage::find(events) {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
         }
-        self.is_complete |= last.iter().any(|last| memmem::find(events, last).is_some());
+        self.is_complete |= has(api.last_event());
+        self.is_error |= has(api.error_event());
     }
 }
 
@@ -128,12 +132,16 @@ mod tests {
             for part in [&STREAM[..at], &STREAM[at..]] {
                 let whole = frames.push(Bytes::copy_from_slice(part.as_bytes())).unwrap();
                 assert!(whole.is_empty() || whole.ends_with(b"\n\n") || whole.ends_with(b"\r\n\r\n"));
-                seen.look(&whole, &[b"data: [DONE]"]);
+                seen.look(&whole, Api::ChatCompletions);
                 out.extend_from_slice(&whole);
             }
             assert_eq!(std::str::from_utf8(&out), Ok(STREAM), "{at}");
             let usage = TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() };
-            assert_eq!(seen, Seen { usage: Some(usage), events: 4, is_complete: true }, "{at}");
+            assert_eq!(
+                seen,
+                Seen { usage: Some(usage), events: 4, is_complete: true, is_error: false },
+                "{at}"
+            );
         }
     }
 

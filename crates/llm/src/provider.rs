@@ -61,6 +61,16 @@ impl Api {
         }
     }
 
+    /// The start of an event by which a provider ends a stream early.
+    pub(crate) fn error_event(self) -> &'static [&'static [u8]] {
+        match self {
+            Api::ChatCompletions | Api::Completions => {
+                &[b"data: {\"error\":", b"data: {\"error\" :", b"data:{\"error\":"]
+            }
+            Api::Responses | Api::Messages => &[b"event: error\n", b"event:error\n", b"event: error\r\n"],
+        }
+    }
+
     /// Whether a stream of it tells its usage only when it is asked to.
     fn asks_for_usage(self) -> bool {
         matches!(self, Api::ChatCompletions | Api::Completions)

@@ -25,6 +25,8 @@ pub(crate) struct StreamSource {
     seen: Seen,
     /// What is ready for the caller.
     ready: Bytes,
+    /// Why the stream broke, to be told after what is ready.
+    broken: Option<Broken>,
     _in_flight: InFlight,
 }
 
@@ -64,6 +66,7 @@ impl StreamSource {
             events,
             seen: Seen::default(),
             ready: Bytes::new(),
+            broken: None,
             _in_flight: in_flight,
         }
     }
@@ -79,6 +82,10 @@ impl StreamSource {
     /// Ready when there is something for the caller, or nothing follows.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while self.ready.is_empty() {
+            if let Some(broken) = self.broken.take() {
+                self.body = None;
+                return Poll::Ready(Err(broken));
+            }
             let Some(body) = &mut self.body else { break };
             match ready!(body.poll_next_unpin(context)) {
                 Some(Ok(chunk)) => self.ready = self.take(chunk)?,
@@ -101,14 +108,17 @@ impl StreamSource {
         match &mut self.events {
             Events::Same { frames, strips_usage } => {
                 let whole = frames.push(chunk).map_err(|EventTooLarge| too_large())?;
-                self.seen.look(&whole, self.api.last_event());
+                self.seen.look(&whole, self.api);
                 Ok(if *strips_usage { without_usage(whole) } else { whole })
             }
             Events::Translated { parser, translator } => {
                 let mut out = Vec::new();
                 while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
                     self.seen.events += 1;
-                    translator.push(&event, &mut out).map_err(reason)?;
+                    if let Err(error) = translator.push(&event, &mut out) {
+                        self.broken = Some(reason(error));
+                        break;
+                    }
                 }
                 Ok(out.into())
             }
@@ -116,7 +126,10 @@ impl StreamSource {
                 let mut out = Vec::new();
                 while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
                     self.seen.events += 1;
-                    translator.push(&event, &mut out).map_err(reason)?;
+                    if let Err(error) = translator.push(&event, &mut out) {
+                        self.broken = Some(reason(error));
+                        break;
+                    }
                 }
                 Ok(out.into())
             }
@@ -128,11 +141,15 @@ impl StreamSource {
         match &mut self.events {
             Events::Same { frames, strips_usage } => {
                 let rest = frames.rest();
-                self.seen.look(&rest, self.api.last_event());
-                match self.seen.is_complete {
-                    true => Ok(if *strips_usage { without_usage(rest) } else { rest }),
-                    false => Err(Broken::Events("the stream ended before its last event".to_owned())),
-                }
+                self.seen.look(&rest, self.api);
+                self.broken = match (self.seen.is_complete, self.seen.is_error) {
+                    (true, _) => None,
+                    (false, true) => Some(Broken::Told),
+                    (false, false) => {
+                        Some(Broken::Events("the stream ended before its last event".to_owned()))
+                    }
+                };
+                Ok(if *strips_usage { without_usage(rest) } else { rest })
             }
             Events::Translated { translator, .. } => {
                 let mut out = Vec::new();
@@ -231,6 +248,12 @@ impl Stream for ReplyStream {
         }
         let part = match ready!(this.source.poll_ready(context)) {
             Ok(()) => std::mem::take(&mut this.source.ready),
+            Err(Broken::Told) => {
+                this.settlement.broken("upstream_error");
+                this.state = State::Breaking;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             Err(broken) => {
                 let reason = broken.to_string();
                 tracing::warn!(reason, "the stream of an upstream broke");

@@ -121,3 +121,20 @@ targets = [{ upstream = "a", when = { tier = "gold" } }]
         models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["pseudo", "fast", "sticky", "weighted"]);
 }
+
+#[test]
+fn the_error_event_of_a_provider_is_told_once_and_nothing_before_it_is_lost() {
+    let mock = Mock::start(&["--tokens", "6"]);
+    let claude = format!(
+        "[[upstreams]]\nid = \"claude\"\nprovider = \"anthropic\"\nurl = \"{}\"\nheaders = [\"x-mock-error-midstream\"]\n",
+        mock.url("")
+    );
+    let proxy = Proxy::start(&format!("{}{claude}", upstream("mock", &mock, "")));
+    for model in ["mock/m", "claude/m"] {
+        let mut client = proxy.open(&ask_stream(model), &[("x-mock-error-midstream", "1")]);
+        let (text, is_whole) = read_to_close(&mut client);
+        assert!(text.contains("t000001") && text.contains("t000003"), "{model}: {text}");
+        assert_eq!(text.matches("\"error\":").count(), 1, "{model}: {text}");
+        assert!(!text.contains("[DONE]") && !is_whole, "{model}: {text}");
+    }
+}
