@@ -78,7 +78,7 @@ async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
-        DROP TABLE api_keys; DROP TABLE audit; PRAGMA user_version = 1;";
+        DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
     let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
     assert_eq!(view(&store, &made).add_feedback(judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
@@ -92,7 +92,7 @@ async fn feedback_of_the_second_format_is_pending() {
     let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
-        INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); DROP TABLE api_keys; DROP TABLE audit; PRAGMA user_version = 2;";
+        INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;
     let batch = view(&store, &made).feedback_batch(&made.generation.fingerprint, 9, 9).await.unwrap();
     assert_eq!((batch.processed.len(), batch.pending[0].query.as_str()), (0, "q"));

@@ -99,6 +99,10 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"query": "river", "documents": ["dam"], "model": "forbidden"}).to_string(),
             json!({"query": "river", "documents": ["dam"]}).to_string(),
         ],
+        ("post", "/v1/chat/completions" | "/chat/completions" | "/v1/completions" | "/v1/responses" | "/v1/messages") => vec![
+            json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "forbidden"}).to_string(),
+            json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "allowed"}).to_string(),
+        ],
         ("post", "/v1/embed" | "/v2/embed") => vec![
             json!({"texts": ["river"], "model": "forbidden"}).to_string(),
             json!({"texts": ["river"], "model": "allowed"}).to_string(),

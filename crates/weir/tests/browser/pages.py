@@ -148,7 +148,7 @@ def docs(gateway: str) -> None:
         browser.open(gateway + "/docs")
         browser.wait("document.querySelectorAll('details.route').length > 30")
         groups = browser.texts("#groups h2")
-        expect(groups[:4], ["Ingest", "Search", "Documents", "Collections"])
+        expect(groups[:5], ["Ingest", "Search", "Language models", "Documents", "Collections"])
         expect(browser.run("document.querySelector('header a[href=\"/\"]').innerText"), "Search page")
 
         routes = ["post-v1-ingest", "post-v1-search", "get-v1-jobs-id", "get-v1-collections-name-documents"]

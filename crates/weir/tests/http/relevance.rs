@@ -86,7 +86,10 @@ fn relevance_is_the_same_after_a_restart_and_begins_anew_with_the_collection() {
     let second = Gateway::start_in(folder.path(), &[]);
     assert_eq!(relevance(&second, "default"), lowered);
     let metrics = second.send("GET", "/metrics", None).text;
-    assert!(!metrics.contains("weir_feedback_judgments_total{"), "judgments were processed again: {metrics}");
+    for result in ["hit", "no_hit"] {
+        let none = format!("weir_feedback_judgments_total{{result=\"{result}\"}} 0\n");
+        assert!(metrics.contains(&none), "judgments were processed again: {metrics}");
+    }
     assert_eq!(second.send("DELETE", "/v1/collections/default", None).status, 200);
     assert_eq!(second.send("PUT", "/v1/collections/default", Some(b"{}")).status, 201);
     ingest(&second, "default");
