@@ -82,7 +82,8 @@ OTHERS = {
     "GET /docs",
 }
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
-PARAMETERS_NOT_USED = {"ingest": {"wait"}}
+# `from` is a word of Python: `from_day` and `to_day`.
+PARAMETERS_NOT_USED = {"ingest": {"wait"}, "usage": {"from", "to"}}
 # Requests, and the fields that are set by the client or have another spelling.
 REQUESTS: dict[str, tuple[type, set[str]]] = {
     "SearchRequest": (_options.Search, {"queries"}),
