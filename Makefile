@@ -78,6 +78,11 @@ contract: ## 500 generated requests to each route, compared with the OpenAPI fil
 	@scripts/setup.sh
 	WEIR_CONTRACT_EXAMPLES=$(or $(EXAMPLES),500) cargo test $(CHECKED) --test http -- --nocapture generated_requests
 
+.PHONY: attack
+attack: ## attacks on a server of their own, at full length: one line for each that was held
+	@scripts/setup.sh
+	WEIR_ATTACK=full cargo test $(CHECKED) --test attack -- --nocapture --test-threads 1
+
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name
 	@scripts/setup.sh

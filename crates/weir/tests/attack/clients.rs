@@ -1,0 +1,1 @@
+//! Connections that are silent, slow, half-closed or too many, and edges of HTTP.

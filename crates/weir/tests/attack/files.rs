@@ -1,0 +1,1 @@
+//! Descriptors, files that change or vanish under the server, damaged rows, deleted text.

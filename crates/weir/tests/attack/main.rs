@@ -1,0 +1,22 @@
+//! Attacks on the real binary: clients, files and faults that must not stop the others. Each module is a kind of attacker; each test prints one
+//! line with what was held. `make attack` runs them at full length, `make test` runs them small.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod clients;
+mod files;
+mod models;
+mod requests;
+
+/// How often an attack repeats: `small` in `make test`, `full` by `make attack`.
+#[allow(dead_code, reason = "the modules that use it are added one by one")]
+pub(crate) fn rounds(small: usize, full: usize) -> usize {
+    if std::env::var_os("WEIR_ATTACK").is_some_and(|length| length == "full") { full } else { small }
+}
+
+/// Prints the line of an attack that was held.
+#[allow(dead_code, reason = "the modules that use it are added one by one")]
+#[allow(clippy::print_stdout, reason = "the report of `make attack`")]
+pub(crate) fn held(attack: &str, seen: &str) {
+    println!("held  {attack}: {seen}");
+}
