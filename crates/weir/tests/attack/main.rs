@@ -10,6 +10,7 @@ mod requests;
 
 /// How often an attack repeats: `small` in `make test`, `full` by `make attack`.
 #[allow(dead_code, reason = "the modules that use it are added one by one")]
+#[allow(clippy::disallowed_methods, reason = "a setting of the tests, not of the product")]
 pub(crate) fn rounds(small: usize, full: usize) -> usize {
     if std::env::var_os("WEIR_ATTACK").is_some_and(|length| length == "full") { full } else { small }
 }
