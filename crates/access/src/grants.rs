@@ -1,6 +1,6 @@
 //! What a key allows: as it is stored, and as the [`Caller`] that it makes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub(crate) struct Grants {
     #[serde(deserialize_with = "Option::deserialize")]
     filter: Option<Value>,
     limits: KeyLimitsRequest,
+    /// Keys of before this field have none.
+    #[serde(default)]
+    model_limits: BTreeMap<String, KeyLimitsRequest>,
 }
 
 impl Grants {
@@ -49,6 +52,7 @@ impl Grants {
             models: request.models.clone(),
             filter,
             limits: request.limits.unwrap_or_default(),
+            model_limits: request.model_limits.clone().unwrap_or_default(),
         })
     }
 
@@ -84,6 +88,7 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
         models: grants.models,
         filter: grants.filter,
         limits: grants.limits,
+        model_limits: grants.model_limits,
         created_at: stored.created_at,
         expires_at: stored.key.expires_at,
         revoked_at: stored.revoked_at,
@@ -92,15 +97,15 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
     Ok((caller, reply))
 }
 
-/// The limits of a key as it is listed.
-pub(crate) fn limits_of(key: &KeyReply) -> KeyLimits {
+/// Limits as they are listed. What they leave open is that of `defaults`.
+pub(crate) fn limits_of(limits: &KeyLimitsRequest, defaults: &KeyLimitsRequest) -> KeyLimits {
     KeyLimits {
-        requests_per_minute: key.limits.requests_per_minute,
-        tokens_per_minute: key.limits.tokens_per_minute,
-        concurrent_requests: key.limits.concurrent_requests,
+        requests_per_minute: limits.requests_per_minute.or(defaults.requests_per_minute),
+        tokens_per_minute: limits.tokens_per_minute.or(defaults.tokens_per_minute),
+        concurrent_requests: limits.concurrent_requests.or(defaults.concurrent_requests),
         budgets: Budgets {
-            per_day: key.limits.budget_per_day.map(nanos),
-            per_month: key.limits.budget_per_month.map(nanos),
+            per_day: limits.budget_per_day.or(defaults.budget_per_day).map(nanos),
+            per_month: limits.budget_per_month.or(defaults.budget_per_month).map(nanos),
         },
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
-use weir_api::{AuditReply, KeyReply, KeyRequest, NewKeyReply};
+use weir_api::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, NewKeyReply};
 use weir_policy::budget::Spending;
 use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
 use weir_policy::limits::KeyLimits;
@@ -14,7 +14,7 @@ use weir_policy::{Caller, KeyId};
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
 
 use crate::grants::{self, Grants};
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Account, Ledger};
 use crate::{AccessError, Result, Usage};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
@@ -25,8 +25,8 @@ struct Inner {
     store: Store,
     active: ArcSwap<Active>,
     ledger: Arc<Ledger>,
-    /// One change at a time, so that the keys in memory are those of the last one.
-    changing: Mutex<()>,
+    /// The limits of keys without their own. One change at a time, so that the keys in memory are those of the last one.
+    defaults: Mutex<KeyLimitsRequest>,
 }
 
 /// The keys that were not revoked when they were read, by hash.
@@ -57,9 +57,21 @@ impl Keys {
     pub async fn load(store: Store, now: Timestamp) -> Result<Keys> {
         let ledger = Arc::<Ledger>::default();
         let spent = ledger::read(&store, now).await?;
-        let active = Active::of(&store.keys().await?, &HashMap::new(), &spent, &ledger)?;
+        let defaults = KeyLimitsRequest::default();
+        let active = Active::of(&store.keys().await?, &defaults, &HashMap::new(), &spent, &ledger)?;
         let active = ArcSwap::from_pointee(active);
-        Ok(Keys(Arc::new(Inner { store, active, ledger, changing: Mutex::default() })))
+        Ok(Keys(Arc::new(Inner { store, active, ledger, defaults: Mutex::default() })))
+    }
+
+    /// Sets the limits that hold for keys where they have none of their own, from now on.
+    ///
+    /// # Errors
+    /// Those of the store; the limits are unchanged then.
+    pub async fn set_default_limits(&self, limits: KeyLimitsRequest) -> Result<()> {
+        let mut defaults = self.0.defaults.lock().await;
+        self.reload(&limits).await?;
+        *defaults = limits;
+        Ok(())
     }
 
     /// Adds to the store what keys with budgets have spent since the last call. Called at least once a second, a crash loses no more than that.
@@ -118,9 +130,9 @@ impl Keys {
         let draft = StoredKey { id: KeyId(0), key: new, created_at: now, revoked_at: None, previous: None };
         let (caller, _) = grants::read(&draft)?;
         check_covers(by, &caller)?;
-        let _changing = self.0.changing.lock().await;
+        let defaults = self.0.defaults.lock().await;
         let stored = self.0.store.add_key(draft.key, entry(by, "key.create", ""), now).await?;
-        self.reload().await?;
+        self.reload(&defaults).await?;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
     }
 
@@ -130,11 +142,11 @@ impl Keys {
     /// `NotFound`; those of the store.
     pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
         self.check_exists(by, id)?;
-        let _changing = self.0.changing.lock().await;
+        let defaults = self.0.defaults.lock().await;
         let entry = entry(by, "key.revoke", &id.to_string());
         let stored = self.0.store.revoke_key(KeyId(id), entry, now).await?;
         // also for a key that is revoked already: an earlier call may have failed here
-        self.reload().await?;
+        self.reload(&defaults).await?;
         Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
     }
 
@@ -146,11 +158,11 @@ impl Keys {
         self.check_exists(by, id)?;
         let text = new_text();
         let shown = (text.prefix().to_owned(), text.hash());
-        let _changing = self.0.changing.lock().await;
+        let defaults = self.0.defaults.lock().await;
         let entry = entry(by, "key.rotate", &id.to_string());
         let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
         let stored = stored.ok_or(AccessError::NotFound(id))?;
-        self.reload().await?;
+        self.reload(&defaults).await?;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
     }
 
@@ -192,10 +204,11 @@ impl Keys {
         if is_found { Ok(()) } else { Err(AccessError::NotFound(id)) }
     }
 
-    async fn reload(&self) -> Result<()> {
+    async fn reload(&self, defaults: &KeyLimitsRequest) -> Result<()> {
         let before = self.0.active.load().usage.clone();
         self.0.active.store(Arc::new(Active::of(
             &self.0.store.keys().await?,
+            defaults,
             &before,
             &HashMap::new(),
             &self.0.ledger,
@@ -205,12 +218,12 @@ impl Keys {
 }
 
 impl Active {
-    /// The counts of `before` go on for keys whose limits are the same.
-    /// `spent` is what the ledger has of keys that are not counted yet.
+    /// The counts of `before` go on. `spent` is what the ledger has of keys that are not counted yet.
     fn of(
         stored: &[StoredKey],
+        defaults: &KeyLimitsRequest,
         before: &HashMap<KeyId, Arc<Usage>>,
-        spent: &HashMap<KeyId, Spending>,
+        spent: &HashMap<Account, Spending>,
         ledger: &Arc<Ledger>,
     ) -> Result<Active> {
         let mut active = Active {
@@ -221,19 +234,28 @@ impl Active {
         };
         for one in stored {
             let (caller, reply) = grants::read(one)?;
-            let (caller, limits) = (Arc::new(caller), grants::limits_of(&reply));
-            active.all.push(Listed { caller: caller.clone(), reply });
+            let (caller, limits) = (Arc::new(caller), grants::limits_of(&reply.limits, defaults));
+            let now = Instant::now();
+            let usage = |model: &str, limits: KeyLimits| {
+                let account: Account = (one.id, model.into());
+                let spending = spent.get(&account).copied().unwrap_or_default();
+                Usage::new(account, limits, spending, ledger.clone(), now)
+            };
             if one.revoked_at.is_some() {
+                active.all.push(Listed { caller, reply });
                 continue;
             }
-            if limits != KeyLimits::default() {
-                let counted = before.get(&one.id).filter(|usage| usage.limits() == limits).cloned();
-                let usage = counted.unwrap_or_else(|| {
-                    let spending = spent.get(&one.id).copied().unwrap_or_default();
-                    Arc::new(Usage::new(one.id, limits, spending, ledger.clone(), Instant::now()))
+            if let Some(counted) = before.get(&one.id) {
+                counted.set_limits(limits, now);
+                active.usage.insert(one.id, counted.clone());
+            } else if limits != KeyLimits::default() || !reply.model_limits.is_empty() {
+                let of_model = reply.model_limits.iter().map(|(model, limits)| {
+                    Arc::new(usage(model, grants::limits_of(limits, &KeyLimitsRequest::default())))
                 });
-                active.usage.insert(one.id, usage);
+                let usage = usage("", limits).with_models(of_model.collect());
+                active.usage.insert(one.id, Arc::new(usage));
             }
+            active.all.push(Listed { caller: caller.clone(), reply });
             let until = one.key.expires_at;
             if let Some((hash, end)) = one.previous {
                 let until = Some(until.map_or(end, |until| until.min(end)));

@@ -1,7 +1,7 @@
 //! What keys with budgets have spent: counted in memory, added to the store a few times a second.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::tz::TimeZone;
 use weir_policy::KeyId;
@@ -13,18 +13,21 @@ use crate::Result;
 /// Days of the ledger that are kept.
 const DAYS_KEPT: i32 = 400;
 
+/// Whose budget it is: a key's, or a key's for a model (the pattern of its limit; empty for the whole key).
+pub(crate) type Account = (KeyId, Arc<str>);
+
 /// What was spent and is not in the store yet.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pending: Mutex<HashMap<(KeyId, i32), u64>>,
+    pending: Mutex<HashMap<(Account, i32), u64>>,
 }
 
 impl Ledger {
-    /// Counts what a key has spent.
-    pub(crate) fn add(&self, key: KeyId, day: i32, nanos: u64) {
+    /// Counts what was spent.
+    pub(crate) fn add(&self, account: Account, day: i32, nanos: u64) {
         if nanos > 0 {
             let mut pending = self.lock();
-            let sum = pending.entry((key, day)).or_default();
+            let sum = pending.entry((account, day)).or_default();
             *sum = sum.saturating_add(nanos);
         }
     }
@@ -35,31 +38,37 @@ impl Ledger {
         if taken.is_empty() {
             return Ok(());
         }
-        let spent = taken.iter().map(|(&(key, day), &nanos)| Spent { key, day, nanos }).collect();
+        let spent = taken.iter().map(|(((key, model), day), &nanos)| Spent {
+            key: *key,
+            model: model.to_string(),
+            day: *day,
+            nanos,
+        });
+        let spent = spent.collect();
         let written = store.add_spending(spent, period_of(now).day - DAYS_KEPT).await;
         if written.is_err() {
-            taken.into_iter().for_each(|((key, day), nanos)| self.add(key, day, nanos));
+            taken.into_iter().for_each(|((account, day), nanos)| self.add(account, day, nanos));
         }
         Ok(written?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(KeyId, i32), u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Account, i32), u64>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What each key has spent in the current day and month.
-pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<KeyId, Spending>> {
+/// What each account has spent in the current day and month.
+pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<Account, Spending>> {
     let period = period_of(now);
-    let mut sums: HashMap<KeyId, (u64, u64)> = HashMap::new();
-    for Spent { key, day, nanos } in store.spending(first_day_of_month(now)).await? {
-        let (of_day, of_month) = sums.entry(key).or_default();
+    let mut sums: HashMap<Account, (u64, u64)> = HashMap::new();
+    for Spent { key, model, day, nanos } in store.spending(first_day_of_month(now)).await? {
+        let (of_day, of_month) = sums.entry((key, model.into())).or_default();
         *of_month = of_month.saturating_add(nanos);
         if day >= period.day {
             *of_day = of_day.saturating_add(nanos);
         }
     }
-    Ok(sums.into_iter().map(|(key, (day, month))| (key, Spending::new(period, day, month))).collect())
+    Ok(sums.into_iter().map(|(account, (day, month))| (account, Spending::new(period, day, month))).collect())
 }
 
 /// The day since 1970 and the month, in UTC.
@@ -87,18 +96,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(folder.path()).unwrap();
         let ledger = Ledger::default();
-        let (key, day) = (KeyId(7), period_of(NOON).day);
+        let (key, day): (Account, i32) = ((KeyId(7), "".into()), period_of(NOON).day);
         assert_eq!(first_day_of_month(NOON), day - 27);
-        ledger.add(key, day - 28, 1_000); // January
-        ledger.add(key, day - 1, 5);
-        ledger.add(key, day, 2);
-        ledger.add(key, day, 1);
+        ledger.add(key.clone(), day - 28, 1_000); // January
+        ledger.add(key.clone(), day - 1, 5);
+        ledger.add(key.clone(), day, 2);
+        ledger.add(key.clone(), day, 1);
         ledger.flush(&store, NOON).await.unwrap();
-        ledger.add(key, day, 4);
+        ledger.add(key.clone(), day, 4);
+        ledger.add((KeyId(7), "m*".into()), day, 3);
         ledger.flush(&store, NOON).await.unwrap();
         ledger.flush(&store, NOON).await.unwrap();
         let expected = |now: Timestamp, day, month| Some(Spending::new(period_of(now), day, month));
         assert_eq!(read(&store, NOON).await.unwrap().get(&key).copied(), expected(NOON, 7, 12));
+        let of_model = read(&store, NOON).await.unwrap()[&(KeyId(7), "m*".into())];
+        assert_eq!(of_model, Spending::new(period_of(NOON), 3, 3));
         let tomorrow = NOON + 86_400.0; // March
         assert_eq!(read(&store, tomorrow).await.unwrap().get(&key), None);
     }

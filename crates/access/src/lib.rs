@@ -10,4 +10,4 @@ mod usage;
 
 pub use error::{AccessError, Result};
 pub use keys::Keys;
-pub use usage::{Left, Limited, Reservation, Unit, Usage};
+pub use usage::{Left, Limited, Reservation, Running, Unit, Usage};

@@ -3,29 +3,29 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weir_policy::KeyId;
 use weir_policy::budget::{Budgets, Overspent, Period, Spending};
 use weir_policy::limits::{Bucket, Exceeded, KeyLimits};
 use weir_store::Timestamp;
 
-use crate::ledger::{Ledger, period_of};
+use crate::ledger::{Account, Ledger, period_of};
 
-/// The limits of a key, and what is left of them. One for all requests with the key.
+/// The limits of a key, or of a key for a model, and what is left of them. One for all requests that they hold for.
 #[derive(Debug)]
 pub struct Usage {
-    key: KeyId,
-    limits: KeyLimits,
-    buckets: Mutex<Buckets>,
+    account: Account,
+    state: Mutex<State>,
     ledger: Arc<Ledger>,
-    running: Option<Arc<Semaphore>>,
+    /// The limits for models: the pattern of their names, the longest first.
+    models: Vec<Arc<Usage>>,
 }
 
 #[derive(Debug)]
-struct Buckets {
+struct State {
+    limits: KeyLimits,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
     spending: Spending,
+    running: u64,
 }
 
 /// What is counted.
@@ -44,8 +44,10 @@ pub enum Unit {
 }
 
 /// A limit of a key is reached; nothing was counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limited {
+    /// The model pattern of a limit for a model; empty: of the whole key.
+    pub model: Arc<str>,
     /// The limit.
     pub unit: Unit,
     /// Its value.
@@ -72,52 +74,76 @@ const RETRY_AFTER_CONCURRENCY: Duration = Duration::from_secs(1);
 
 impl Usage {
     pub(crate) fn new(
-        key: KeyId,
+        account: Account,
         limits: KeyLimits,
         spending: Spending,
         ledger: Arc<Ledger>,
         now: Instant,
     ) -> Usage {
         let bucket = |limit: Option<u64>| limit.map(|limit| Bucket::new(limit, now));
-        let permits = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        Usage {
-            key,
+        let state = State {
             limits,
-            ledger,
-            buckets: Mutex::new(Buckets {
-                requests: bucket(limits.requests_per_minute),
-                tokens: bucket(limits.tokens_per_minute),
-                spending,
-            }),
-            running: limits.concurrent_requests.map(|limit| Arc::new(Semaphore::new(permits(limit)))),
+            requests: bucket(limits.requests_per_minute),
+            tokens: bucket(limits.tokens_per_minute),
+            spending,
+            running: 0,
+        };
+        Usage { account, state: Mutex::new(state), ledger, models: Vec::new() }
+    }
+
+    /// With limits for models.
+    pub(crate) fn with_models(mut self, mut models: Vec<Arc<Usage>>) -> Usage {
+        models.sort_by_key(|usage| std::cmp::Reverse(usage.account.1.len()));
+        self.models = models;
+        self
+    }
+
+    /// Changes the limits of the whole key. What was used of limits that stay goes on to count.
+    pub(crate) fn set_limits(&self, limits: KeyLimits, now: Instant) {
+        let mut state = self.lock();
+        let bucket = |bucket: &mut Option<Bucket>, limit: Option<u64>| {
+            if bucket.as_ref().map(Bucket::limit) != limit {
+                *bucket = limit.map(|limit| Bucket::new(limit, now));
+            }
+        };
+        bucket(&mut state.requests, limits.requests_per_minute);
+        bucket(&mut state.tokens, limits.tokens_per_minute);
+        state.limits = limits;
+    }
+
+    /// The limits for a model, by the name that the caller sends.
+    pub fn of_model(&self, model: &str) -> Option<&Arc<Usage>> {
+        self.models.iter().find(|usage| match usage.account.1.strip_suffix('*') {
+            Some(prefix) => model.starts_with(prefix),
+            None => *usage.account.1 == *model,
+        })
+    }
+
+    /// Counts a request, which runs until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn admit(self: &Arc<Usage>, now: Instant) -> Result<Running, Limited> {
+        let mut state = self.lock();
+        if let Some(limit) = state.limits.concurrent_requests.filter(|limit| state.running >= *limit) {
+            return Err(self.limited(Unit::Concurrency, limit, Some(RETRY_AFTER_CONCURRENCY)));
         }
+        self.take(&mut state.requests, Unit::Requests, now, 1)?;
+        state.running += 1;
+        Ok(Running(self.clone()))
     }
 
-    pub(crate) fn limits(&self) -> KeyLimits {
-        self.limits
-    }
-
-    /// Counts a request, which runs until the permit is dropped.
+    /// Counts tokens before `model` computes them; if the key has limits for it, the request is counted there as well.
     ///
     /// # Errors
     /// [`Limited`].
-    pub fn admit(&self, now: Instant) -> Result<Option<OwnedSemaphorePermit>, Limited> {
-        let permit = self.running.as_ref().map(|running| running.clone().try_acquire_owned());
-        let permit = permit.transpose().map_err(|_| Limited {
-            unit: Unit::Concurrency,
-            limit: self.limits.concurrent_requests.unwrap_or_default(),
-            retry_after: Some(RETRY_AFTER_CONCURRENCY),
-        })?;
-        take(&mut self.lock().requests, Unit::Requests, now, 1)?;
-        Ok(permit)
-    }
-
-    /// Counts tokens before they are computed.
-    ///
-    /// # Errors
-    /// [`Limited`].
-    pub fn take_tokens(&self, now: Instant, tokens: u64) -> Result<(), Limited> {
-        take(&mut self.lock().tokens, Unit::Tokens, now, tokens)
+    pub fn take_tokens_for(&self, model: &str, now: Instant, tokens: u64) -> Result<(), Limited> {
+        if let Some(usage) = self.of_model(model) {
+            let mut state = usage.lock();
+            usage.take(&mut state.requests, Unit::Requests, now, 1)?;
+            usage.take(&mut state.tokens, Unit::Tokens, now, tokens)?;
+        }
+        self.take(&mut self.lock().tokens, Unit::Tokens, now, tokens)
     }
 
     /// Takes what a request may use at most, until it is known how much it used: tokens, and billionths of the currency.
@@ -131,27 +157,49 @@ impl Usage {
         nanos: u64,
     ) -> Result<Reservation, Limited> {
         let (now, time) = at;
-        let (budgets, period) = (self.limits.budgets, period_of(time));
-        let mut buckets = self.lock();
-        buckets.spending.reserve(period, budgets, nanos).map_err(|overspent| {
+        let period = period_of(time);
+        let mut state = self.lock();
+        let budgets = state.limits.budgets;
+        state.spending.reserve(period, budgets, nanos).map_err(|overspent| {
             let (unit, limit) = match overspent {
                 Overspent::Day => (Unit::DayBudget, budgets.per_day),
                 Overspent::Month => (Unit::MonthBudget, budgets.per_month),
             };
-            Limited { unit, limit: limit.unwrap_or_default(), retry_after: None }
+            self.limited(unit, limit.unwrap_or_default(), None)
         })?;
-        if let Err(limited) = take(&mut buckets.tokens, Unit::Tokens, now, tokens) {
-            buckets.spending.settle(period, nanos, 0);
+        if let Err(limited) = self.take(&mut state.tokens, Unit::Tokens, now, tokens) {
+            state.spending.settle(period, nanos, 0);
             return Err(limited);
         }
-        drop(buckets);
-        Ok(Reservation { usage: self.clone(), reserved: Some((tokens, nanos)) })
+        drop(state);
+        Ok(Reservation { usage: self.clone(), reserved: Some((tokens, nanos)), of_model: None })
+    }
+
+    /// [`Usage::reserve`] of the key and, if it has limits for `model`, of these, where the request is counted as well.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing but a request of the model is taken then.
+    pub fn reserve_for(
+        self: &Arc<Usage>,
+        model: &str,
+        at: (Instant, Timestamp),
+        tokens: u64,
+        nanos: u64,
+    ) -> Result<Reservation, Limited> {
+        let of_model = self.of_model(model).map(|usage| {
+            let running = usage.admit(at.0)?;
+            Ok((Box::new(usage.reserve(at, tokens, nanos)?), running))
+        });
+        let of_model = of_model.transpose()?;
+        let mut reservation = self.reserve(at, tokens, nanos)?;
+        reservation.of_model = of_model;
+        Ok(reservation)
     }
 
     /// What is left of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
-        let mut buckets = self.lock();
-        let Buckets { requests, tokens, .. } = &mut *buckets;
+        let mut state = self.lock();
+        let State { requests, tokens, .. } = &mut *state;
         let left = |unit, bucket: &mut Option<Bucket>| {
             bucket.as_mut().map(|bucket| Left {
                 unit,
@@ -163,8 +211,29 @@ impl Usage {
         left(Unit::Requests, requests).into_iter().chain(left(Unit::Tokens, tokens)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Buckets> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take(&self, bucket: &mut Option<Bucket>, unit: Unit, now: Instant, units: u64) -> Result<(), Limited> {
+        let Some(bucket) = bucket else { return Ok(()) };
+        let limit = bucket.limit();
+        let taken = bucket.take(now, units);
+        taken.map_err(|Exceeded { retry_after }| self.limited(unit, limit, retry_after))
+    }
+
+    fn limited(&self, unit: Unit, limit: u64, retry_after: Option<Duration>) -> Limited {
+        Limited { model: self.account.1.clone(), unit, limit, retry_after }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running request. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Running(Arc<Usage>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
     }
 }
 
@@ -174,27 +243,31 @@ pub struct Reservation {
     usage: Arc<Usage>,
     /// Tokens and billionths; `None` once it is settled.
     reserved: Option<(u64, u64)>,
+    /// What was taken of the limits for the model.
+    of_model: Option<(Box<Reservation>, Running)>,
 }
 
 impl Reservation {
     /// Counts what was used: the rest is given back, and what is beyond the reservation is charged.
     pub fn settle(mut self, at: (Instant, Timestamp), tokens: u64, nanos: u64) {
+        if let Some((of_model, _running)) = self.of_model.take() {
+            of_model.settle(at, tokens, nanos);
+        }
         self.settle_once(at.0, period_of(at.1), tokens, nanos);
     }
 
     fn settle_once(&mut self, now: Instant, period: Period, tokens: u64, nanos: u64) {
         let Some((reserved_tokens, reserved_nanos)) = self.reserved.take() else { return };
-        let mut buckets = self.usage.lock();
-        buckets.spending.settle(period, reserved_nanos, nanos);
-        if let Some(bucket) = &mut buckets.tokens {
+        let mut state = self.usage.lock();
+        state.spending.settle(period, reserved_nanos, nanos);
+        if let Some(bucket) = &mut state.tokens {
             match tokens.checked_sub(reserved_tokens) {
                 Some(more) => bucket.charge(now, more),
                 None => bucket.give_back(now, reserved_tokens - tokens),
             }
         }
-        drop(buckets);
-        if self.usage.limits.budgets != Budgets::default() {
-            self.usage.ledger.add(self.usage.key, period.day, nanos);
+        if state.limits.budgets != Budgets::default() {
+            self.usage.ledger.add(self.usage.account.clone(), period.day, nanos);
         }
     }
 }
@@ -206,18 +279,59 @@ impl Drop for Reservation {
     }
 }
 
-fn take(bucket: &mut Option<Bucket>, unit: Unit, now: Instant, units: u64) -> Result<(), Limited> {
-    let Some(bucket) = bucket else { return Ok(()) };
-    let limit = bucket.limit();
-    bucket.take(now, units).map_err(|Exceeded { retry_after }| Limited { unit, limit, retry_after })
-}
-
 #[cfg(test)]
 mod tests {
+    use weir_policy::KeyId;
+
     use super::*;
 
-    fn usage_with(limits: KeyLimits, now: Instant) -> Usage {
-        Usage::new(KeyId(1), limits, Spending::default(), Arc::default(), now)
+    fn usage_with(limits: KeyLimits, now: Instant) -> Arc<Usage> {
+        Arc::new(usage_for("", limits, now))
+    }
+
+    fn usage_for(model: &str, limits: KeyLimits, now: Instant) -> Usage {
+        Usage::new((KeyId(1), model.into()), limits, Spending::default(), Arc::default(), now)
+    }
+
+    #[test]
+    fn limits_for_a_model_hold_beside_those_of_the_key() {
+        let now = (Instant::now(), 0.0);
+        let tokens = |limit| KeyLimits { tokens_per_minute: Some(limit), ..KeyLimits::default() };
+        let one = KeyLimits { concurrent_requests: Some(1), ..tokens(50) };
+        let models =
+            vec![Arc::new(usage_for("gpt-*", one, now.0)), Arc::new(usage_for("gpt-4o", tokens(70), now.0))];
+        let usage = Arc::new(usage_for("", tokens(100), now.0).with_models(models));
+        let running = usage.reserve_for("gpt-3", now, 50, 0).unwrap();
+        let refused = usage.reserve_for("gpt-5", now, 1, 0).unwrap_err();
+        assert_eq!((&*refused.model, refused.unit), ("gpt-*", Unit::Concurrency));
+        running.settle(now, 10, 0);
+        assert_eq!(usage.reserve_for("gpt-5", now, 41, 0).unwrap_err().unit, Unit::Tokens);
+        let refused = usage.reserve_for("gpt-4o", now, 71, 0).unwrap_err();
+        assert_eq!((&*refused.model, refused.limit), ("gpt-4o", 70), "the longest name that fits");
+        usage.reserve_for("other", now, 60, 0).unwrap().settle(now, 60, 0);
+        assert_eq!(&*usage.reserve_for("gpt-4o", now, 40, 0).unwrap_err().model, "", "the limit of the key");
+        assert_eq!(
+            usage.of_model("gpt-4o").unwrap().left(now.0)[0].remaining,
+            70,
+            "what was refused took nothing"
+        );
+    }
+
+    #[test]
+    fn changed_limits_keep_what_was_used_of_the_others() {
+        let now = Instant::now();
+        let limits = |tokens, requests| KeyLimits {
+            tokens_per_minute: Some(tokens),
+            requests_per_minute: Some(requests),
+            ..KeyLimits::default()
+        };
+        let usage = usage_with(limits(100, 10), now);
+        usage.take_tokens_for("m", now, 60).unwrap();
+        let _running = usage.admit(now).unwrap();
+        usage.set_limits(KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) }, now);
+        let left: Vec<u64> = usage.left(now).iter().map(|left| left.remaining).collect();
+        assert_eq!(left, [20, 40]);
+        assert_eq!(usage.admit(now).unwrap_err().unit, Unit::Concurrency);
     }
 
     #[test]
@@ -225,7 +339,7 @@ mod tests {
         let now = (Instant::now(), 0.0);
         let budgets = Budgets { per_day: Some(100), per_month: None };
         let limits = KeyLimits { tokens_per_minute: Some(1_000), budgets, ..KeyLimits::default() };
-        let usage = Arc::new(usage_with(limits, now.0));
+        let usage = usage_with(limits, now.0);
         let first = usage.reserve(now, 100, 60).unwrap();
         assert_eq!(usage.reserve(now, 100, 50).unwrap_err().unit, Unit::DayBudget);
         assert_eq!(usage.reserve(now, 901, 1).unwrap_err().unit, Unit::Tokens);
@@ -258,14 +372,14 @@ mod tests {
         assert!(usage.admit(now).is_ok(), "what was refused was not counted");
         let refused = usage.admit(now).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after), (Unit::Requests, Some(Duration::from_secs(20))));
-        assert_eq!(usage.take_tokens(now, 90), Ok(()));
-        let refused = usage.take_tokens(now, 20).unwrap_err();
+        assert_eq!(usage.take_tokens_for("m", now, 90), Ok(()));
+        let refused = usage.take_tokens_for("m", now, 20).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after), (Unit::Tokens, Some(Duration::from_secs(6))));
-        assert_eq!(usage.take_tokens(now, 101).unwrap_err().retry_after, None);
+        assert_eq!(usage.take_tokens_for("m", now, 101).unwrap_err().retry_after, None);
         let left: Vec<(Unit, u64)> = usage.left(now).iter().map(|left| (left.unit, left.remaining)).collect();
         assert_eq!(left, [(Unit::Requests, 0), (Unit::Tokens, 10)]);
         let unlimited = usage_with(KeyLimits::default(), now);
-        assert!(unlimited.admit(now).unwrap().is_none() && unlimited.left(now).is_empty());
+        assert!(unlimited.admit(now).is_ok() && unlimited.left(now).is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `/v1/keys` and `GET /v1/audit`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,6 +54,8 @@ pub struct KeyRequest {
     pub expires_at: Option<f64>,
     /// How much the key may use; default: without limit.
     pub limits: Option<KeyLimitsRequest>,
+    /// How much of it may go to one model, by the name that callers send; `*` at the end of a name stands for anything. The longest name that fits counts.
+    pub model_limits: Option<BTreeMap<String, KeyLimitsRequest>>,
 }
 
 /// How much a key may use; null: without limit.
@@ -91,6 +95,8 @@ pub struct KeyReply {
     pub filter: Option<Value>,
     /// How much the key may use.
     pub limits: KeyLimitsRequest,
+    /// How much of it may go to one model, by name.
+    pub model_limits: BTreeMap<String, KeyLimitsRequest>,
     /// Time of creation, in unix seconds.
     pub created_at: f64,
     /// When the key expires, in unix seconds; null: never.
@@ -166,33 +172,53 @@ impl KeyRequest {
             let message = format!("`expires_at` is {at}, which is over; send a later time in unix seconds");
             return Err(wrong("expires_at", message));
         }
-        let limits = self.limits.unwrap_or_default();
-        let budgets =
-            [("budget_per_day", limits.budget_per_day), ("budget_per_month", limits.budget_per_month)];
+        self.limits.unwrap_or_default().check(&["limits"])?;
+        let models = self.model_limits.iter().flatten();
+        if models.clone().count() > NAMES_MAX {
+            return Err(wrong("model_limits", format!("`model_limits` has more than {NAMES_MAX} names")));
+        }
+        for (model, limits) in models {
+            if model.is_empty() || model.trim_end_matches('*').contains('*') || model.ends_with("**") {
+                let message = format!("`{model}` is no name of a model; `*` may stand at the end only");
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &["model_limits", model], message));
+            }
+            limits.check(&["model_limits", model])?;
+        }
+        Ok(())
+    }
+}
+
+impl KeyLimitsRequest {
+    /// Validates the limits of the field at `place`.
+    ///
+    /// # Errors
+    /// `invalid_parameter` with the field.
+    pub fn check(&self, place: &[&str]) -> Result<()> {
+        let wrong = |field: &str, message: String| {
+            let place: Vec<&str> = place.iter().copied().chain([field]).collect();
+            Err(Invalid::at(ErrorCode::InvalidParameter, &place, message))
+        };
+        let budgets = [("budget_per_day", self.budget_per_day), ("budget_per_month", self.budget_per_month)];
         for (field, budget) in budgets {
             if let Some(budget) = budget.filter(|budget| !(0.0..=BUDGET_MAX).contains(budget)) {
                 let message =
                     format!("`{field}` is {budget}; send 0 to {BUDGET_MAX}, or leave it out for no limit");
-                return Err(Invalid::at(ErrorCode::InvalidParameter, &["limits", field], message));
+                return wrong(field, message);
             }
         }
         let named = [
-            ("requests_per_minute", limits.requests_per_minute),
-            ("tokens_per_minute", limits.tokens_per_minute),
-            ("concurrent_requests", limits.concurrent_requests),
+            ("requests_per_minute", self.requests_per_minute),
+            ("tokens_per_minute", self.tokens_per_minute),
+            ("concurrent_requests", self.concurrent_requests),
         ];
-        match named
-            .into_iter()
-            .find(|(_, limit)| limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)))
-        {
-            Some((field, limit)) => {
-                let limit = limit.unwrap_or_default();
+        for (field, limit) in named {
+            if let Some(limit) = limit.filter(|limit| !(1..=LIMIT_MAX).contains(limit)) {
                 let message =
                     format!("`{field}` is {limit}; send 1 to {LIMIT_MAX}, or leave it out for no limit");
-                Err(Invalid::at(ErrorCode::InvalidParameter, &["limits", field], message))
+                return wrong(field, message);
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -214,6 +240,9 @@ mod tests {
         check(r#", "limits": {"concurrent_requests": 0}"#, "limits.concurrent_requests");
         check(r#", "limits": {"budget_per_day": 0.5, "budget_per_month": 0}"#, "fine");
         check(r#", "limits": {"budget_per_day": -1}"#, "limits.budget_per_day");
+        check(r#", "model_limits": {"gpt-*": {"requests_per_minute": 1}}"#, "fine");
+        check(r#", "model_limits": {"g*t": {}}"#, "model_limits.g*t");
+        check(r#", "model_limits": {"m": {"budget_per_day": -1}}"#, "model_limits.m.budget_per_day");
         check(r#", "limits": {"rpm": 1}"#, "limits.rpm");
         check(r#", "scopes": []"#, "scopes");
         check(r#", "scopes": ["everything"]"#, "scopes[0]");

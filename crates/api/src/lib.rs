@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chat;
 mod code;
 mod cohere;
 mod collections;
@@ -33,6 +34,7 @@ mod tei;
 mod texts;
 mod usage;
 
+pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty};
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use cohere::{
     CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereError, CohereInputType, CohereMeta,

@@ -288,6 +288,19 @@ settings! {
         /// Base URL of the gateway; empty uses the address of `server.listen`.
         url: String = String::new(), "URL", ANY;
     }
+    /// Limits of API keys that have none of their own; 0 for none. Read again while the gateway runs.
+    keys: Keys {
+        /// Requests per minute.
+        requests_per_minute: u64 = 0, "requests", 0.0..=1e12;
+        /// Tokens per minute.
+        tokens_per_minute: u64 = 0, "tokens", 0.0..=1e12;
+        /// Requests at one time.
+        concurrent_requests: u64 = 0, "requests", 0.0..=1e12;
+        /// What chat requests may cost in a day (UTC), in the currency of the price table.
+        budget_per_day: f32 = 0.0, "currency", 0.0..=1e9;
+        /// What chat requests may cost in a month (UTC).
+        budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
+    }
     /// The request log, slow requests and traces.
     telemetry: Telemetry {
         /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.

@@ -101,7 +101,9 @@ impl Llm {
         let tokens = request.usage_max().total();
         let most = targets.iter().map(|target| target.price.cost_nanos(request.usage_max())).max();
         let at = (Instant::now(), unix_now());
-        let reservation = usage.map(|usage| usage.reserve(at, tokens, most.unwrap_or_default())).transpose();
+        let reservation = usage
+            .map(|usage| usage.reserve_for(&request.model, at, tokens, most.unwrap_or_default()))
+            .transpose();
         let reservation = reservation.map_err(|limited| LlmError::Limited { limited, tokens })?;
         let mut settlement = Settlement::new(entry, reservation, request.prompt_tokens());
         let mut retries = targets[last].upstream.client.retries(None);

@@ -148,7 +148,7 @@ pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput>
     let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
     call.note_model(&model.id, texts.tokens);
-    call.take_tokens(texts.tokens)?;
+    call.take_tokens(&model.id, texts.tokens)?;
     let dimension = model.dimension().unwrap_or_default();
     place.merge(gateway.scheduler.memory_budget().reserve_embeddings(texts.inputs.len(), dimension)?);
 

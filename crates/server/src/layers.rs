@@ -14,8 +14,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, Stream, StreamExt};
 use http_body_util::BodyExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
+use weir_access::Running;
 use weir_api::ErrorCode;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
 
@@ -138,10 +138,7 @@ async fn authorized(
     }
     let Some(usage) = usage else { return admitted(gateway, request, next, id, route).await };
     let mut response = match usage.admit(Instant::now()) {
-        Ok(None) => admitted(gateway, request, next, id, route).await,
-        Ok(Some(running)) => {
-            admitted(gateway, request, next, id, route).await.map(|body| held(body, running))
-        }
+        Ok(running) => admitted(gateway, request, next, id, route).await.map(|body| held(body, running)),
         Err(limited) => {
             let refused = rate_limits::refusal(&limited, 1);
             drain_body_on_error(request, |_| ready(refused.into_response())).await
@@ -151,10 +148,10 @@ async fn authorized(
     response
 }
 
-/// The body, which keeps the permit until it is sent or dropped: a stream runs until its end.
-fn held(body: Body, permit: OwnedSemaphorePermit) -> Body {
+/// The body, which keeps the request running until it is sent or dropped: a stream runs until its end.
+fn held(body: Body, running: Running) -> Body {
     Body::new(body.map_frame(move |frame| {
-        let _held = &permit;
+        let _held = &running;
         frame
     }))
 }

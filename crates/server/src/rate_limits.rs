@@ -12,30 +12,36 @@ use super::error::ApiError;
 use crate::Result;
 
 impl Call {
-    /// Counts tokens that are about to be computed against the limit of the caller's key.
+    /// Counts tokens that `model` is about to compute against the limits of the caller's key.
     ///
     /// # Errors
     /// `rate_limit_exceeded`.
-    pub(super) fn take_tokens(&self, tokens: usize) -> Result<()> {
+    pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<()> {
         let Some(usage) = self.caller.key.and_then(|key| self.gateway.keys.usage(key)) else { return Ok(()) };
-        usage.take_tokens(Instant::now(), tokens as u64).map_err(|limited| refusal(&limited, tokens))
+        usage
+            .take_tokens_for(model, Instant::now(), tokens as u64)
+            .map_err(|limited| refusal(&limited, tokens))
     }
 }
 
 /// The error of a request beyond a limit; `units` is what it needs.
 pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
-    let Limited { unit, limit, retry_after } = *limited;
+    let Limited { ref model, unit, limit, retry_after } = *limited;
+    let who = match &**model {
+        "" => "the key".to_owned(),
+        model => format!("for the model `{model}` the key"),
+    };
     let message = match (unit, retry_after) {
-        (Unit::Requests, _) => format!("the key is limited to {limit} requests per minute"),
-        (Unit::DayBudget, _) => return over_budget(limit, "day"),
-        (Unit::MonthBudget, _) => return over_budget(limit, "month"),
-        (Unit::Concurrency, _) => format!("the key is limited to {limit} requests at one time"),
+        (Unit::Requests, _) => format!("{who} is limited to {limit} requests per minute"),
+        (Unit::DayBudget, _) => return over_budget(&who, limit, "day"),
+        (Unit::MonthBudget, _) => return over_budget(&who, limit, "month"),
+        (Unit::Concurrency, _) => format!("{who} is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
-            format!("the key is limited to {limit} tokens per minute; the request has {units}")
+            format!("{who} is limited to {limit} tokens per minute; the request has {units}")
         }
         (Unit::Tokens, None) => {
             format!(
-                "the key is limited to {limit} tokens per minute, and the request alone has {units}; send less in one"
+                "{who} is limited to {limit} tokens per minute, and the request alone has {units}; send less in one"
             )
         }
     };
@@ -43,10 +49,10 @@ pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
 }
 
 /// The error of a request that might cost more than a budget has left.
-fn over_budget(nanos: u64, period: &str) -> ApiError {
+fn over_budget(who: &str, nanos: u64, period: &str) -> ApiError {
     let budget = nanos as f64 / 1e9;
     let message = format!(
-        "the key may spend {budget} in a {period}, and has less left than the request may cost; the next {period} begins at midnight UTC"
+        "{who} may spend {budget} in a {period}, and has less left than the request may cost; the next {period} begins at midnight UTC"
     );
     ApiError::new(ErrorCode::BudgetExceeded, message)
 }

@@ -103,7 +103,7 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         );
         return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
     }
-    call.take_tokens(tokens)?;
+    call.take_tokens(&model.id, tokens)?;
     let rows = call.scheduler.embed_tokens(&model, texts).await?;
     maybe_spawn_blocking(true, move || {
         let floats = rows.floats().len();

@@ -36,10 +36,12 @@ pub struct StoredKey {
 }
 
 /// What a key spent on a day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     /// The key.
     pub key: KeyId,
+    /// The model pattern of the budget; empty: the budget of the whole key.
+    pub model: String,
     /// The day, in UTC, since 1970.
     pub day: i32,
     /// Billionths of the currency.

@@ -1,9 +1,11 @@
-//! The tables of the LLM gateway, read again when the configuration file changes and at SIGHUP.
+//! The tables of the LLM gateway and the default limits of keys, read again when the configuration file changes and at SIGHUP.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::signal::unix::{SignalKind, signal};
+use weir_access::Keys;
+use weir_api::KeyLimitsRequest;
 use weir_config::{Config, Environment, Flags, load_for_serving};
 use weir_llm::Llm;
 
@@ -26,8 +28,8 @@ impl ConfigSource {
     }
 }
 
-/// Keeps `llm` up to date until the process ends. A configuration with an error is refused as a whole, and the gateway goes on with what it has.
-pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm) {
+/// Keeps `llm` and the default limits of `keys` up to date until the process ends. A configuration with an error is refused as a whole, and the gateway goes on with what it has.
+pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Keys) {
     let Some(file) = source.file() else { return };
     let mut hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => hangups,
@@ -50,7 +52,7 @@ pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm) {
         });
         let Ok(loaded) = loaded.await else { continue };
         match loaded.map_err(|problems| problems.to_string()) {
-            Ok(loaded) => apply(&mut current, loaded.config, &llm),
+            Ok(loaded) => apply(&mut current, loaded.config, &llm, &keys).await,
             Err(problems) => {
                 tracing::error!(%problems, "the configuration was not changed: the file has errors")
             }
@@ -58,20 +60,39 @@ pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm) {
     }
 }
 
-fn apply(current: &mut Config, read: Config, llm: &Llm) {
+async fn apply(current: &mut Config, read: Config, llm: &Llm, keys: &Keys) {
     if let Err(error) = llm.reload(&read.llm) {
         return tracing::error!(%error, "the configuration was not changed: it can't be used");
+    }
+    if let Err(error) = keys.set_default_limits(default_limits(&read)).await {
+        tracing::error!(%error, "the limits of keys were not changed: the store can't be read");
     }
     let tables = (read.llm.upstreams.len(), read.llm.routes.len(), read.llm.prices.len());
     tracing::info!(
         upstreams = tables.0,
         routes = tables.1,
         prices = tables.2,
-        "upstreams, routes and prices were read again"
+        "upstreams, routes, prices and the default limits of keys were read again"
     );
     current.llm = read.llm.clone();
+    current.keys = read.keys.clone();
     if *current != read {
         tracing::warn!("other settings have changed too; they are in force after the next start");
+    }
+}
+
+/// The limits of keys that have none of their own.
+pub fn default_limits(config: &Config) -> KeyLimitsRequest {
+    let limit = |limit: u64| (limit > 0).then_some(limit);
+    // by way of the decimal digits: 0.1 stays 0.1
+    let budget = |amount: f32| (amount > 0.0).then(|| amount.to_string().parse().unwrap_or_default());
+    let keys = &config.keys;
+    KeyLimitsRequest {
+        requests_per_minute: limit(keys.requests_per_minute),
+        tokens_per_minute: limit(keys.tokens_per_minute),
+        concurrent_requests: limit(keys.concurrent_requests),
+        budget_per_day: budget(keys.budget_per_day),
+        budget_per_month: budget(keys.budget_per_month),
     }
 }
 

@@ -22,7 +22,7 @@ use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
 use weir_telemetry::metrics::Metrics;
 
-use crate::reload::{ConfigSource, watch};
+use crate::reload::{ConfigSource, default_limits, watch};
 use weir_telemetry::requests::RequestLog;
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -118,6 +118,7 @@ async fn serve(
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
+    keys.set_default_limits(default_limits(&config)).await?;
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
     }
@@ -161,7 +162,7 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     background.spawn(flush_ledger(keys.clone()));
     let ledger = keys.clone();
-    background.spawn(watch(source, Config::clone(&config), llm.clone()));
+    background.spawn(watch(source, Config::clone(&config), llm.clone(), keys.clone()));
     let grace = Duration::from_millis(config.server.shutdown_grace_ms);
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);

@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 8] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8];
+const MIGRATIONS: [&str; 9] =
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -192,6 +192,20 @@ CREATE TABLE spending (
     nanos  INTEGER NOT NULL,
     PRIMARY KEY (key_id, day)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Budgets of a key for a model; an empty model is the budget of the whole key.
+const FORMAT_9: &str = "
+ALTER TABLE spending RENAME TO spending_of_keys;
+CREATE TABLE spending (
+    key_id INTEGER NOT NULL,
+    model  TEXT NOT NULL,
+    day    INTEGER NOT NULL,
+    nanos  INTEGER NOT NULL,
+    PRIMARY KEY (key_id, model, day)
+) STRICT, WITHOUT ROWID;
+INSERT INTO spending (key_id, model, day, nanos) SELECT key_id, '', day, nanos FROM spending_of_keys;
+DROP TABLE spending_of_keys;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -9,12 +9,12 @@ use crate::{Result, Spent};
 
 /// Adds what was spent, and forgets days before `since`.
 pub(crate) fn add(connection: &Connection, spent: &[Spent], since: i32) -> Result<()> {
-    for Spent { key, day, nanos } in spent {
+    for Spent { key, model, day, nanos } in spent {
         let nanos = i64::try_from(*nanos).unwrap_or(i64::MAX);
         connection.run(
-            "INSERT INTO spending (key_id, day, nanos) VALUES (?1, ?2, ?3)
-             ON CONFLICT (key_id, day) DO UPDATE SET nanos = min(nanos, 9223372036854775807 - excluded.nanos) + excluded.nanos",
-            params![key.0, day, nanos],
+            "INSERT INTO spending (key_id, model, day, nanos) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (key_id, model, day) DO UPDATE SET nanos = min(nanos, 9223372036854775807 - excluded.nanos) + excluded.nanos",
+            params![key.0, model, day, nanos],
         )?;
     }
     connection.run("DELETE FROM spending WHERE day < ?1", params![since])?;
@@ -23,10 +23,15 @@ pub(crate) fn add(connection: &Connection, spent: &[Spent], since: i32) -> Resul
 
 /// What every key has spent on each day from `since` on.
 pub(crate) fn list(connection: &Connection, since: i32) -> Result<Vec<Spent>> {
-    connection.all("SELECT key_id, day, nanos FROM spending WHERE day >= ?1", [since], |row| {
+    connection.all("SELECT key_id, model, day, nanos FROM spending WHERE day >= ?1", [since], |row| {
         let read = || {
-            let nanos: i64 = row.get(2)?;
-            Ok(Spent { key: KeyId(row.get(0)?), day: row.get(1)?, nanos: u64::try_from(nanos).unwrap_or(0) })
+            let nanos: i64 = row.get(3)?;
+            Ok(Spent {
+                key: KeyId(row.get(0)?),
+                model: row.get(1)?,
+                day: row.get(2)?,
+                nanos: u64::try_from(nanos).unwrap_or(0),
+            })
         };
         read().or_damaged("spending", || "of a key".to_owned())
     })

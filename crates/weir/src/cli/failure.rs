@@ -73,6 +73,9 @@ pub enum Failure {
     /// `--filter` is not JSON.
     #[error("the filter is not JSON: {0}")]
     Filter(serde_json::Error),
+    /// `--model-limits` is not JSON, or names other fields.
+    #[error("the limits of models can't be read: {0}")]
+    ModelLimits(serde_json::Error),
     /// Ctrl-C before the command had done its work.
     #[error("interrupted")]
     Interrupted,
@@ -191,6 +194,10 @@ impl Failure {
             Failure::Filter(_) => {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
+            Failure::ModelLimits(_) => Some(
+                "write an object, as in --model-limits '{\"gpt-4o*\": {\"requests_per_minute\": 60}}'"
+                    .to_owned(),
+            ),
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
             | Failure::Interrupted
             | Failure::Keys(_)

@@ -89,6 +89,9 @@ pub struct CreateArguments {
     /// What they may cost in a month (UTC) [default: no limit].
     #[arg(long, value_name = "AMOUNT")]
     pub budget_per_month: Option<f64>,
+    /// Limits for single models, `*` at the end of a name for anything: `{"gpt-4o*": {"requests_per_minute": 60, "budget_per_day": 5}}`.
+    #[arg(long, value_name = "JSON")]
+    pub model_limits: Option<String>,
 }
 
 /// Where the keys are.
@@ -126,6 +129,7 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
 fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
     let filter =
         arguments.filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)?;
+    let model_limits = arguments.model_limits.as_deref().map(serde_json::from_str).transpose();
     let limits = KeyLimitsRequest {
         requests_per_minute: arguments.requests_per_minute,
         tokens_per_minute: arguments.tokens_per_minute,
@@ -141,6 +145,7 @@ fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
         filter,
         expires_at: arguments.days.map(|days| now() + days * 86_400.0),
         limits: Some(limits),
+        model_limits: model_limits.map_err(Failure::ModelLimits)?,
     })
 }
 

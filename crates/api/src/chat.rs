@@ -1,0 +1,79 @@
+//! The field `weir` of chat completions, and what a reply from sources has beside its choices.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Count, RawJson};
+
+/// Where a chat request takes its sources from: `weir` in `POST /v1/chat/completions`.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChatRetrieval {
+    /// The collection to search.
+    pub collection: String,
+    /// Most sources; default: 5.
+    pub top_k: Option<Count>,
+    /// Condition on metadata that every source must match.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub filter: Option<RawJson>,
+    /// Leave out sources with a lower relevance, 0 to 1; default: take all.
+    pub min_relevance: Option<f32>,
+    /// Most tokens of all sources together, estimated as a quarter of their bytes; default: 3,000.
+    pub tokens_max: Option<Count>,
+    /// What happens without any source; default: `call`.
+    pub on_empty: Option<OnEmpty>,
+    /// A model that rewrites the last question of a longer conversation so that it can be searched by itself; default: the last question is searched
+    /// as it is.
+    pub condense_model: Option<String>,
+}
+
+/// What happens to a chat request for which nothing is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnEmpty {
+    /// The model is called, and told that there are no sources.
+    Call,
+    /// The reply says that nothing was found; no model is called.
+    Reply,
+}
+
+/// A source that the model was given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatSource {
+    /// Its number in the prompt, from 1.
+    pub n: usize,
+    /// The document.
+    pub document_id: String,
+    /// Offset of its first byte in the document's text (UTF-8).
+    pub start: u64,
+    /// Offset of the byte after it.
+    pub end: u64,
+    /// The estimated probability that it answers the question.
+    pub relevance: Option<f32>,
+    /// Whether it contains instructions to a model, as injected prompts do.
+    pub flagged: bool,
+}
+
+/// A reference to a source in an answer.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatCitation {
+    /// The number that the answer names.
+    pub n: usize,
+    /// The document; null for a source that was not given.
+    #[serialize_always]
+    pub document_id: Option<String>,
+    /// Offset of the quote's first byte in the document's text (UTF-8); null if it is not there.
+    #[serialize_always]
+    pub start: Option<u64>,
+    /// Offset of the byte after the quote.
+    #[serialize_always]
+    pub end: Option<u64>,
+    /// The document's text from `start` to `end`, byte for byte; of a citation that does not hold, what the answer quotes.
+    pub quote: String,
+    /// Whether the quote stands in the source.
+    pub verified: bool,
+    /// Why it does not hold.
+    pub reason: Option<String>,
+}

@@ -1,0 +1,245 @@
+//! The citations of an answer: the numbers in brackets that it names, and whether what it quotes before them stands in the source.
+
+use std::ops::Range;
+
+use weir_api::ChatCitation;
+
+use crate::augment::Source;
+
+/// Most citations of one answer; further ones are not checked.
+const CITATIONS_MAX: usize = 200;
+/// Longest quotation, in bytes, that is looked for before a number.
+const QUOTE_BYTES_MAX: usize = 4_096;
+/// What may stand between a quotation and its number.
+const BETWEEN: [char; 6] = [' ', '.', ',', ';', ':', '\n'];
+
+/// The citations of `answer`, in its order, each once.
+pub(crate) fn citations(answer: &str, sources: &[Source]) -> Vec<ChatCitation> {
+    let mut found: Vec<ChatCitation> = Vec::new();
+    let mut begin = 0;
+    while let Some((marker, numbers)) = next_marker(answer, begin) {
+        let before = &answer[..marker.start];
+        // of `[1][2]` and `[1] [2]`, the text before all of them is cited
+        let quoted = quotation(before.trim_end_matches(|c: char| BETWEEN.contains(&c) || "[]0123456789".contains(c)));
+        let statement = last_sentence(&answer[begin..marker.start]);
+        for n in numbers {
+            let citation = check(n, quoted, statement, sources);
+            if found.len() < CITATIONS_MAX && !found.contains(&citation) {
+                found.push(citation);
+            }
+        }
+        begin = marker.end;
+    }
+    found
+}
+
+/// The next `[1]` or `[1, 2]` from `begin` on: where it stands, and its numbers.
+fn next_marker(answer: &str, begin: usize) -> Option<(Range<usize>, Vec<usize>)> {
+    let mut at = begin;
+    while let Some(open) = answer[at..].find('[').map(|found| at + found) {
+        let inside = &answer[open + 1..];
+        let numbers: Option<(usize, Vec<usize>)> = inside.find(']').and_then(|close| {
+            let numbers = inside[..close].split(',').map(|part| part.trim().parse::<u16>().ok());
+            let numbers: Option<Vec<usize>> = numbers.map(|n| n.map(usize::from)).collect();
+            Some((close, numbers?))
+        });
+        match numbers {
+            Some((close, numbers)) => return Some((open..open + close + 2, numbers)),
+            None => at = open + 1,
+        }
+    }
+    None
+}
+
+/// The text between the last quotation marks, if `before` ends by one.
+fn quotation(before: &str) -> Option<&str> {
+    let close = before.chars().next_back()?;
+    let open = match close {
+        '"' => '"',
+        '”' => '“',
+        '“' => '„',
+        '»' => '«',
+        '«' => '»',
+        _ => return None,
+    };
+    let inside = &before[..before.len() - close.len_utf8()];
+    let from = inside.floor_char_boundary(inside.len().saturating_sub(QUOTE_BYTES_MAX));
+    let start = from + inside[from..].rfind(open)? + open.len_utf8();
+    Some(inside[start..].trim()).filter(|quote| !quote.is_empty())
+}
+
+/// The sentence that ends where the text ends.
+fn last_sentence(text: &str) -> &str {
+    let trimmed = text.trim_end_matches(|c: char| BETWEEN.contains(&c));
+    let start = trimmed.rfind(['.', '!', '?', '\n']).map_or(0, |at| at + 1);
+    trimmed[start..].trim()
+}
+
+/// A reference to source `n`, with what is quoted before it or, without a quotation, the statement that it stands for.
+fn check(n: usize, quoted: Option<&str>, statement: &str, sources: &[Source]) -> ChatCitation {
+    let failed = |document: Option<&Source>, reason: String| ChatCitation {
+        n,
+        document_id: document.map(|source| source.document_id.clone()),
+        start: None,
+        end: None,
+        quote: quoted.unwrap_or_default().to_owned(),
+        verified: false,
+        reason: Some(reason),
+    };
+    let Some(source) = n.checked_sub(1).and_then(|index| sources.get(index)) else {
+        return failed(None, format!("there is no source {n}; {} were given", sources.len()));
+    };
+    let range = match quoted {
+        Some(quote) => find(&source.text, quote),
+        None => Some(nearest_sentence(&source.text, statement)),
+    };
+    let Some(range) = range else {
+        return failed(Some(source), format!("source {n} does not contain the quoted text"));
+    };
+    ChatCitation {
+        n,
+        document_id: Some(source.document_id.clone()),
+        start: Some(source.start + range.start as u64),
+        end: Some(source.start + range.end as u64),
+        quote: source.text[range].to_owned(),
+        verified: true,
+        reason: None,
+    }
+}
+
+/// Where a quotation stands in a text. White space counts as equal, and what models change about quotations is allowed: a period or comma at the
+/// end, and `…` for what is left out.
+fn find(text: &str, quote: &str) -> Option<Range<usize>> {
+    let parts: Vec<&str> = quote.split(['…']).flat_map(|part| part.split("...")).collect();
+    let mut range: Option<Range<usize>> = None;
+    for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
+        let from = range.as_ref().map_or(0, |range| range.end);
+        let found = find_words(text, from, part)
+            .or_else(|| find_words(text, from, part.trim_end_matches(['.', ',', ';', '!', '?'])))?;
+        range = Some(range.map_or(found.start, |range| range.start)..found.end);
+    }
+    range
+}
+
+/// The first place from `from` on where the words of `part` stand, separated by any white space.
+fn find_words(text: &str, from: usize, part: &str) -> Option<Range<usize>> {
+    let mut words = part.split_whitespace();
+    let first = words.next()?;
+    let rest: Vec<&str> = words.collect();
+    text[from..].match_indices(first).find_map(|(at, _)| {
+        let start = from + at;
+        let mut end = start + first.len();
+        for word in &rest {
+            let spaced = text[end..].trim_start();
+            let has_space = spaced.len() < text.len() - end;
+            if !has_space || !spaced.starts_with(word) {
+                return None;
+            }
+            end = text.len() - spaced.len() + word.len();
+        }
+        Some(start..end)
+    })
+}
+
+/// The sentence of a source that shares the most words with a statement; the first of equals.
+fn nearest_sentence(text: &str, statement: &str) -> Range<usize> {
+    let words = |text: &str| -> std::collections::BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() > 2);
+        words.map(str::to_lowercase).collect()
+    };
+    let wanted = words(statement);
+    let mut best: Option<(usize, Range<usize>)> = None;
+    for range in sentences(text) {
+        let shared = words(&text[range.clone()]).intersection(&wanted).count();
+        if best.as_ref().is_none_or(|(most, _)| shared > *most) {
+            best = Some((shared, range));
+        }
+    }
+    best.map_or(0..text.len(), |(_, range)| range)
+}
+
+/// The sentences of a text, without the white space around them.
+fn sentences(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let bytes = text.as_bytes();
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        let next = bytes.get(end);
+        let ends = c == '\n' && next == Some(&b'\n')
+            || matches!(c, '.' | '!' | '?') && next.is_none_or(u8::is_ascii_whitespace);
+        if ends || end == text.len() {
+            let part = &text[start..end];
+            let trimmed = part.trim();
+            if !trimmed.is_empty() {
+                let first = start + (part.len() - part.trim_start().len());
+                ranges.push(first..first + trimmed.len());
+            }
+            start = end;
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "A weir is a low  dam across\na river. It raises the water level. Fish pass it by a ladder.";
+
+    fn sources() -> Vec<Source> {
+        let source = |document_id: &str, start, text: &str| Source {
+            document_id: document_id.to_owned(),
+            start,
+            text: text.to_owned(),
+            relevance: None,
+            flagged: false,
+        };
+        vec![source("weirs", 100, TEXT), source("mills", 0, "Mills ground corn.")]
+    }
+
+    fn check(answer: &str, expected: &[(usize, bool, &str)]) {
+        let found = citations(answer, &sources());
+        let seen: Vec<(usize, bool, &str)> =
+            found.iter().map(|one| (one.n, one.verified, one.quote.as_str())).collect();
+        assert_eq!(seen, expected, "{answer}");
+        for one in found.iter().filter(|one| one.verified) {
+            let source = &sources()[one.n - 1];
+            let (start, end) = (one.start.unwrap() - source.start, one.end.unwrap() - source.start);
+            assert_eq!(one.quote, source.text[start as usize..end as usize]);
+        }
+    }
+
+    #[test]
+    fn a_quotation_resolves_to_the_bytes_of_the_document() {
+        check("It is \"a low dam across a river\" [1].", &[(1, true, "a low  dam across\na river")]);
+        check("“It raises the water level,” [1]", &[(1, true, "It raises the water level")]);
+        check("„Mills ground corn.“ [2]", &[(2, true, "Mills ground corn.")]);
+        check("\"A weir … raises the water level\" [1]", &[(1, true, &TEXT[..63])]);
+        check("\"Mills ground corn\" [1][2]", &[(1, false, "Mills ground corn"), (2, true, "Mills ground corn")]);
+        check("\"Mills ground corn\" [2, 1]", &[(2, true, "Mills ground corn"), (1, false, "Mills ground corn")]);
+    }
+
+    #[test]
+    fn what_does_not_hold_is_flagged() {
+        check("\"A weir is a high dam\" [1]", &[(1, false, "A weir is a high dam")]);
+        check("\"water level\" [3]", &[(3, false, "water level")]);
+        check("See [0].", &[(0, false, "")]);
+        let found = citations("\"no\" [1] \"no\" [9]", &sources());
+        assert_eq!(found[0].reason.as_deref(), Some("source 1 does not contain the quoted text"));
+        assert_eq!(found[1].reason.as_deref(), Some("there is no source 9; 2 were given"));
+        assert_eq!((found[0].document_id.as_deref(), found[1].document_id.as_deref()), (Some("weirs"), None));
+    }
+
+    #[test]
+    fn a_statement_without_quotation_cites_the_nearest_sentence() {
+        check("The level of the water rises there [1].", &[(1, true, "It raises the water level.")]);
+        check("Ladders help fish. [1] They ground corn [2].", &[(1, true, "Fish pass it by a ladder."), (2, true, "Mills ground corn.")]);
+    }
+
+    #[test]
+    fn brackets_that_are_no_citation_are_left_alone() {
+        check("a[i] = [x, 1] [] [1 [99999999] é[", &[]);
+        check("[[1]]", &[(1, true, &TEXT[..35])]);
+    }
+}

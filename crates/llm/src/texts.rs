@@ -1,0 +1,208 @@
+//! The texts of a JSON body, where they stand: what people and models wrote, without the names, ids and images around it. The body is not
+//! built as a tree; its strings are found in one pass over the bytes, so that a text is replaced by an edit of the bytes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memchr2;
+
+/// A text of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextSpan {
+    /// The bytes between its quotes.
+    pub(crate) range: Range<usize>,
+    /// Whether escapes stand in it.
+    has_escapes: bool,
+}
+
+impl TextSpan {
+    /// The text.
+    pub(crate) fn text<'b>(&self, body: &'b [u8]) -> Cow<'b, str> {
+        let raw = &body[self.range.clone()];
+        if !self.has_escapes && let Ok(text) = std::str::from_utf8(raw) {
+            return Cow::Borrowed(text);
+        }
+        let quoted = &body[self.range.start - 1..self.range.end + 1];
+        // lone surrogates are no text: what stands there can't be searched
+        Cow::Owned(serde_json::from_slice(quoted).unwrap_or_else(|_| String::from_utf8_lossy(raw).into_owned()))
+    }
+}
+
+/// Keys whose strings are texts, in the APIs of OpenAI and Anthropic: of messages, of their parts, of calls of tools and their results.
+const TEXT_KEYS: [&[u8]; 15] = [
+    b"content",
+    b"text",
+    b"prompt",
+    b"input",
+    b"instructions",
+    b"system",
+    b"arguments",
+    b"output",
+    b"delta",
+    b"partial_json",
+    b"reasoning_content",
+    b"reasoning",
+    b"thinking",
+    b"refusal",
+    b"suffix",
+];
+
+/// Keys inside of the arguments of a tool whose strings are no texts: the frame of the APIs, and data.
+const FRAME_KEYS: [&[u8]; 14] = [
+    b"type",
+    b"role",
+    b"id",
+    b"name",
+    b"call_id",
+    b"tool_use_id",
+    b"status",
+    b"url",
+    b"image_url",
+    b"data",
+    b"file_data",
+    b"media_type",
+    b"signature",
+    b"encrypted_content",
+];
+
+/// What a container of the body is.
+#[derive(Clone, Copy)]
+struct Container {
+    is_array: bool,
+    /// Whether the strings of an array are texts.
+    is_text: bool,
+    /// Whether it belongs to the arguments of a tool, where strings are texts under any key but [`FRAME_KEYS`].
+    is_arguments: bool,
+}
+
+/// The texts of a valid JSON body, in order.
+pub(crate) fn texts(body: &[u8]) -> Vec<TextSpan> {
+    let mut found = Vec::new();
+    let mut open: Vec<Container> = Vec::new();
+    // whether the value that comes next is a text, and the key before it is `input`, whose objects are arguments of a tool
+    let (mut is_text, mut is_input) = (false, false);
+    let mut at = 0;
+    while let Some(&byte) = body.get(at) {
+        match byte {
+            b'"' => {
+                let (end, has_escapes) = end_of_string(body, at + 1);
+                let range = at + 1..end;
+                at = end + 1;
+                let in_object = open.last().is_some_and(|container| !container.is_array);
+                if in_object && next_is_colon(body, at) {
+                    let key = &body[range];
+                    is_input = key == b"input";
+                    let is_argument = open.last().is_some_and(|object| object.is_arguments);
+                    is_text = TEXT_KEYS.contains(&key) || is_argument && !FRAME_KEYS.contains(&key);
+                    continue;
+                }
+                let is_element = open.last().is_some_and(|container| container.is_array && container.is_text);
+                if is_text || is_element {
+                    found.push(TextSpan { range, has_escapes });
+                }
+                (is_text, is_input) = (false, false);
+                continue;
+            }
+            b'[' => {
+                let (in_texts, is_arguments) = open
+                    .last()
+                    .map_or((false, false), |parent| (parent.is_array && parent.is_text, parent.is_arguments));
+                open.push(Container { is_array: true, is_text: is_text || in_texts, is_arguments });
+                (is_text, is_input) = (false, false);
+            }
+            b'{' => {
+                let is_arguments = is_input || open.last().is_some_and(|parent| parent.is_arguments);
+                open.push(Container { is_array: false, is_text: false, is_arguments });
+                (is_text, is_input) = (false, false);
+            }
+            b']' | b'}' => {
+                open.pop();
+            }
+            b',' => (is_text, is_input) = (false, false),
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The place of the closing quote, and whether there are escapes before it.
+fn end_of_string(body: &[u8], start: usize) -> (usize, bool) {
+    let (mut at, mut has_escapes) = (start, false);
+    while let Some(found) = body.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        if body[at + found] == b'"' {
+            return (at + found, has_escapes);
+        }
+        has_escapes = true;
+        at += found + 2;
+    }
+    (body.len(), has_escapes)
+}
+
+fn next_is_colon(body: &[u8], at: usize) -> bool {
+    let rest = body.get(at..).unwrap_or_default();
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+/// The body with some of its texts replaced, by spans in their order.
+pub(crate) fn replaced(body: &[u8], edits: &[(Range<usize>, String)]) -> Vec<u8> {
+    let more: usize = edits.iter().map(|(_, text)| text.len()).sum();
+    let mut written = Vec::with_capacity(body.len() + more);
+    let mut at = 0;
+    for (range, text) in edits {
+        written.extend_from_slice(&body[at..range.start]);
+        write_escaped(&mut written, text);
+        at = range.end;
+    }
+    written.extend_from_slice(&body[at..]);
+    written
+}
+
+/// Writes a text as between the quotes of a JSON string.
+pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let quoted = serde_json::Value::from(text).to_string();
+    out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: &[&str]) {
+        let value: serde_json::Value = serde_json::from_str(body).unwrap();
+        let spans = texts(body.as_bytes());
+        let found: Vec<Cow<'_, str>> = spans.iter().map(|span| span.text(body.as_bytes())).collect();
+        assert_eq!(found, expected, "{value}");
+    }
+
+    #[test]
+    fn the_texts_of_each_api_are_found_and_nothing_else() {
+        check(
+            r#"{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","name":"n","content":[{"type":"text","text":"b\n\"c"},{"type":"image_url","image_url":{"url":"data:x"}}]},
+               {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]}],"user":"u","stop":["s"]}"#,
+            &["a", "b\n\"c", "{\"x\":1}"],
+        );
+        check(r#"{"prompt":["a","b"],"suffix":"c","model":"m"}"#, &["a", "b", "c"]);
+        check(
+            r#"{"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"b"},
+               {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"n","input":{"to":"c","more":{"deep":["d",{"to":"e"}],"id":"x"}}}]}]}"#,
+            &["a", "b", "c", "d", "e"],
+        );
+        check(
+            r#"{"instructions":"a","input":[{"role":"user","content":[{"type":"input_text","text":"b"},{"type":"input_image","image_url":"data:x"}]},{"type":"function_call_output","call_id":"c","output":"d"}]}"#,
+            &["a", "b", "d"],
+        );
+        check(r#"{"input":"a","model":"m"}"#, &["a"]);
+        check(r#"{ "a" : "content" , "content" : "x\u00e9\\" }"#, &["xé\\"]);
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_its_place() {
+        let body = br#"{"messages":[{"content":"a\tb","role":"user"},{"content":"c"}],"n":1}"#;
+        let spans = texts(body);
+        let edits: Vec<_> =
+            spans.iter().map(|span| (span.range.clone(), format!("<{}>\"", span.text(body)))).collect();
+        let written = String::from_utf8(replaced(body, &edits)).unwrap();
+        assert_eq!(written, r#"{"messages":[{"content":"<a\tb>\"","role":"user"},{"content":"<c>\""}],"n":1}"#);
+    }
+}
