@@ -1,0 +1,176 @@
+//! Replacing findings by placeholders, and placeholders by what they stand for.
+//!
+//! A placeholder is `[NAME_n]`: the name of the rule in capitals and a number from 1. Equal values of a rule have the same placeholder.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::{Action, Finding, NAME_BYTES_MAX, RuleSet};
+
+/// Longest placeholder: brackets, name, underscore, and a number of up to ten digits.
+const PLACEHOLDER_BYTES_MAX: usize = NAME_BYTES_MAX + 13;
+
+/// The placeholders of one request or conversation, and the values for which they stand.
+#[derive(Debug, Clone, Default)]
+pub struct Placeholders {
+    values: HashMap<String, String>,
+    placeholders: HashMap<(usize, String), String>,
+    last_numbers: HashMap<usize, u32>,
+    reserved: HashSet<String>,
+}
+
+impl Placeholders {
+    /// No placeholders yet.
+    pub fn new() -> Placeholders {
+        Placeholders::default()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The placeholders and the values for which they stand, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(placeholder, value)| (placeholder.as_str(), value.as_str()))
+    }
+
+    /// Keeps what looks like a placeholder in `text` from being given to a value: it would be restored to a value that never stood there.
+    /// [`redact`] does so for its text; call it before, for all of them, when a request has several texts.
+    pub fn reserve(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(at) = rest.find('[') {
+            rest = &rest[at..];
+            match placeholder_length(rest.as_bytes()) {
+                Shape::Whole(length) => {
+                    if !self.values.contains_key(&rest[..length]) {
+                        self.reserved.insert(rest[..length].to_owned());
+                    }
+                    rest = &rest[length..];
+                }
+                Shape::Begun | Shape::Other => rest = &rest[1..],
+            }
+        }
+    }
+
+    /// Puts values back for their placeholders. A placeholder that was altered stays as it is.
+    pub fn restore(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let held = self.restore_part(text, &mut out);
+        out.push_str(&text[held..]);
+        out
+    }
+
+    /// The placeholder of a value that a rule found.
+    pub(crate) fn placeholder(&mut self, rules: &RuleSet, rule: usize, value: &str) -> &str {
+        let (values, reserved, last_numbers) = (&mut self.values, &self.reserved, &mut self.last_numbers);
+        self.placeholders.entry((rule, value.to_owned())).or_insert_with(|| {
+            let label = rules.label(rule);
+            let number = last_numbers.entry(rule).or_insert(0);
+            let placeholder = loop {
+                *number += 1;
+                let placeholder = format!("[{label}_{number}]");
+                // Two rules whose names differ in their case only have the same label.
+                if !reserved.contains(&placeholder) && !values.contains_key(&placeholder) {
+                    break placeholder;
+                }
+            };
+            values.insert(placeholder.clone(), value.to_owned());
+            placeholder
+        })
+    }
+
+    /// Restores up to the first byte of a placeholder that `text` cuts off, and returns that byte's position, or the text's length.
+    fn restore_part(&self, text: &str, out: &mut String) -> usize {
+        let (mut copied, mut at) = (0, 0);
+        while let Some(found) = text[at..].find('[') {
+            at += found;
+            match placeholder_length(&text.as_bytes()[at..]) {
+                Shape::Whole(length) => {
+                    if let Some(value) = self.values.get(&text[at..at + length]) {
+                        out.push_str(&text[copied..at]);
+                        out.push_str(value);
+                        copied = at + length;
+                    }
+                    at += length;
+                }
+                Shape::Begun => {
+                    out.push_str(&text[copied..at]);
+                    return at;
+                }
+                Shape::Other => at += 1,
+            }
+        }
+        out.push_str(&text[copied..]);
+        text.len()
+    }
+}
+
+/// Whether text from `[` on has the form of a placeholder.
+enum Shape {
+    /// It has, with this length in bytes.
+    Whole(usize),
+    /// It has as far as it goes.
+    Begun,
+    /// It has not.
+    Other,
+}
+
+fn placeholder_length(bytes: &[u8]) -> Shape {
+    let inside = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    let longest = &bytes[1..bytes.len().min(PLACEHOLDER_BYTES_MAX)];
+    match longest.iter().position(|byte| !inside(byte)) {
+        Some(0) => Shape::Other,
+        Some(length) if longest[length] == b']' => Shape::Whole(length + 2),
+        Some(_) => Shape::Other,
+        None if bytes.len() < PLACEHOLDER_BYTES_MAX => Shape::Begun,
+        None => Shape::Other,
+    }
+}
+
+/// The text with a placeholder for each finding whose rule redacts or blocks. `findings` are those of [`RuleSet::scan`] in this text.
+pub fn redact(text: &str, findings: &[Finding], rules: &RuleSet, placeholders: &mut Placeholders) -> String {
+    placeholders.reserve(text);
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for finding in findings {
+        if rules.rules()[finding.rule].action >= Action::Redact {
+            out.push_str(&text[copied..finding.start]);
+            out.push_str(placeholders.placeholder(rules, finding.rule, &text[finding.start..finding.end]));
+            copied = finding.end;
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// Puts values back in a stream whose pieces may cut placeholders anywhere.
+#[derive(Debug)]
+pub struct Restorer {
+    placeholders: Arc<Placeholders>,
+    held: String,
+}
+
+impl Restorer {
+    /// A restorer for a stream that begins.
+    pub fn new(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
+        Restorer { placeholders: placeholders.into(), held: String::new() }
+    }
+
+    /// Takes the next piece and appends all text to `out` that does not belong to a placeholder which has only begun.
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        if self.held.is_empty() {
+            let held = self.placeholders.restore_part(text, out);
+            self.held.push_str(&text[held..]);
+        } else {
+            self.held.push_str(text);
+            let held = self.placeholders.restore_part(&self.held, out);
+            self.held.drain(..held);
+        }
+    }
+
+    /// Appends what is left when the stream has ended.
+    pub fn finish(&mut self, out: &mut String) {
+        out.push_str(&std::mem::take(&mut self.held));
+    }
+}

@@ -1,0 +1,395 @@
+//! One pass over a text: a table tells for every byte whether something can begin there, and a detector looks at each such place.
+//!
+//! The pass can begin in the middle of a stream. Everything that a detector reads before the place where it begins is less than
+//! [`CONTEXT_BYTES`] back, and [`Pass::open`] is the first place at which more text could give or change a finding.
+
+use std::ops::Range;
+
+use crate::injection::{self, Event, Word, Words};
+use crate::text::Text;
+use crate::words::{NO_WORD, WORD_BYTES_MAX, is_alone, is_word, word_length};
+use crate::{Finding, RuleSet, address, number, phone, secret};
+
+/// Bytes before the place where a pass begins that it may read.
+pub(crate) const CONTEXT_BYTES: usize = 64;
+
+/// What can begin at a byte.
+mod class {
+    /// An ASCII letter.
+    pub(super) const LETTER: u8 = 1;
+    /// An ASCII digit.
+    pub(super) const DIGIT: u8 = 2;
+    /// A sign of which a detector wants to know, or a byte of a character that is not ASCII.
+    pub(super) const SIGN: u8 = 4;
+}
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' => class::LETTER,
+            b'0'..=b'9' => class::DIGIT,
+            b'@' | b':' | b'+' | b'(' | b'-' | b'<' | b'[' | b'#' | b'!' | b'.' | b'?' | b'\n' | 0x80.. => class::SIGN,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// The rules of the kinds that are built in, by their position in the set.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    pub(crate) email: Option<usize>,
+    pub(crate) card: Option<usize>,
+    pub(crate) iban: Option<usize>,
+    pub(crate) ip: Option<usize>,
+    pub(crate) credentials: Option<usize>,
+    pub(crate) ssn: Option<usize>,
+    pub(crate) phone: Option<usize>,
+    pub(crate) key: Option<usize>,
+    pub(crate) injection: Option<usize>,
+}
+
+/// A pass over a text.
+pub(crate) struct Pass<'t> {
+    rules: &'t RuleSet,
+    text: &'t Text<'t>,
+    from: usize,
+    words: Words,
+    /// Findings, which may overlap, in no order.
+    pub(crate) findings: Vec<Finding>,
+    /// Phrases and markers, ordered by their start when the pass is done.
+    pub(crate) events: Vec<Event>,
+    /// Findings that begin before are final, and none will begin before.
+    pub(crate) open: usize,
+    /// The same for rules that redact or block.
+    pub(crate) open_strict: usize,
+    /// What begins at `open_strict`.
+    pub(crate) cause: Cause,
+}
+
+/// What holds a stream back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Something of limited length.
+    Short,
+    /// A secret that may go on.
+    Key(usize),
+    /// A match of the pattern with this number, in this state.
+    Pattern(usize, crate::pattern::State),
+}
+
+impl<'t> Pass<'t> {
+    /// Scans `text` from `from` on; `offset` is what came before the text, in bytes, and `carried` are phrases that began there.
+    pub(crate) fn run(rules: &'t RuleSet, text: &'t Text<'t>, from: usize, offset: usize, carried: &[Event]) -> Pass<'t> {
+        let mut pass = Pass {
+            rules,
+            text,
+            from,
+            words: Words::default(),
+            findings: Vec::new(),
+            events: Vec::new(),
+            open: text.len(),
+            open_strict: text.len(),
+            cause: Cause::Short,
+        };
+        if rules.has_detectors {
+            pass.scan_bytes();
+            pass.match_words(carried);
+            if !text.is_final() {
+                let tail = pass.tail_start();
+                pass.hold(tail, true, Cause::Short);
+            }
+        }
+        pass.match_patterns();
+        pass.check_length(offset);
+        pass
+    }
+
+    fn hold(&mut self, start: usize, is_strict: bool, cause: Cause) {
+        self.open = self.open.min(start);
+        if is_strict && start < self.open_strict {
+            (self.open_strict, self.cause) = (start, cause);
+        }
+    }
+
+    fn scan_bytes(&mut self) {
+        let bytes = self.text.bytes;
+        let mut at = self.begin();
+        while at < bytes.len() {
+            let class = CLASSES[usize::from(bytes[at])];
+            if class & (class::LETTER | class::DIGIT) != 0 {
+                let start = at;
+                let mut classes = class;
+                at += 1;
+                while at < bytes.len() {
+                    let class = CLASSES[usize::from(bytes[at])];
+                    if class & (class::LETTER | class::DIGIT) == 0 {
+                        break;
+                    }
+                    classes |= class;
+                    at += 1;
+                }
+                if at < bytes.len() && bytes[at] < 0x80 && classes == class::LETTER {
+                    self.words.count += 1;
+                    if self.rules.vocabulary.may_have(bytes, start, at) {
+                        self.look_up(start, at, self.words.count - 1);
+                    }
+                    if self.rules.may_begin_key(bytes[start], bytes[start + 1]) {
+                        at = self.key(start).unwrap_or(at);
+                    }
+                } else {
+                    at = self.word(start, at, classes);
+                }
+            } else if class != 0 {
+                at = self.sign(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Where the pass begins: after the rest of a word of which the beginning was scanned before.
+    fn begin(&mut self) -> usize {
+        let (text, from) = (self.text, self.from);
+        // The colon of a URL may be before: what it begins is after the slashes.
+        for colon in from.saturating_sub(3)..from {
+            if text.bytes[colon] == b':' {
+                self.credentials(colon);
+            }
+        }
+        let is_inside = text.str[..from].chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
+        if is_inside { from + word_rest(&text.str[from..]) } else { from }
+    }
+
+    /// Runs a detector on what begins at or after `start`, and returns where it ends.
+    fn detect(
+        &mut self,
+        rule: Option<usize>,
+        start: usize,
+        cause: fn(usize) -> Cause,
+        find: impl FnOnce(&Text) -> Option<Range<usize>>,
+    ) -> Option<usize> {
+        let rule = rule?;
+        let found = find(self.text);
+        if self.text.take_saw_end() {
+            self.hold(start.max(self.from), self.rules.is_strict(rule), cause(rule));
+        }
+        let found = found.filter(|found| found.start >= self.from)?;
+        self.findings.push(Finding { start: found.start, end: found.end, rule });
+        Some(found.end)
+    }
+
+    fn key(&mut self, start: usize) -> Option<usize> {
+        self.detect(self.rules.kinds.key, start, Cause::Key, |text| secret::key(text, start).map(|end| start..end))
+    }
+
+    fn credentials(&mut self, colon: usize) -> Option<usize> {
+        self.detect(self.rules.kinds.credentials, colon, |_| Cause::Short, |text| address::credentials(text, colon))
+    }
+
+    /// A word with digits, or beside characters that are not ASCII, or at the end of the text. Returns where to go on.
+    fn word(&mut self, start: usize, end: usize, classes: u8) -> usize {
+        let text = self.text;
+        if text.bytes.get(end).is_some_and(|byte| *byte >= 0x80) {
+            let whole = start + word_length(&text.str[start..]);
+            if whole > end {
+                self.unicode_word(start, whole);
+                return self.number_or_key(start, classes).unwrap_or(whole);
+            }
+        }
+        if end < text.len() || text.is_final() {
+            self.words.count += 1;
+            if self.rules.vocabulary.may_have(text.bytes, start, end) {
+                self.look_up(start, end, self.words.count - 1);
+            }
+        }
+        self.number_or_key(start, classes).unwrap_or(end)
+    }
+
+    fn number_or_key(&mut self, start: usize, classes: u8) -> Option<usize> {
+        let bytes = self.text.bytes;
+        if bytes[start].is_ascii_digit() {
+            return self.number(start);
+        }
+        if classes & class::DIGIT != 0 || bytes.len() < start + 4 {
+            let iban = self.detect(self.rules.kinds.iban, start, |_| Cause::Short, |text| {
+                number::iban(text, start).map(|end| start..end)
+            });
+            if iban.is_some() {
+                return iban;
+            }
+        }
+        self.key(start)
+    }
+
+    fn number(&mut self, start: usize) -> Option<usize> {
+        let kinds = &self.rules.kinds;
+        if !number::may_begin(self.text, start) {
+            return None;
+        }
+        let short = |_| Cause::Short;
+        self.detect(kinds.card, start, short, |text| number::card(text, start).map(|end| start..end))
+            .or_else(|| self.detect(kinds.ssn, start, short, |text| number::ssn(text, start).map(|end| start..end)))
+            .or_else(|| self.detect(kinds.ip, start, short, |text| number::ipv4(text, start).map(|end| start..end)))
+            .or_else(|| self.detect(kinds.phone, start, short, |text| phone::phone(text, start)))
+    }
+
+    /// A sign, or a character that is not ASCII. Returns where to go on.
+    fn sign(&mut self, at: usize) -> usize {
+        let (text, kinds) = (self.text, &self.rules.kinds);
+        let short = |_| Cause::Short;
+        let found = match text.bytes[at] {
+            b'@' => {
+                let start = address::local_start(text, at);
+                self.detect(kinds.email, start, short, |text| address::email(text, at))
+            }
+            b':' => self.credentials(at).or_else(|| {
+                self.detect(kinds.ip, at.saturating_sub(4), short, |text| address::ipv6(text, at))
+            }),
+            b'+' | b'(' if kinds.phone.is_some() => {
+                let next = text.at(at + 1);
+                if text.take_saw_end() {
+                    self.hold(at, kinds.phone.is_some_and(|rule| self.rules.is_strict(rule)), Cause::Short);
+                }
+                if next.is_ascii_digit() {
+                    self.detect(kinds.phone, at, short, |text| phone::phone(text, at))
+                } else {
+                    None
+                }
+            }
+            b'-' => self.detect(kinds.key, at, Cause::Key, |text| secret::private_key(text, at).map(|end| at..end)),
+            b'<' | b'[' | b'#' | b'!' => {
+                self.marker(at);
+                self.end_sentence(at)
+            }
+            b'.' | b'?' | b'\n' => self.end_sentence(at),
+            0x80.. => return self.unicode(at),
+            _ => None,
+        };
+        found.unwrap_or(at + 1)
+    }
+
+    fn marker(&mut self, at: usize) {
+        let Some(rule) = self.rules.kinds.injection else { return };
+        let event = injection::marker(self.text, at);
+        if self.text.take_saw_end() {
+            self.hold(at, self.rules.is_strict(rule), Cause::Short);
+        }
+        self.events.extend(event);
+    }
+
+    /// `.`, `!` and `?` before a blank, and an empty line, end a sentence.
+    fn end_sentence(&mut self, at: usize) -> Option<usize> {
+        let next = self.text.bytes.get(at + 1).copied().unwrap_or(0);
+        let ends = match self.text.bytes[at] {
+            b'.' | b'!' | b'?' => matches!(next, b' ' | b'\n' | b'\r'),
+            b'\n' => next == b'\n',
+            _ => false,
+        };
+        self.words.sentence += u32::from(ends);
+        None
+    }
+
+    /// A character that is not ASCII: the first of a word, or none.
+    fn unicode(&mut self, at: usize) -> usize {
+        let rest = &self.text.str[at..];
+        let length = word_length(rest);
+        if length == 0 {
+            if rest.starts_with(['。', '！', '？', '…']) {
+                self.words.sentence += 1;
+            }
+            return at + rest.chars().next().map_or(1, char::len_utf8);
+        }
+        self.unicode_word(at, at + length);
+        at + length
+    }
+
+    fn unicode_word(&mut self, start: usize, end: usize) {
+        let text = self.text;
+        let is_whole = end < text.len() || text.is_final() || text.str[start..].chars().next().is_some_and(is_alone);
+        if is_whole {
+            self.words.count += 1;
+            self.look_up(start, end, self.words.count - 1);
+        }
+    }
+
+    fn look_up(&mut self, start: usize, end: usize, index: u32) {
+        let (vocabulary, word) = (&self.rules.vocabulary, &self.text.str[start..end]);
+        if end - start > WORD_BYTES_MAX {
+            return;
+        }
+        let Some(entry) = vocabulary.find(word) else { return };
+        let denied = if self.rules.deny_lists.is_empty() { NO_WORD } else { vocabulary.denied(entry, word) };
+        self.words.words.push(Word { start, end, index, sentence: self.words.sentence, entry, denied });
+    }
+
+    /// Phrases of prompt injection and entries of deny lists.
+    fn match_words(&mut self, carried: &[Event]) {
+        let (rules, text) = (self.rules, self.text);
+        let words = std::mem::take(&mut self.words);
+        if let (Some(rule), Some(phrases)) = (rules.kinds.injection, &rules.phrases) {
+            let open = phrases.find(text, &words, &rules.vocabulary, &mut self.events);
+            self.hold(open, rules.is_strict(rule), Cause::Short);
+            self.events.sort_unstable_by_key(|event| (event.start, event.end, event.id));
+            for (index, event) in self.events.iter().enumerate() {
+                if injection::is_finding(carried, &self.events, index) {
+                    self.findings.push(Finding { start: event.start as usize, end: event.end as usize, rule });
+                }
+            }
+        }
+        if !rules.deny_lists.is_empty() {
+            let findings = &mut self.findings;
+            let open = rules.deny_lists.find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
+            self.hold(open, true, Cause::Short);
+        }
+    }
+
+    fn match_patterns(&mut self) {
+        let (rules, text, from) = (self.rules, self.text, self.from);
+        for (index, (rule, pattern)) in rules.patterns.iter().enumerate() {
+            let first = self.findings.len();
+            let found = pattern.matches(text.str, from);
+            self.findings.extend(found.map(|found| Finding { start: found.start, end: found.end, rule: *rule }));
+            if !text.is_final()
+                && let Some((start, state)) = pattern.open(text.str, from, &self.findings[first..])
+            {
+                self.hold(start, rules.is_strict(*rule), Cause::Pattern(index, state));
+            }
+        }
+    }
+
+    /// The finding of a length rule is the first character beyond its limit.
+    fn check_length(&mut self, offset: usize) {
+        let Some((rule, bytes_max)) = self.rules.length else { return };
+        let start = self.text.str.floor_char_boundary(bytes_max.saturating_sub(offset));
+        if start >= self.from && start < self.text.len() && offset <= bytes_max {
+            let length = self.text.str[start..].chars().next().map_or(0, char::len_utf8);
+            self.findings.push(Finding { start, end: start + length, rule });
+        }
+    }
+
+    /// The start of the last word, or of what could be the part of an address before its `@` or first colon.
+    fn tail_start(&self) -> usize {
+        let text = self.text;
+        let mut start = text.len();
+        for character in text.str[self.from..].chars().rev() {
+            let is_part = match u8::try_from(character) {
+                Ok(byte) if byte.is_ascii() => address::is_local(byte) || byte == b':',
+                _ => is_word(character) && !is_alone(character),
+            };
+            if !is_part || text.len() - start + character.len_utf8() > WORD_BYTES_MAX {
+                break;
+            }
+            start -= character.len_utf8();
+        }
+        start
+    }
+}
+
+/// Bytes of the word in the middle of which a text begins.
+fn word_rest(text: &str) -> usize {
+    text.char_indices().find(|(_, character)| !is_word(*character) || is_alone(*character)).map_or(text.len(), |(at, _)| at)
+}

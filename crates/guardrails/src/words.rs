@@ -1,0 +1,292 @@
+//! Words of a text, normalised, and the vocabulary in which they are looked up.
+//!
+//! A word is a run of letters, digits, marks and invisible characters; a character of a script that is written without spaces (Chinese,
+//! Japanese, Thai …) is a word by itself. Words of rules against prompt injection compare without case, marks, compatibility forms
+//! (`ｉｇｎｏｒｅ`), invisible characters, look-alikes from Cyrillic and Greek, and digits for letters (`1gn0re`); those of deny lists
+//! compare without case and compatibility forms only.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+
+/// Longest word that is looked up, in bytes as it is written.
+pub(crate) const WORD_BYTES_MAX: usize = 64;
+/// No word of a deny list.
+pub(crate) const NO_WORD: u32 = u32::MAX;
+/// Sets of words that patterns refer to, at most.
+const SETS_MAX: usize = 256;
+
+/// Sets to which a word belongs, one bit each.
+pub(crate) type Sets = [u64; SETS_MAX / 64];
+
+/// What is known of a word.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) sets: Sets,
+    /// Words of deny lists that are normalised to this one, with their numbers.
+    denied: Vec<(Box<str>, u32)>,
+}
+
+/// Words to look up.
+#[derive(Debug)]
+pub(crate) struct Vocabulary {
+    /// By the first two letters, a bit for each length that a word with them has (the last one: that or longer).
+    lengths: Box<[u32; 1024]>,
+    numbers: HashMap<Box<[u8]>, u32, BuildHasherDefault<Fnv>>,
+    entries: Vec<Entry>,
+    denied: u32,
+}
+
+impl Default for Vocabulary {
+    fn default() -> Vocabulary {
+        Vocabulary { lengths: Box::new([0; 1024]), numbers: HashMap::default(), entries: Vec::new(), denied: 0 }
+    }
+}
+
+impl Vocabulary {
+    /// Adds a word to a set.
+    pub(crate) fn add_to_set(&mut self, word: &str, set: usize) {
+        let number = self.number(word);
+        self.entries[number].sets[set / 64] |= 1 << (set % 64);
+    }
+
+    /// Adds a word of a deny list, and returns its number among them.
+    pub(crate) fn add_denied(&mut self, word: &str) -> u32 {
+        let number = self.number(word);
+        let plain: String = plain(word).collect();
+        let denied = &mut self.entries[number].denied;
+        if let Some((_, known)) = denied.iter().find(|(known, _)| **known == *plain) {
+            return *known;
+        }
+        denied.push((plain.into(), self.denied));
+        self.denied += 1;
+        self.denied - 1
+    }
+
+    pub(crate) fn entry(&self, number: u32) -> &Entry {
+        &self.entries[number as usize]
+    }
+
+    /// Whether an ASCII word could be in the vocabulary, by its first letters and its length.
+    #[inline(always)]
+    pub(crate) fn may_have(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+        let second = if end - start > 1 { bytes[start + 1] } else { 0 };
+        self.lengths[filter_index(bytes[start], second)] & length_bit(end - start) != 0
+    }
+
+    /// The entry of a word.
+    pub(crate) fn find(&self, word: &str) -> Option<u32> {
+        let mut folded = Folded::default();
+        folded.fold(word);
+        self.numbers.get(folded.bytes()?).copied()
+    }
+
+    /// The number of a word among those of deny lists.
+    pub(crate) fn denied(&self, entry: u32, word: &str) -> u32 {
+        let is_same = |known: &str| plain(word).eq(known.chars());
+        let found = self.entry(entry).denied.iter().find(|(known, _)| is_same(known));
+        found.map_or(NO_WORD, |(_, number)| *number)
+    }
+
+    fn number(&mut self, word: &str) -> usize {
+        let mut folded = Folded::default();
+        folded.fold(word);
+        let Some(bytes) = folded.bytes() else { return 0 };
+        if let Some(number) = self.numbers.get(bytes) {
+            return *number as usize;
+        }
+        // A word of other scripts is looked up without the filter.
+        self.lengths[filter_index(bytes[0], bytes.get(1).copied().unwrap_or(0))] |= length_bit(bytes.len());
+        self.numbers.insert(bytes.into(), self.entries.len() as u32);
+        self.entries.push(Entry::default());
+        self.entries.len() - 1
+    }
+}
+
+/// Whether a word can be stored: it has a letter or digit, and is short enough.
+pub(crate) fn is_storable(word: &str) -> bool {
+    let mut folded = Folded::default();
+    folded.fold(word);
+    word.len() <= WORD_BYTES_MAX && folded.bytes().is_some_and(|bytes| !bytes.is_empty())
+}
+
+/// The words of a text, with the positions of their first bytes.
+pub(crate) fn words(text: &str) -> Vec<(usize, &str)> {
+    let (mut words, mut at) = (Vec::new(), 0);
+    while let Some(character) = text[at..].chars().next() {
+        let length = if is_word(character) { word_length(&text[at..]) } else { 0 };
+        if length > 0 {
+            words.push((at, &text[at..at + length]));
+        }
+        at += length.max(character.len_utf8());
+    }
+    words
+}
+
+/// Bytes of the word with which a text begins.
+pub(crate) fn word_length(text: &str) -> usize {
+    let mut length = 0;
+    for character in text.chars() {
+        if !is_word(character) || (is_alone(character) && length > 0) {
+            break;
+        }
+        length += character.len_utf8();
+        if is_alone(character) {
+            break;
+        }
+    }
+    length
+}
+
+/// Whether a character is part of a word.
+pub(crate) fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || (!character.is_ascii() && (is_invisible(character) || is_combining_mark(character)))
+}
+
+/// Whether a character is a word by itself: those of scripts without spaces between words.
+pub(crate) fn is_alone(character: char) -> bool {
+    matches!(character,
+        '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
+        | '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}'
+        | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
+}
+
+/// Whether a character is not shown: joiners, directions, variation selectors, tags, the soft hyphen.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Characters of a word in lower case and compatibility decomposition.
+fn plain(word: &str) -> impl Iterator<Item = char> {
+    let decomposed = word.chars().filter(|character| !is_invisible(*character)).flat_map(|character| {
+        let mut parts = Vec::new();
+        decompose_compatible(character, |part| parts.push(part));
+        parts
+    });
+    decomposed.flat_map(char::to_lowercase)
+}
+
+/// A word as patterns against prompt injection compare it.
+struct Folded {
+    bytes: [u8; WORD_BYTES_MAX],
+    length: usize,
+}
+
+impl Default for Folded {
+    fn default() -> Folded {
+        Folded { bytes: [0; WORD_BYTES_MAX], length: 0 }
+    }
+}
+
+impl Folded {
+    fn fold(&mut self, word: &str) {
+        if word.is_ascii() {
+            word.bytes().for_each(|byte| self.push(fold_ascii(byte)));
+        } else {
+            let is_mixed = word.bytes().any(|byte| byte.is_ascii_alphabetic());
+            for character in word.chars().filter(|character| !is_invisible(*character)) {
+                decompose_compatible(character, |part| self.push_character(part, is_mixed));
+            }
+        }
+    }
+
+    fn push_character(&mut self, character: char, is_mixed: bool) {
+        if is_combining_mark(character) {
+            return;
+        }
+        for lower in character.to_lowercase() {
+            let lower = if is_mixed { look_alike(lower) } else { lower };
+            match u8::try_from(lower) {
+                Ok(byte) if byte.is_ascii() => self.push(fold_ascii(byte)),
+                _ => lower.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| self.push(byte)),
+            }
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(slot) = self.bytes.get_mut(self.length) {
+            *slot = byte;
+        }
+        self.length += 1;
+    }
+
+    /// The word, if it is not too long.
+    fn bytes(&self) -> Option<&[u8]> {
+        self.bytes.get(..self.length).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// A letter in lower case, and for a digit the letter that it resembles. `l` is `i`, because `1` may be either.
+const fn fold_ascii(byte: u8) -> u8 {
+    match byte {
+        b'0' => b'o',
+        b'1' | b'l' | b'L' => b'i',
+        b'3' => b'e',
+        b'4' => b'a',
+        b'5' => b's',
+        b'7' => b't',
+        _ => byte.to_ascii_lowercase(),
+    }
+}
+
+/// The Latin letter that a Cyrillic or Greek one resembles.
+fn look_alike(character: char) -> char {
+    match character {
+        'а' | 'α' => 'a',
+        'с' => 'c',
+        'ԁ' => 'd',
+        'е' | 'ε' => 'e',
+        'һ' => 'h',
+        'і' | 'ι' => 'i',
+        'ј' => 'j',
+        'κ' | 'к' => 'k',
+        'м' => 'm',
+        'ո' => 'n',
+        'о' | 'ο' => 'o',
+        'р' | 'ρ' => 'p',
+        'ѕ' => 's',
+        'т' | 'τ' => 't',
+        'υ' | 'у' => 'y',
+        'ѵ' | 'ν' => 'v',
+        'х' | 'χ' => 'x',
+        other => other,
+    }
+}
+
+#[inline(always)]
+fn filter_index(first: u8, second: u8) -> usize {
+    const FOLD: [u8; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = fold_ascii(byte as u8) & 31;
+            byte += 1;
+        }
+        table
+    };
+    usize::from(FOLD[usize::from(first)]) << 5 | usize::from(FOLD[usize::from(second)])
+}
+
+#[inline(always)]
+fn length_bit(length: usize) -> u32 {
+    1 << length.min(31)
+}
+
+/// The hash function FNV-1a: words are short, and nobody but the operator adds any.
+#[derive(Default)]
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
