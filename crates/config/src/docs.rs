@@ -51,16 +51,17 @@ folder's name; `--model pseudo` puts the pseudo model first. Without any embeddi
 |---|---|---|---|
 ";
 
-const LLM: [(&str, &str); 3] = [
+const LLM: [(&str, &str); 4] = [
     (
         "upstreams",
-        "The servers that answer chat requests ([docs/llm.md](llm.md)). These three tables are read again when the file changes, and at SIGHUP; a file with an error is refused whole, and the gateway goes on with what it has.",
+        "The servers that answer chat requests ([docs/llm.md](llm.md)). These four tables are read again when the file changes, and at SIGHUP; a file with an error is refused whole, and the gateway goes on with what it has.",
     ),
     (
         "routes",
         "What the names of models lead to. Without a route, the only upstream takes all names, and `ID/NAME` leads to the upstream `ID`.",
     ),
     ("prices", "What tokens cost, for budgets and usage."),
+    ("guardrails", "What prompts and answers must not contain ([docs/guardrails.md](guardrails.md))."),
 ];
 
 const OTHERS: &str = "

@@ -151,7 +151,8 @@ impl Reader<'_> {
         match name {
             "upstreams" => self.found.llm.upstreams = self.tables(name, value),
             "routes" => self.found.llm.routes = self.tables(name, value),
-            _ => self.found.llm.prices = self.tables(name, value),
+            "prices" => self.found.llm.prices = self.tables(name, value),
+            _ => self.found.llm.guardrails = self.tables(name, value),
         }
     }
 

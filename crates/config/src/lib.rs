@@ -23,7 +23,10 @@ mod value;
 pub mod table;
 
 pub use environment::Environment;
-pub use llm::{LlmConfig, LlmRoute, LlmUpstream, Price, Provider, Strategy, Target};
+pub use llm::{
+    CacheMode, Detector, Direction, Guardrail, GuardrailAction, LlmConfig, LlmRoute, LlmUpstream, OnFailure,
+    Price, Provider, RouteCache, RouteRetrieval, Strategy, StreamMode, Target,
+};
 pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts, Reranks};
 pub use problem::{Location, Problem, Problems};

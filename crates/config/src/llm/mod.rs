@@ -1,4 +1,8 @@
-//! The LLM gateway: `[[upstreams]]`, `[[routes]]` and `[[prices]]`, which are read again while the gateway runs.
+//! The LLM gateway: `[[upstreams]]`, `[[routes]]`, `[[prices]]` and `[[guardrails]]`, which are read again while the gateway runs.
+
+#[cfg(test)]
+mod fields;
+mod guardrails;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,6 +13,10 @@ use crate::environment::Environment;
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::upstream::check_url;
+
+#[cfg(test)]
+pub(crate) use fields::LLM_FIELDS;
+pub use guardrails::{Detector, Direction, Guardrail, GuardrailAction, OnFailure, StreamMode};
 
 /// The API that an upstream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +166,74 @@ pub struct LlmRoute {
     pub sticky_header: String,
     /// Where requests go.
     pub targets: Vec<Target>,
+    /// Sources for each chat request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<RouteRetrieval>,
+    /// Whether replies are kept and given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<RouteCache>,
+}
+
+/// Where the chat requests of a route take their sources from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteRetrieval {
+    /// The collection.
+    pub collection: String,
+    /// Most sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// A filter on metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<serde_json::Value>,
+    /// Lowest relevance of a source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_relevance: Option<f32>,
+    /// Most estimated tokens of all sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_max: Option<u64>,
+    /// Without any source: reply so instead of calling the model.
+    #[serde(default)]
+    pub reply_when_empty: bool,
+    /// A model that rewrites the last question so that it can be searched alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condense_model: Option<String>,
+}
+
+/// How the replies of a route are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteCache {
+    /// Which requests are equal.
+    #[serde(default)]
+    pub mode: CacheMode,
+    /// How long a reply is kept.
+    #[serde(default = "cache_seconds")]
+    pub seconds: u64,
+    /// Whether callers with different keys share replies; never with different mandatory filters.
+    #[serde(default)]
+    pub shared: bool,
+    /// Lowest estimated probability that two questions mean the same.
+    #[serde(default = "cache_similarity")]
+    pub similarity: f32,
+}
+
+/// Which requests get the same reply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheMode {
+    /// Those with equal bodies.
+    #[default]
+    Exact,
+    /// Also those whose last question means the same.
+    Semantic,
+}
+
+fn cache_seconds() -> u64 {
+    3_600
+}
+fn cache_similarity() -> f32 {
+    0.9
 }
 
 /// An upstream of a route.
@@ -211,10 +287,12 @@ pub struct LlmConfig {
     pub routes: Vec<LlmRoute>,
     /// What tokens cost.
     pub prices: Vec<Price>,
+    /// What prompts and answers must not contain.
+    pub guardrails: Vec<Guardrail>,
 }
 
 /// The names of the tables.
-pub(super) const TABLES: [&str; 3] = ["upstreams", "routes", "prices"];
+pub(super) const TABLES: [&str; 4] = ["upstreams", "routes", "prices", "guardrails"];
 
 /// Highest price per million tokens.
 const PRICE_MAX: f64 = 1e6;
@@ -223,6 +301,8 @@ const WEIGHT_MAX: u32 = 1_000_000;
 /// Upper bounds of time limits and of requests at the same time.
 const TIMEOUT_MS_MAX: u64 = 24 * 3_600_000;
 const CONCURRENCY_MAX: usize = 1_000_000;
+/// Longest time for which a reply is kept.
+const CACHE_SECONDS_MAX: u64 = 30 * 86_400;
 
 impl LlmConfig {
     /// Reads the keys of the upstreams.
@@ -283,6 +363,9 @@ impl LlmConfig {
                     "add `targets = [{ upstream = \"…\" }]`",
                 );
             }
+            for message in route.problems() {
+                report(format!("the route of `{model}` {message}"), "see docs/llm.md");
+            }
             for target in &route.targets {
                 if !ids.contains(target.upstream.as_str()) {
                     let known = ids.iter().copied().collect::<Vec<_>>().join(", ");
@@ -317,6 +400,16 @@ impl LlmConfig {
                 );
             }
         }
+        let mut names = BTreeSet::new();
+        for guardrail in &self.guardrails {
+            let id = &guardrail.id;
+            if !names.insert(id.as_str()) {
+                report(format!("two guardrails have the id `{id}`"), "ids must be unique");
+            }
+            for message in guardrail.problems() {
+                report(format!("the guardrail `{id}` {message}"), "see docs/guardrails.md");
+            }
+        }
         problems
     }
 
@@ -329,6 +422,33 @@ impl LlmConfig {
                 "set that variable or write that file, or remove `api_key` if the upstream requires none";
             Some(Problem::new(Location::General, message).hint(hint))
         })
+    }
+}
+
+impl LlmRoute {
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let ratio = |value: f32| (0.0..=1.0).contains(&value);
+        if let Some(retrieval) = &self.retrieval {
+            if retrieval.collection.is_empty() {
+                problems.push("has `retrieval` without a `collection`".to_owned());
+            }
+            if !retrieval.min_relevance.is_none_or(ratio) {
+                problems.push("has a `min_relevance` that is not from 0 to 1".to_owned());
+            }
+        }
+        if let Some(cache) = &self.cache {
+            if !(1..=CACHE_SECONDS_MAX).contains(&cache.seconds) {
+                problems.push(format!(
+                    "keeps replies for {} seconds; at most {CACHE_SECONDS_MAX}",
+                    cache.seconds
+                ));
+            }
+            if !ratio(cache.similarity) {
+                problems.push("has a `similarity` that is not from 0 to 1".to_owned());
+            }
+        }
+        problems
     }
 }
 
@@ -408,144 +528,3 @@ impl fmt::Display for LlmConfig {
         f.write_str(&toml::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
-
-/// The fields of the tables, for the documentation: table, field, type, default, meaning.
-#[cfg(test)]
-pub(super) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
-    (
-        "upstreams",
-        "id",
-        "text",
-        "required",
-        "Its name in routes, metrics and messages: letters, digits, `-`, `_` and `.`.",
-    ),
-    (
-        "upstreams",
-        "provider",
-        "text",
-        "required",
-        "The API that it speaks: `openai`, `anthropic`, `gemini`, `azure`, `ollama` or `vllm`.",
-    ),
-    (
-        "upstreams",
-        "url",
-        "URL",
-        "that of the provider",
-        "Base URL. For `openai`, `ollama` and `vllm` with `/v1`; for `azure` that of the resource; required for `azure` and `vllm`.",
-    ),
-    (
-        "upstreams",
-        "api_key",
-        "`env:NAME` or `file:PATH`",
-        "none",
-        "Where to read the upstream's API key: an environment variable, or a file that contains only the key. It is never shown.",
-    ),
-    ("upstreams", "api_version", "text", "`2024-10-21`", "`api-version` of `azure`."),
-    (
-        "upstreams",
-        "headers",
-        "list of texts",
-        "`[]`",
-        "Headers of requests that are passed on, beside those that belong to the provider's API.",
-    ),
-    (
-        "upstreams",
-        "stream_usage",
-        "true or false",
-        "`true`",
-        "Ask streams for their usage (`stream_options.include_usage`); it is removed again for callers who did not. `false` for servers that refuse the field: tokens are then estimated.",
-    ),
-    (
-        "upstreams",
-        "concurrent_requests_max",
-        "requests",
-        "`10000`",
-        "Maximum requests at the same time, streams included; further ones try the next target or are refused.",
-    ),
-    (
-        "upstreams",
-        "retries_max",
-        "retries",
-        "`2`",
-        "Maximum retries of a request that failed before anything was charged, within a budget: a small share of all requests.",
-    ),
-    ("upstreams", "connect_timeout_ms", "milliseconds", "`5000`", "Time limit of making a connection."),
-    (
-        "upstreams",
-        "header_timeout_ms",
-        "milliseconds",
-        "`120000`",
-        "Time limit from the request to the head of the reply.",
-    ),
-    (
-        "upstreams",
-        "first_token_timeout_ms",
-        "milliseconds",
-        "`120000`",
-        "Time limit from the request to the first event of a stream.",
-    ),
-    ("upstreams", "idle_timeout_ms", "milliseconds", "`60000`", "Time limit between two parts of a reply."),
-    ("upstreams", "total_timeout_ms", "milliseconds", "`900000`", "Time limit of the whole request."),
-    (
-        "routes",
-        "model",
-        "text",
-        "required",
-        "The name that callers send; `*` at the end stands for anything.",
-    ),
-    (
-        "routes",
-        "strategy",
-        "text",
-        "`weighted`",
-        "`weighted`: at random, by weight. `latency`: the better of two that are drawn by weight, by latency and load.",
-    ),
-    (
-        "routes",
-        "sticky_header",
-        "text",
-        "none",
-        "A request header whose value leads to the same target as long as that is healthy.",
-    ),
-    ("routes", "targets", "list", "required", "Where requests go."),
-    ("routes", "targets.upstream", "text", "required", "The id of the upstream."),
-    ("routes", "targets.model", "text", "the caller's", "The upstream's name of the model."),
-    (
-        "routes",
-        "targets.weight",
-        "number",
-        "`1`",
-        "Its share of the requests among targets of the same priority.",
-    ),
-    (
-        "routes",
-        "targets.priority",
-        "number",
-        "`0`",
-        "Targets of a higher number are tried after the lower ones failed.",
-    ),
-    (
-        "routes",
-        "targets.when",
-        "filter",
-        "none",
-        "A [filter](search.md#filters) on the request's `metadata`; the target takes only requests that match.",
-    ),
-    (
-        "prices",
-        "model",
-        "text",
-        "required",
-        "The upstream's name of the model; `*` at the end stands for anything. The first price that fits is used.",
-    ),
-    ("prices", "upstream", "text", "any", "The id of the upstream."),
-    ("prices", "input", "number", "required", "Price of a million tokens of prompts."),
-    (
-        "prices",
-        "cached_input",
-        "number",
-        "as `input`",
-        "Price of a million tokens of prompts that the provider had cached.",
-    ),
-    ("prices", "output", "number", "required", "Price of a million tokens of completions."),
-];
