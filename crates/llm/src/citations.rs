@@ -20,7 +20,8 @@ pub(crate) fn citations(answer: &str, sources: &[Source]) -> Vec<ChatCitation> {
     while let Some((marker, numbers)) = next_marker(answer, begin) {
         let before = &answer[..marker.start];
         // of `[1][2]` and `[1] [2]`, the text before all of them is cited
-        let quoted = quotation(before.trim_end_matches(|c: char| BETWEEN.contains(&c) || "[]0123456789".contains(c)));
+        let quoted =
+            quotation(before.trim_end_matches(|c: char| BETWEEN.contains(&c) || "[]0123456789".contains(c)));
         let statement = last_sentence(&answer[begin..marker.start]);
         for n in numbers {
             let citation = check(n, quoted, statement, sources);
@@ -185,7 +186,8 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "A weir is a low  dam across\na river. It raises the water level. Fish pass it by a ladder.";
+    const TEXT: &str =
+        "A weir is a low  dam across\na river. It raises the water level. Fish pass it by a ladder.";
 
     fn sources() -> Vec<Source> {
         let source = |document_id: &str, start, text: &str| Source {
@@ -216,8 +218,14 @@ mod tests {
         check("“It raises the water level,” [1]", &[(1, true, "It raises the water level")]);
         check("„Mills ground corn.“ [2]", &[(2, true, "Mills ground corn.")]);
         check("\"A weir … raises the water level\" [1]", &[(1, true, &TEXT[..63])]);
-        check("\"Mills ground corn\" [1][2]", &[(1, false, "Mills ground corn"), (2, true, "Mills ground corn")]);
-        check("\"Mills ground corn\" [2, 1]", &[(2, true, "Mills ground corn"), (1, false, "Mills ground corn")]);
+        check(
+            "\"Mills ground corn\" [1][2]",
+            &[(1, false, "Mills ground corn"), (2, true, "Mills ground corn")],
+        );
+        check(
+            "\"Mills ground corn\" [2, 1]",
+            &[(2, true, "Mills ground corn"), (1, false, "Mills ground corn")],
+        );
     }
 
     #[test]
@@ -234,7 +242,10 @@ mod tests {
     #[test]
     fn a_statement_without_quotation_cites_the_nearest_sentence() {
         check("The level of the water rises there [1].", &[(1, true, "It raises the water level.")]);
-        check("Ladders help fish. [1] They ground corn [2].", &[(1, true, "Fish pass it by a ladder."), (2, true, "Mills ground corn.")]);
+        check(
+            "Ladders help fish. [1] They ground corn [2].",
+            &[(1, true, "Fish pass it by a ladder."), (2, true, "Mills ground corn.")],
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why a request was not answered.
 
 use weir_access::Limited;
+use weir_retrieval::RequestError;
 use weir_upstream::UpstreamError;
 
 use crate::translate::TranslateError;
@@ -30,6 +31,20 @@ pub enum LlmError {
         /// What the request needs.
         tokens: u64,
     },
+    /// A guardrail blocks the request or its answer.
+    #[error("{} was blocked by the guardrail rule `{rule}`", if *.is_output { "the answer" } else { "the request" })]
+    Blocked {
+        /// The rule.
+        rule: String,
+        /// Whether the answer was blocked.
+        is_output: bool,
+    },
+    /// Sources could not be searched.
+    #[error("the sources of the answer could not be searched")]
+    Retrieval(Box<RequestError>),
+    /// A part of the gateway failed; the details are in the log.
+    #[error("internal error")]
+    Internal,
     /// No upstream could answer; the error of the last one that was tried.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
@@ -41,6 +56,12 @@ pub enum LlmError {
         /// The status.
         status: u16,
     },
+}
+
+impl From<RequestError> for LlmError {
+    fn from(error: RequestError) -> LlmError {
+        LlmError::Retrieval(Box::new(error))
+    }
 }
 
 impl From<TranslateError> for LlmError {

@@ -51,7 +51,7 @@ fn end_of_events(bytes: &[u8]) -> usize {
 }
 
 /// The offset after the first empty line.
-fn end_of_first_event(bytes: &[u8]) -> usize {
+pub(crate) fn end_of_first_event(bytes: &[u8]) -> usize {
     let mut ends = memchr::memchr_iter(b'\n', bytes).filter_map(|at| {
         let rest = &bytes[at + 1..];
         let empty = [&b"\n"[..], b"\r\n"].into_iter().find(|end| rest.starts_with(end))?;

@@ -10,15 +10,21 @@
 
 #![forbid(unsafe_code)]
 
+mod augment;
+mod citations;
 mod decode;
 mod error;
+mod filter;
 mod forward;
 mod frames;
+mod guard;
+mod pieces;
 mod provider;
 mod request;
 mod settlement;
 mod stream;
 mod table;
+mod texts;
 mod translate;
 mod usage;
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use weir_api::ChatRetrieval;
 
 use crate::{LlmError, TokenUsage};
 
@@ -23,6 +24,8 @@ struct Fields<'a> {
     max_output_tokens: Option<u64>,
     n: Option<u64>,
     metadata: Option<Value>,
+    #[serde(borrow)]
+    weir: Option<&'a RawValue>,
 }
 
 /// A request whose fields were read.
@@ -37,6 +40,8 @@ pub(crate) struct Request {
     pub(crate) metadata: Map<String, Value>,
     /// Upper bound of the tokens of the completion, if the caller set one.
     completion_max: Option<u64>,
+    /// The field `weir`, which is for the gateway.
+    weir: Option<Range<usize>>,
 }
 
 /// Bytes of a prompt per token, for the estimate before the provider has counted: common for English text in JSON.
@@ -92,9 +97,30 @@ impl Request {
             is_stream,
             stream_options,
             metadata,
+            weir: fields.weir.map(|raw| range_of(&body, raw)),
             completion_max: limit.map(|limit| limit.saturating_mul(choices)),
             body,
         })
+    }
+
+    /// Where the sources of the answer are to be searched, if the caller says so.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(crate) fn retrieval(&self) -> Result<Option<ChatRetrieval>, LlmError> {
+        let Some(range) = &self.weir else { return Ok(None) };
+        serde_json::from_slice(&self.body[range.clone()]).map(Some).map_err(|error| LlmError::Invalid {
+            field: "weir".to_owned(),
+            reason: format!("can't be read: {error}; it has the `collection` in which sources are searched"),
+        })
+    }
+
+    /// All of the body.
+    ///
+    /// # Errors
+    /// `Json`.
+    pub(crate) fn object(&self) -> Result<Map<String, Value>, LlmError> {
+        serde_json::from_slice(&self.body).map_err(|error| LlmError::Json(error.to_string()))
     }
 
     /// The body as the caller sent it.

@@ -19,12 +19,16 @@ impl TextSpan {
     /// The text.
     pub(crate) fn text<'b>(&self, body: &'b [u8]) -> Cow<'b, str> {
         let raw = &body[self.range.clone()];
-        if !self.has_escapes && let Ok(text) = std::str::from_utf8(raw) {
+        if !self.has_escapes
+            && let Ok(text) = std::str::from_utf8(raw)
+        {
             return Cow::Borrowed(text);
         }
         let quoted = &body[self.range.start - 1..self.range.end + 1];
         // lone surrogates are no text: what stands there can't be searched
-        Cow::Owned(serde_json::from_slice(quoted).unwrap_or_else(|_| String::from_utf8_lossy(raw).into_owned()))
+        Cow::Owned(
+            serde_json::from_slice(quoted).unwrap_or_else(|_| String::from_utf8_lossy(raw).into_owned()),
+        )
     }
 }
 
@@ -104,9 +108,9 @@ pub(crate) fn texts(body: &[u8]) -> Vec<TextSpan> {
                 continue;
             }
             b'[' => {
-                let (in_texts, is_arguments) = open
-                    .last()
-                    .map_or((false, false), |parent| (parent.is_array && parent.is_text, parent.is_arguments));
+                let (in_texts, is_arguments) = open.last().map_or((false, false), |parent| {
+                    (parent.is_array && parent.is_text, parent.is_arguments)
+                });
                 open.push(Container { is_array: true, is_text: is_text || in_texts, is_arguments });
                 (is_text, is_input) = (false, false);
             }
@@ -203,6 +207,9 @@ mod tests {
         let edits: Vec<_> =
             spans.iter().map(|span| (span.range.clone(), format!("<{}>\"", span.text(body)))).collect();
         let written = String::from_utf8(replaced(body, &edits)).unwrap();
-        assert_eq!(written, r#"{"messages":[{"content":"<a\tb>\"","role":"user"},{"content":"<c>\""}],"n":1}"#);
+        assert_eq!(
+            written,
+            r#"{"messages":[{"content":"<a\tb>\"","role":"user"},{"content":"<c>\""}],"n":1}"#
+        );
     }
 }

@@ -12,7 +12,7 @@ use weir_inference::{BudgetError, InferenceError, UpstreamError};
 pub type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 /// A request that was refused or failed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestError {
     invalid: Invalid,
     /// When the caller may come again.

@@ -1,0 +1,384 @@
+//! Guardrails in service: which rules a request and its answer are checked by, and the checks of whole bodies. Streams are checked by
+//! [`crate::filter`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use weir_config::{Detector, Direction, Guardrail, GuardrailAction, StreamMode};
+use weir_guardrails::{Action, Detect, Finding, Origin, Placeholders, Rule, RuleError, RuleSet, redact};
+
+use crate::LlmError;
+use crate::texts::{replaced, texts};
+
+/// Most guardrails: a set of them is a mask of 64 bits.
+const GUARDRAILS_MAX: usize = 64;
+
+/// Every guardrail of the configuration, and the sets of them that were needed so far.
+#[derive(Default)]
+pub(crate) struct Guards {
+    all: Vec<Guardrail>,
+    sets: Mutex<HashMap<u64, Arc<Guard>>>,
+}
+
+/// The guardrails of a request: their rules in one set for each direction, so that a text is read once.
+pub(crate) struct Guard {
+    input: Option<Arc<RuleSet>>,
+    pub(crate) output: Option<Arc<RuleSet>>,
+    /// Whether placeholders in the answer are replaced by what they stand for.
+    pub(crate) restores: bool,
+    pub(crate) mode: StreamMode,
+    pub(crate) window_bytes: usize,
+    /// Those that judge by topics or by a moderation server.
+    pub(crate) judges: Vec<Guardrail>,
+}
+
+/// What was found, in the order in which it was found first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Report(Vec<Reported>);
+
+/// How often a rule found something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reported {
+    pub(crate) direction: Direction,
+    pub(crate) rule: String,
+    pub(crate) action: &'static str,
+    pub(crate) count: u64,
+}
+
+impl Guards {
+    /// Checks that each guardrail can be compiled.
+    ///
+    /// # Errors
+    /// The id of the guardrail and what is wrong with it.
+    pub(crate) fn new(all: &[Guardrail]) -> Result<Guards, (String, String)> {
+        if all.len() > GUARDRAILS_MAX {
+            let message = format!("there are {} guardrails; at most {GUARDRAILS_MAX} are taken", all.len());
+            return Err((all[GUARDRAILS_MAX].id.clone(), message));
+        }
+        for guardrail in all {
+            RuleSet::compile(&rules_of(&[guardrail]))
+                .map_err(|error| (guardrail.id.clone(), error.to_string()))?;
+        }
+        Ok(Guards { all: all.to_vec(), sets: Mutex::default() })
+    }
+
+    /// The guardrails for requests of a model by a key; `None` without any.
+    ///
+    /// # Errors
+    /// Rules that are fine one by one and can't be compiled together.
+    pub(crate) fn of(&self, model: &str, key: Option<i64>) -> Result<Option<Arc<Guard>>, RuleError> {
+        let mut mask = 0_u64;
+        for (bit, guardrail) in self.all.iter().enumerate() {
+            mask |= u64::from(guardrail.is_for(model, key)) << bit;
+        }
+        if mask == 0 {
+            return Ok(None);
+        }
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guard) = sets.get(&mask) {
+            return Ok(Some(guard.clone()));
+        }
+        let chosen = self.all.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+        let guard = Arc::new(Guard::new(&chosen.map(|(_, guardrail)| guardrail).collect::<Vec<_>>())?);
+        sets.insert(mask, guard.clone());
+        Ok(Some(guard))
+    }
+
+    /// A set that finds injected prompts in documents.
+    pub(crate) fn for_documents() -> Result<RuleSet, RuleError> {
+        let detect = Detect::Injection(Origin::Document);
+        RuleSet::compile(&[Rule { name: "injection".to_owned(), detect, action: Action::Flag }])
+    }
+}
+
+impl Guard {
+    fn new(chosen: &[&Guardrail]) -> Result<Guard, RuleError> {
+        let of = |direction| -> Vec<&Guardrail> {
+            chosen.iter().copied().filter(|guardrail| guardrail.on.contains(&direction)).collect()
+        };
+        let compiled = |guardrails: &[&Guardrail]| {
+            let rules = rules_of(guardrails);
+            let is_empty = rules.iter().all(|rule| rule.action == Action::Allow);
+            if is_empty { Ok(None) } else { RuleSet::compile(&rules).map(|set| Some(Arc::new(set))) }
+        };
+        let (on_input, on_output) = (of(Direction::Input), of(Direction::Output));
+        let input = compiled(&on_input)?;
+        // one set for both, so that a value has the same placeholder in both
+        let output = if on_input == on_output { input.clone() } else { compiled(&on_output)? };
+        let judges = |one: &&Guardrail| !one.topics.is_empty() || !one.moderation_url.is_empty();
+        Ok(Guard {
+            input,
+            output,
+            restores: on_input.iter().any(|guardrail| guardrail.restore),
+            mode: on_output.iter().map(|guardrail| guardrail.stream).max().unwrap_or_default(),
+            window_bytes: on_output.iter().map(|guardrail| guardrail.window_bytes).max().unwrap_or_default(),
+            judges: chosen.iter().copied().filter(judges).cloned().collect(),
+        })
+    }
+
+    /// Checks the texts of a request: its body, with placeholders if something had to be redacted.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) fn check_input(
+        &self,
+        body: &Bytes,
+        placeholders: &mut Placeholders,
+        report: &mut Report,
+    ) -> Result<Bytes, LlmError> {
+        let Some(rules) = &self.input else { return Ok(body.clone()) };
+        let edited = checked(body, rules, placeholders, Direction::Input, report)?;
+        Ok(edited.map_or_else(|| body.clone(), Bytes::from))
+    }
+
+    /// Checks the texts of a whole reply, and puts back what placeholders of the request stand for.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) fn check_output(
+        &self,
+        body: Bytes,
+        placeholders: &Placeholders,
+        report: &mut Report,
+    ) -> Result<Bytes, LlmError> {
+        let mut body = body;
+        if let Some(rules) = &self.output {
+            let mut own = self.placeholders_of_output(placeholders);
+            if let Some(edited) = checked(&body, rules, &mut own, Direction::Output, report)? {
+                body = edited.into();
+            }
+        }
+        if !self.restores || placeholders.is_empty() {
+            return Ok(body);
+        }
+        let spans = texts(&body);
+        let restored = spans.iter().filter_map(|span| {
+            let text = span.text(&body);
+            let restored = placeholders.restore(&text);
+            (restored != text).then(|| (span.range.clone(), restored))
+        });
+        let edits: Vec<_> = restored.collect();
+        Ok(if edits.is_empty() { body.clone() } else { replaced(&body, &edits).into() })
+    }
+
+    /// The placeholders with which the check of an answer begins: those of its request if the rules are the same, else none, and none that the
+    /// request has.
+    pub(crate) fn placeholders_of_output(&self, of_input: &Placeholders) -> Placeholders {
+        let is_same = self.input.as_ref().zip(self.output.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
+        if is_same {
+            return of_input.clone();
+        }
+        let mut placeholders = Placeholders::new();
+        of_input.iter().for_each(|(placeholder, _)| placeholders.reserve(placeholder));
+        placeholders
+    }
+}
+
+/// The body with placeholders; `None` if nothing had to be redacted.
+fn checked(
+    body: &Bytes,
+    rules: &RuleSet,
+    placeholders: &mut Placeholders,
+    direction: Direction,
+    report: &mut Report,
+) -> Result<Option<Vec<u8>>, LlmError> {
+    let spans = texts(body);
+    let mut edits = Vec::new();
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut is_reserved = false;
+    for span in &spans {
+        let text = span.text(body);
+        findings.clear();
+        rules.scan(&text, &mut findings);
+        let mut is_redacted = false;
+        for finding in &findings {
+            let rule = &rules.rules()[finding.rule];
+            report.add(direction, rule, 1);
+            if rule.action == Action::Block {
+                return Err(blocked(direction, &rule.name));
+            }
+            is_redacted |= rule.action == Action::Redact;
+        }
+        if is_redacted {
+            if !is_reserved {
+                spans.iter().for_each(|span| placeholders.reserve(&span.text(body)));
+                is_reserved = true;
+            }
+            edits.push((span.range.clone(), redact(&text, &findings, rules, placeholders)));
+        }
+    }
+    Ok((!edits.is_empty()).then(|| replaced(body, &edits)))
+}
+
+/// The error of what a rule blocks.
+pub(crate) fn blocked(direction: Direction, rule: &str) -> LlmError {
+    LlmError::Blocked { rule: rule.to_owned(), is_output: direction == Direction::Output }
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, direction: Direction, rule: &Rule, count: u64) {
+        let action = match rule.action {
+            Action::Allow => return,
+            Action::Flag => "flag",
+            Action::Redact => "redact",
+            Action::Block => "block",
+        };
+        self.add_named(direction, &rule.name, action, count);
+    }
+
+    pub(crate) fn add_named(&mut self, direction: Direction, rule: &str, action: &'static str, count: u64) {
+        match self.0.iter_mut().find(|one| one.direction == direction && one.rule == rule) {
+            Some(found) => found.count += count,
+            None => self.0.push(Reported { direction, rule: rule.to_owned(), action, count }),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reported> {
+        self.0.iter()
+    }
+
+    /// As in the header and in the request log: `input email redact 2, output phone flag 1`.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        for Reported { direction, rule, action, count } in &self.0 {
+            let separator = if text.is_empty() { "" } else { ", " };
+            let direction = direction_name(*direction);
+            // writing to a text does not fail
+            let _ = write!(text, "{separator}{direction} {rule} {action} {count}");
+        }
+        text
+    }
+}
+
+/// The name of a direction in reports and metrics.
+pub(crate) fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Input => "input",
+        Direction::Output => "output",
+    }
+}
+
+/// The rules of guardrails together: a kind that several detect has the strongest of their actions.
+fn rules_of(guardrails: &[&Guardrail]) -> Vec<Rule> {
+    let mut kinds: BTreeMap<Detector, Action> = BTreeMap::new();
+    let mut rules = Vec::new();
+    let mut length: Option<(usize, Action)> = None;
+    for guardrail in guardrails {
+        let action = match guardrail.action {
+            GuardrailAction::Flag => Action::Flag,
+            GuardrailAction::Redact => Action::Redact,
+            GuardrailAction::Block => Action::Block,
+        };
+        for kind in guardrail.detect.iter().flat_map(|detector| detector.kinds()) {
+            let strongest = kinds.entry(*kind).or_insert(action);
+            *strongest = (*strongest).max(action);
+        }
+        let id = &guardrail.id;
+        let mut add =
+            |name: String, detect: Detect, action: Action| rules.push(Rule { name, detect, action });
+        if !guardrail.patterns.is_empty() {
+            add(id.clone(), Detect::Pattern(alternatives(&guardrail.patterns)), action);
+        }
+        if !guardrail.words.is_empty() {
+            add(format!("{id}-words"), Detect::Words(guardrail.words.clone()), action);
+        }
+        if !guardrail.allow.is_empty() {
+            add(format!("{id}-allow"), Detect::Words(guardrail.allow.clone()), Action::Allow);
+        }
+        if !guardrail.allow_patterns.is_empty() {
+            add(
+                format!("{id}-allowed"),
+                Detect::Pattern(alternatives(&guardrail.allow_patterns)),
+                Action::Allow,
+            );
+        }
+        if let Some(bytes_max) = guardrail.bytes_max {
+            let shorter = length.map_or(bytes_max, |(other, _)| other.min(bytes_max));
+            length = Some((shorter, length.map_or(action, |(_, other)| other.max(action))));
+        }
+    }
+    for (kind, action) in kinds {
+        let (name, detect) = match kind {
+            Detector::Email => ("email", Detect::Email),
+            Detector::PaymentCard => ("payment_card", Detect::PaymentCard),
+            Detector::Iban => ("iban", Detect::Iban),
+            Detector::IpAddress => ("ip_address", Detect::IpAddress),
+            Detector::UsSsn => ("us_ssn", Detect::UsSsn),
+            Detector::Phone => ("phone", Detect::Phone),
+            Detector::ApiKey => ("api_key", Detect::ApiKey),
+            Detector::UrlWithCredentials => ("url_with_credentials", Detect::UrlWithCredentials),
+            Detector::Injection => ("injection", Detect::Injection(Origin::User)),
+            Detector::Pii | Detector::Secrets => continue, // groups have kinds of their own
+        };
+        rules.push(Rule { name: name.to_owned(), detect, action });
+    }
+    if let Some((bytes_max, action)) = length {
+        rules.push(Rule { name: "length".to_owned(), detect: Detect::Length { bytes_max }, action });
+    }
+    rules
+}
+
+/// One pattern that matches what any of them does.
+fn alternatives(patterns: &[String]) -> String {
+    patterns.iter().map(|pattern| format!("(?:{pattern})")).collect::<Vec<_>>().join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guards(toml: &str) -> Guards {
+        #[derive(serde::Deserialize)]
+        struct File {
+            guardrails: Vec<Guardrail>,
+        }
+        let file: File = toml::from_str(toml).unwrap();
+        Guards::new(&file.guardrails).unwrap()
+    }
+
+    const PII: &str = "[[guardrails]]\nid = \"pii\"\ndetect = [\"pii\"]\nrestore = true\n";
+
+    #[test]
+    fn prompts_are_redacted_and_answers_restored() {
+        let guard = guards(PII).of("m", None).unwrap().unwrap();
+        let (mut placeholders, mut report) = (Placeholders::new(), Report::default());
+        let body = br#"{"messages":[{"role":"user","content":"write to ann@example.com\nand [EMAIL_1], or ann@example.com"}],"model":"m"}"#;
+        let sent = guard.check_input(&Bytes::from_static(body), &mut placeholders, &mut report).unwrap();
+        let expected = r#"{"messages":[{"role":"user","content":"write to [EMAIL_2]\nand [EMAIL_1], or [EMAIL_2]"}],"model":"m"}"#;
+        assert_eq!(std::str::from_utf8(&sent).unwrap(), expected);
+        let reply = Bytes::from_static(
+            br#"{"choices":[{"message":{"content":"[EMAIL_2] is \"it\", and bob@example.org"}}]}"#,
+        );
+        let seen = guard.check_output(reply, &placeholders, &mut report).unwrap();
+        let expected = r#"{"choices":[{"message":{"content":"ann@example.com is \"it\", and [EMAIL_3]"}}]}"#;
+        assert_eq!(std::str::from_utf8(&seen).unwrap(), expected);
+        assert_eq!(report.to_text(), "input email redact 2, output email redact 1");
+    }
+
+    #[test]
+    fn guardrails_are_for_models_and_keys_and_the_strongest_action_counts() {
+        let more = "[[guardrails]]\nid = \"strict\"\ndetect = [\"email\"]\naction = \"block\"\nmodels = [\"gpt-*\"]\nkeys = [7]\non = [\"input\"]\n";
+        let guards = guards(&format!("{PII}{more}"));
+        let body = Bytes::from_static(br#"{"messages":[{"content":"ann@example.com"}]}"#);
+        let check = |model: &str, key: Option<i64>| {
+            let guard = guards.of(model, key).unwrap().unwrap();
+            guard.check_input(&body, &mut Placeholders::new(), &mut Report::default())
+        };
+        assert!(check("gpt-4", None).is_ok() && check("claude", Some(7)).is_ok());
+        let error = check("gpt-4", Some(7)).unwrap_err();
+        assert_eq!(error, LlmError::Blocked { rule: "email".to_owned(), is_output: false });
+        assert!(Guards::default().of("m", None).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_compiled_is_named() {
+        let bad = Guardrail { patterns: vec!["(".to_owned()], ..guards(PII).all[0].clone() };
+        assert_eq!(Guards::new(&[bad]).err().unwrap().0, "pii");
+    }
+}
