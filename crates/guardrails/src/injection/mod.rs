@@ -84,7 +84,7 @@ impl Phrases {
         let mut sets: HashMap<&str, usize> = HashMap::new();
         let mut phrases = Vec::new();
         for (weight, scope, text) in PHRASES {
-            if *scope == Origin::Document && origin == Origin::User {
+            if scope == Origin::Document && origin == Origin::User {
                 continue;
             }
             let mut elements = Vec::new();
@@ -105,7 +105,7 @@ impl Phrases {
                     }
                 }
             }
-            phrases.push(Phrase { elements, weight: *weight });
+            phrases.push(Phrase { elements, weight });
         }
         let mut by_first = vec![Vec::new(); sets.len()];
         let mut firsts = Sets::default();
