@@ -8,7 +8,7 @@ use std::ops::Range;
 use regex_automata::dfa::dense::{self, DFA};
 use regex_automata::dfa::regex::Regex;
 use regex_automata::dfa::{Automaton, StartKind};
-use regex_automata::nfa::thompson;
+use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, Input, MatchKind};
@@ -46,7 +46,7 @@ impl Pattern {
             parsed = Hir::concat(vec![Hir::look(Look::Start), parsed, Hir::look(Look::End)]);
         }
         let nfa = |reverse: bool| {
-            let config = thompson::Config::new().reverse(reverse).nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
+            let config = thompson::Config::new().which_captures(WhichCaptures::None).reverse(reverse).nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
             thompson::Compiler::new().configure(config).build_from_hir(&parsed).map_err(|error| match error.size_limit() {
                 Some(_) => too_large(),
                 None => syntax(error.to_string()),

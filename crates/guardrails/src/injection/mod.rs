@@ -194,12 +194,12 @@ fn split_alternatives(element: &'static str) -> Vec<&'static str> {
 }
 
 fn add_set(vocabulary: &mut Vocabulary, element: &str, set: usize) {
-    let text = match element.strip_prefix('$') {
-        Some(name) => NAMED_SETS.iter().find(|(known, _)| *known == name).map_or("", |(_, words)| words),
-        None => element,
-    };
-    for word in text.split(['|', ' ', '\n']).filter(|word| !word.is_empty()) {
-        vocabulary.add_to_set(word, set);
+    for alternative in element.split('|') {
+        let words = match alternative.strip_prefix('$') {
+            Some(name) => NAMED_SETS.iter().find(|(known, _)| *known == name).map_or("", |(_, words)| words),
+            None => alternative,
+        };
+        words.split_ascii_whitespace().for_each(|word| vocabulary.add_to_set(word, set));
     }
 }
 

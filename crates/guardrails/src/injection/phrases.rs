@@ -7,7 +7,7 @@
 use crate::Origin::{self, Document, User};
 
 /// Sets with names, words separated by blanks.
-pub(super) const NAMED_SETS: [(&str, &str); 40] = [
+pub(super) const NAMED_SETS: [(&str, &str); 41] = [
     ("override", "ignore ignores ignored ignoring disregard disregards disregarding forget forgets forgetting neglect overlook bypass override overrule discard dismiss erase unlearn"),
     ("prior", "previous previously prior preceding preceeding above earlier foregoing former initial original past"),
     ("orders", "instruction instructions order orders direction directions directive directives command commands rule rules guideline guidelines prompt prompts programming constraint constraints restriction restrictions limitation limitations safeguards"),
@@ -16,6 +16,7 @@ pub(super) const NAMED_SETS: [(&str, &str); 40] = [
     ("told", "said told given learned wrote written discussed talked mentioned know known stated asked"),
     ("earlier", "before above previously earlier prior beforehand previous"),
     ("show", "show reveal print repeat output display tell give list write return share leak expose dump copy recite provide spell summarize summarise paraphrase echo disclose translate type state read describe"),
+    ("reveal", "show reveal print repeat output display leak expose dump copy recite echo disclose paraphrase summarize summarise"),
     ("ask", "what which whats"),
     ("be", "is are was were be"),
     ("own", "your system initial original secret hidden entire full exact complete internal confidential"),
@@ -54,7 +55,7 @@ pub(super) const NAMED_SETS: [(&str, &str); 40] = [
 ];
 
 /// Weight, origin, phrase.
-pub(super) const PHRASES: [(u32, Origin, &str); 101] = [
+pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     // Instructions that are to be forgotten.
     (100, User, "$override _3 $prior _3 $orders"),
     (70, User, "$override _3 $prior _2 $matter"),
@@ -104,7 +105,7 @@ pub(super) const PHRASES: [(u32, Origin, &str); 101] = [
     (100, User, "pwned"),
     (50, User, "immediately|instead|now|just|only _1 say|print|output|respond|reply|write|answer _1 with|only|exactly"),
     // The prompt is to be revealed.
-    (100, User, "$show _5 system|developer|hidden|secret prompt|prompts|message|messages|instructions"),
+    (100, User, "$reveal _5 system|developer|hidden|secret prompt|prompts|message|messages|instructions"),
     (100, User, "$show _3 your _3 $prompt"),
     (100, User, "$show _3 $prior _2 $prompt"),
     (70, User, "$show _3 $prior _2 text|message|messages|conversation|content|sentences|words|paragraph"),
@@ -128,7 +129,7 @@ pub(super) const PHRASES: [(u32, Origin, &str); 101] = [
     (80, Document, "$edit|integrating|incorporating|embedding|adding|including|employ|utilize|ensure|validate _6 code $code"),
     (80, Document, "code $code _6 your|into|in|as"),
     (100, Document, "if you _2 $model|language"),
-    (100, Document, "dear|attention|hey|hello|note _2 $model"),
+    (100, Document, "dear|attention $model"),
     (100, Document, "not|never|without _1 tell|mention|telling|mentioning|inform|informing|notify|reveal _4 user|human|anyone"),
     (80, Document, "send|forward|email|post|upload|transmit|submit _6 conversation|history|password|passwords|credentials|secrets|contents _4 to"),
     (60, Document, "user asked|requested|wants|said you"),
@@ -159,9 +160,11 @@ pub(super) const PHRASES: [(u32, Origin, &str); 101] = [
     (100, User, "$ru-override _3 $ru-orders"),
     (100, User, "$pl-override _3 instrukcje|polecenia|zasady|instrukcji|poleceniach|instrukcjach"),
     (100, User, "önceki|yukarıdaki _2 talimatları|komutları|kuralları _2 yoksay|unut|görmezden|dikkate"),
-    (100, User, "忽略|忘记|无视 _8 指 令|示"),
-    (100, User, "无 视 _8 指|规 令|示|则"),
-    (100, User, "忽 略 _8 指|规|提 令|示|则"),
+    (100, User, "忽|无|無|忘 略|视|視|记|記 _6 前|上|先|有|全 _6 指|提|规|規|命 令|示|则|則"),
+    (100, User, "前|上|で _6 指|命 示|令 _6 無|忘 視|れ"),
+    (100, User, "이전|이전의|앞의|위의|기존 _2 지시|지시를|지시사항을|명령|명령을|지침을|지침 _3 무시|무시하세요|무시하고|무시해|무시하라|무시하십시오|잊어|잊고"),
+    (100, User, "تجاهل|انس|انسى _3 التعليمات|الأوامر|التوجيهات|القواعد"),
+    (100, User, "पिछले|पहले|उपरोक्त _2 निर्देश|निर्देशों|आदेशों _3 अनदेखा|नजरअंदाज|भूल"),
 ];
 
 /// Weight and text of the special tokens of chat templates, whatever their case.

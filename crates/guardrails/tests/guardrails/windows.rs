@@ -42,7 +42,7 @@ fn rules_with_own() -> Vec<Rule> {
     let words = ["falcon", "project x", "機密"].map(str::to_owned).to_vec();
     rules.push(rule("words", Detect::Words(words), Action::Redact));
     rules.push(rule("ticket", Detect::Pattern(r"\bTK-[0-9]{4,6}\b".to_owned()), Action::Redact));
-    rules.push(rule("between", Detect::Pattern("ab(c.{0,20}b)?-c".to_owned()), Action::Redact));
+    rules.push(rule("between", Detect::Pattern("ab(c[a-z ]{0,4}b)?-c".to_owned()), Action::Redact));
     rules.push(rule("host", Detect::Words(vec!["10.0.0.1".to_owned()]), Action::Allow));
     rules
 }
@@ -146,7 +146,7 @@ fn a_pattern_longer_than_the_window_is_redacted_as_long_as_it_could_match() {
     let rules = Arc::new(compile(&rules));
     let text = format!("a secret:{};\nb", "x ".repeat(2000));
     let (out, ..) = windowed(&rules, &text, 9, &mut Rng(5));
-    assert_eq!(out, "a [LINE_1]\nb");
+    assert_eq!(out, "a [LINE_1]b");
 }
 
 #[test]
