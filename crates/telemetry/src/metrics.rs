@@ -94,6 +94,13 @@ struct ModelTokenLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FindingLabels {
+    direction: LabelValue,
+    rule: LabelValue,
+    action: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RecallLabels {
     selectivity: LabelValue,
     result: LabelValue,
@@ -232,6 +239,14 @@ table! {
     model_tokens: Family<ModelTokenLabels, Counter> = Family::default(), "weir_model_tokens_total", Counter, ["model", "upstream", "type"];
     /// Cost of these requests in the currency of the price table.
     model_cost: Family<ModelUpstreamLabel, Counter<f64, AtomicU64>> = Family::default(), "weir_model_cost_total", Counter, ["model", "upstream"];
+    /// Chat requests of routes with a cache: answered from it for an equal body (hit) or for a question that means the same (semantic_hit), or not (miss).
+    reply_cache: Family<ResultLabel, Counter> = Family::default(), "weir_reply_cache_lookups_total", Counter, ["result"];
+    /// Bytes of the kept replies.
+    reply_cache_bytes: Gauge = Gauge::default(), "weir_reply_cache_bytes", Gauge, [];
+    /// Cost of the requests that were answered from the cache, had the upstream been called, in the currency of the price table.
+    reply_cache_savings: Counter<f64, AtomicU64> = Counter::default(), "weir_reply_cache_savings_total", Counter, [];
+    /// What guardrails found in prompts (input) and answers (output).
+    findings: Family<FindingLabels, Counter> = Family::default(), "weir_guardrail_findings_total", Counter, ["direction", "rule", "action"];
     /// Time from the request's head to the first byte of the body, of streams.
     first_token: Histograms<ModelLabel> = Family::new_with_constructor(seconds), "weir_model_time_to_first_token_seconds", Histogram, ["model"];
     /// In a sample of searches, chunks of the exact result that the dense retriever found or missed, by the share of chunks that the filter passes.
@@ -289,19 +304,41 @@ impl Metrics {
 
     /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
     fn start_series(&self) {
-        let results: [(&Family<ResultLabel, Counter>, &[&str]); 6] = [
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 7] = [
             (&self.embed_cache, &["hit", "miss"]),
             (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
             (&self.logged, &["written", "failed", "dropped"]),
             (&self.feedback, &["hit", "no_hit"]),
             (&self.request_rows, &["written", "spilled", "dropped"]),
             (&self.spans, &["sent", "dropped"]),
+            (&self.reply_cache, &["hit", "semantic_hit", "miss"]),
         ];
         for (family, results) in results {
             for result in results {
                 drop(family.get_or_create(&ResultLabel { result: (*result).into() }));
             }
         }
+    }
+
+    /// Shows the series of a rule before its first finding.
+    pub fn guardrail_rule(&self, direction: &str, rule: &str, action: &str) {
+        self.guardrail_found(direction, rule, action, 0);
+    }
+
+    /// Counts what a guardrail's rule found.
+    pub fn guardrail_found(&self, direction: &str, rule: &str, action: &str, count: u64) {
+        let labels = FindingLabels { direction: direction.into(), rule: rule.into(), action: action.into() };
+        self.findings.get_or_create(&labels).inc_by(count);
+    }
+
+    /// Counts a lookup of a kept reply.
+    pub fn reply_cache(&self, result: &str) {
+        self.reply_cache.get_or_create(&ResultLabel { result: result.into() }).inc();
+    }
+
+    /// Sets the bytes of the kept replies.
+    pub fn reply_cache_bytes(&self, bytes: usize) {
+        self.reply_cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Counts an answered request.
@@ -395,6 +432,9 @@ impl Metrics {
 
     /// Counts a finished request that an upstream took part in. Other models are any text of a client.
     pub fn finished(&self, record: &RequestRecord) {
+        if record.saved_nanos > 0 {
+            self.reply_cache_savings.inc_by(record.saved_nanos as f64 / 1e9);
+        }
         let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
         let (model, upstream) = (LabelValue(model.clone()), LabelValue(upstream.clone()));
         let result = if record.status >= 400 || record.error.is_some() { "failed" } else { "ok" };

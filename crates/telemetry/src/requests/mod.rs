@@ -80,6 +80,12 @@ pub struct RequestRecord {
     pub is_stream: bool,
     /// Where it stands in a trace.
     pub trace: Option<TraceContext>,
+    /// What guardrails found, as the reply says it.
+    pub guardrails: Option<Box<str>>,
+    /// Whether the reply was kept from an earlier request: `hit`, `semantic_hit` or `miss`; `None` without a cache.
+    pub cache: Option<&'static str>,
+    /// Cost that a kept reply saved, in billionths of the currency.
+    pub saved_nanos: u64,
 }
 
 /// Why the request log can't be started.
