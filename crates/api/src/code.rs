@@ -109,6 +109,8 @@ error_codes! {
         "Retry after the time in `Retry-After`, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
         "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens`, or use a key with a higher budget.";
+    GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
+        "The message names the rule. Send the request without what it detects, or ask the operator of the gateway to change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",

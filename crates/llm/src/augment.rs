@@ -54,7 +54,7 @@ pub(crate) enum Augmented {
     /// With sources in its messages.
     Request(Box<Request>, Sources),
     /// Nothing was found, and the model is not to be called.
-    Nothing,
+    Nothing(Sources),
 }
 
 impl Sources {
@@ -126,7 +126,7 @@ pub(crate) async fn augment(
     let on_empty = options.on_empty.unwrap_or(OnEmpty::Call);
     let sources = search(retrieval, options, question, caller, is_flagged).await?;
     if sources.0.is_empty() && on_empty == OnEmpty::Reply {
-        return Ok(Augmented::Nothing);
+        return Ok(Augmented::Nothing(sources));
     }
     let mut body = request.object()?;
     body.remove("weir");

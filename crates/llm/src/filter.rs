@@ -8,7 +8,7 @@ use weir_config::{Direction, StreamMode};
 use weir_guardrails::{Placeholders, Restorer, RuleSet, Window};
 
 use crate::Api;
-use crate::frames::end_of_first_event;
+use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report};
 use crate::pieces::{Kind, Lane, Pieces, pieces};
 use crate::texts::{replaced, texts, write_escaped};
@@ -265,15 +265,6 @@ impl LaneState {
     }
 }
 
-/// Where the data of an event stands: after the field's name, without the end of the line.
-fn data_of(event: &[u8]) -> Option<Range<usize>> {
-    let field = if event.starts_with(b"data:") { 0 } else { memchr::memmem::find(event, b"\ndata:")? + 1 };
-    let start = field + b"data:".len();
-    let start = start + usize::from(event.get(start) == Some(&b' '));
-    let end = memchr::memchr2(b'\n', b'\r', &event[start..]).map_or(event.len(), |end| start + end);
-    Some(start..end)
-}
-
 fn write_edited(event: &[u8], edits: &[(Range<usize>, String)], out: &mut Vec<u8>) {
     let mut at = 0;
     for (range, text) in edits {
@@ -295,7 +286,11 @@ mod tests {
     fn guard(more: &str) -> Arc<Guard> {
         let toml = format!("id = \"pii\"\ndetect = [\"email\", \"payment_card\"]\n{more}");
         let guardrail: Guardrail = toml::from_str(&toml).unwrap();
-        Guards::new(&[guardrail]).unwrap().of("m", None).unwrap().unwrap()
+        Guards::new(&[guardrail], &weir_telemetry::Metrics::new("test"))
+            .unwrap()
+            .of("m", None)
+            .unwrap()
+            .unwrap()
     }
 
     fn chat(text: &str) -> String {

@@ -1,28 +1,31 @@
-//! One request: its targets are tried until one replies.
+//! One request: it is checked and completed, its targets are tried until one replies, and what is done with the reply is set up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::{Map, Value, json};
 use weir_access::Usage;
-use weir_policy::Caller;
+use weir_api::ChatRetrieval;
+use weir_config::{CacheMode, Direction, RouteCache};
+use weir_guardrails::Placeholders;
+use weir_policy::{Allowlist, Caller};
 use weir_telemetry::requests::RequestEntry;
-use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
+use weir_upstream::UpstreamError;
 
-use crate::decode::{Broken, DecodedBody};
-use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
+use crate::attempt::{Attempted, AttemptedBody, attempt};
+use crate::augment::{self, Augmented, NOTHING_FOUND, augment};
+use crate::cache::{Kept, Keys};
+use crate::guard::{Guard, Report};
+use crate::output::{Keeping, Output, Reporter, StreamOutput};
 use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
-use crate::stream::{ReplyStream, StreamSource};
-use crate::table::Target;
-use crate::translate::{Dialect, ReplyContext, TranslateError, anthropic, error, gemini, messages};
-use crate::{Api, Llm, LlmError, TokenUsage};
-
-/// Upper bound of the bytes of a reply that is not streamed.
-const REPLY_BYTES_MAX: usize = 64 << 20;
+use crate::similarity::Question;
+use crate::stream::ReplyStream;
+use crate::table::{Route, Target};
+use crate::{Api, Llm, LlmError};
 
 /// A request of a caller.
 pub struct LlmCall {
@@ -58,21 +61,19 @@ pub enum LlmBody {
     Stream(Box<ReplyStream>),
 }
 
-/// An attempt that brought no reply.
-struct Failed {
-    error: LlmError,
-    /// Whether another target may be tried.
-    may_go_on: bool,
+/// A request that can be sent.
+struct Prepared {
+    request: Request,
+    output: Output,
+    /// A reply without a call of an upstream: what was kept, or that nothing was found.
+    reply: Option<Kept>,
 }
 
-impl Failed {
-    fn final_error(error: impl Into<LlmError>) -> Failed {
-        Failed { error: error.into(), may_go_on: false }
-    }
-
-    fn upstream(error: UpstreamError) -> Failed {
-        Failed { error: error.into(), may_go_on: true }
-    }
+/// What becomes of a request beside its targets.
+struct Steps<'a> {
+    guard: Option<Arc<Guard>>,
+    retrieval: Option<ChatRetrieval>,
+    cache: Option<&'a RouteCache>,
 }
 
 impl Llm {
@@ -81,38 +82,219 @@ impl Llm {
     /// # Errors
     /// [`LlmError`].
     pub async fn forward(&self, call: LlmCall) -> Result<LlmReply, LlmError> {
-        let LlmCall { api, headers, body, caller, usage, entry } = call;
-        let request = Request::read(body)?;
-        entry.update(|record| {
+        self.answer(call, true).await
+    }
+
+    /// `has_steps`: whether sources are searched and replies are kept.
+    async fn answer(&self, call: LlmCall, has_steps: bool) -> Result<LlmReply, LlmError> {
+        let request = Request::read(call.body.clone())?;
+        call.entry.update(|record| {
             record.model = Some(request.model.as_str().into());
             record.is_stream = request.is_stream;
         });
         let table = self.table();
-        let sticky = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes().to_vec());
-        let targets = match caller.models.contains(&request.model) {
+        let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
+        let targets = match call.caller.models.contains(&request.model) {
             true => table.targets(&request.model, &request.metadata, sticky),
             false => None,
         };
         let Some(targets) = targets else { return Err(LlmError::NoModel(request.model)) };
-        let Some(last) = targets.len().checked_sub(1) else {
+        if targets.is_empty() {
             let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        }
+        let guard = table.guards.of(&request.model, call.caller.key.map(|key| key.0));
+        let guard = guard.map_err(|error| {
+            tracing::error!(%error, "guardrails can't be compiled together");
+            LlmError::Internal
+        })?;
+        let route = table.route(&request.model).filter(|_| has_steps);
+        let steps = Steps {
+            guard,
+            retrieval: retrieval_of(&request, route, &call.caller)?,
+            cache: route.and_then(|route| route.cache.as_ref()),
         };
+        let Prepared { request, output, reply } = self.prepare(&call, request, steps, &targets).await?;
+        match reply {
+            Some(kept) => replay(kept, output).await,
+            None => self.send(&call, &request, &targets, output).await,
+        }
+    }
+
+    /// Checks the request, adds its sources and looks for a reply that was kept.
+    async fn prepare(
+        &self,
+        call: &LlmCall,
+        mut request: Request,
+        steps: Steps<'_>,
+        targets: &[Target],
+    ) -> Result<Prepared, LlmError> {
+        let reporter =
+            Reporter { entry: call.entry.clone(), metrics: self.metrics.clone(), report: Report::default() };
+        let Steps { guard, retrieval, cache } = steps;
+        // told when it is dropped, also with an error
+        let mut output = Output {
+            api: call.api,
+            guard,
+            placeholders: Arc::default(),
+            sources: None,
+            keeping: None,
+            reporter,
+        };
+        // the search is the gateway's own: it takes the question as it was asked
+        let question = match &retrieval {
+            Some(_) => Some(augment::question(&request.object()?)?),
+            None => None,
+        };
+        if let Some(guard) = output.guard.clone() {
+            request = self.check(&guard, request, &mut output).await?;
+        }
+        let mut reply = None;
+        if let (Some(options), Some(question)) = (retrieval, question) {
+            let question = self.condensed(call, &request, &options, question).await?;
+            let is_flagged = |text: &str| {
+                let mut findings = Vec::new();
+                self.documents.scan(text, &mut findings);
+                !findings.is_empty()
+            };
+            let retrieval = self.retrieval.as_ref();
+            let augmented =
+                augment(retrieval, call.api, &request, options, question, &call.caller, is_flagged).await?;
+            match augmented {
+                Augmented::Request(with_sources, sources) => {
+                    request = *with_sources;
+                    output.sources = Some(sources);
+                }
+                Augmented::Nothing(sources) => {
+                    output.sources = Some(sources);
+                    reply = Some(nothing_found(&request));
+                }
+            }
+        }
+        if reply.is_none()
+            && let Some(settings) = cache
+        {
+            reply = self.find_kept(call, &request, settings, targets, &mut output).await?;
+        }
+        Ok(Prepared { request, output, reply })
+    }
+
+    /// Applies the guardrails to a request.
+    async fn check(&self, guard: &Guard, request: Request, output: &mut Output) -> Result<Request, LlmError> {
+        let mut placeholders = Placeholders::new();
+        let report = &mut output.reporter.report;
+        if guard.has_judges() {
+            let question = augment::question(&request.object()?).ok();
+            guard.judge_topics(self.embedding.as_ref(), question.as_deref(), report).await?;
+        }
+        let body = guard.check_input(request.body(), &mut placeholders, report)?;
+        guard.moderate(Direction::Input, &body, report).await?;
+        output.placeholders = Arc::new(placeholders);
+        if body == *request.body() { Ok(request) } else { Request::read(body) }
+    }
+
+    /// The question that is searched: of a longer conversation, as a model rewrites it.
+    async fn condensed(
+        &self,
+        call: &LlmCall,
+        request: &Request,
+        options: &ChatRetrieval,
+        question: String,
+    ) -> Result<String, LlmError> {
+        let Some(model) = &options.condense_model else { return Ok(question) };
+        let Some(body) = augment::condensing(&request.object()?, model) else { return Ok(question) };
+        let call = LlmCall {
+            api: Api::ChatCompletions,
+            headers: HeaderMap::new(),
+            body: body.to_string().into(),
+            // the choice of a route is the operator's
+            caller: Arc::new(Caller { models: Allowlist::All, ..Caller::clone(&call.caller) }),
+            usage: call.usage.clone(),
+            entry: call.entry.clone(),
+        };
+        let reply = Box::pin(self.answer(call, false)).await?;
+        let LlmBody::Whole(body) = reply.body else { return Ok(question) };
+        let reply: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let condensed = augment::text_of(&reply["choices"][0]["message"]);
+        Ok(if condensed.trim().is_empty() { question } else { condensed })
+    }
+
+    /// A reply that was kept, or where the reply is to be kept.
+    async fn find_kept(
+        &self,
+        call: &LlmCall,
+        request: &Request,
+        settings: &RouteCache,
+        targets: &[Target],
+        output: &mut Output,
+    ) -> Result<Option<Kept>, LlmError> {
+        let (may_read, may_keep) = caching(&call.headers);
+        let keys = Keys::new(call.api, &call.caller, settings, request.object()?);
+        let now = Instant::now();
+        let mut found = self.replies.get(&keys.exact, now).filter(|_| may_read).map(|kept| (kept, "hit"));
+        let mut question = None;
+        if let (None, Some((conversation, text)), CacheMode::Semantic, Some(embedding)) =
+            (&found, keys.conversation, settings.mode, &self.embedding)
+        {
+            let embedded = embedding.embed(&[&text]).await.and_then(|rows| rows.into_iter().next());
+            question = embedded.map(|embedding| (conversation, Question::new(&text, embedding)));
+            if let Some((conversation, question)) = question.as_ref().filter(|_| may_read) {
+                let kept = self.replies.find(conversation, question, settings.similarity, now);
+                found = kept.map(|kept| (kept, "semantic_hit"));
+            }
+        }
+        let result = found.as_ref().map_or("miss", |(_, result)| result);
+        self.metrics.reply_cache(result);
+        let saved = found.as_ref().map_or(0, |(kept, _)| {
+            // at today's prices
+            let cost = targets.first().map_or(0, |target| target.price.cost_nanos(kept.usage));
+            if cost > 0 { cost } else { kept.cost_nanos }
+        });
+        call.entry.update(|record| {
+            record.cache = Some(result);
+            record.saved_nanos = saved;
+        });
+        if found.is_none() && may_keep {
+            output.keeping = Some(Keeping {
+                cache: self.replies.clone(),
+                key: keys.exact,
+                question,
+                lifetime: Duration::from_secs(settings.seconds),
+            });
+        }
+        Ok(found.map(|(mut kept, result)| {
+            kept.headers.insert(X_WEIR_CACHE, HeaderValue::from_static(result));
+            kept
+        }))
+    }
+
+    /// Tries the targets until one replies.
+    async fn send(
+        &self,
+        call: &LlmCall,
+        request: &Request,
+        targets: &[Target],
+        output: Output,
+    ) -> Result<LlmReply, LlmError> {
         let tokens = request.usage_max().total();
         let most = targets.iter().map(|target| target.price.cost_nanos(request.usage_max())).max();
         let at = (Instant::now(), unix_now());
-        let reservation = usage
+        let reservation = call
+            .usage
+            .as_ref()
             .map(|usage| usage.reserve_for(&request.model, at, tokens, most.unwrap_or_default()))
             .transpose();
         let reservation = reservation.map_err(|limited| LlmError::Limited { limited, tokens })?;
-        let mut settlement = Settlement::new(entry, reservation, request.prompt_tokens());
+        let mut settlement = Settlement::new(call.entry.clone(), reservation, request.prompt_tokens());
+        let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
         loop {
-            let failed = match attempt(api, &request, &targets[index], &headers, &mut settlement).await {
-                Ok(attempted) => return Ok(attempted.replied(settlement)),
-                Err(failed) => failed,
-            };
+            let failed =
+                match attempt(call.api, request, &targets[index], &call.headers, &mut settlement).await {
+                    Ok(attempted) => return replied(attempted, settlement, output).await,
+                    Err(failed) => failed,
+                };
             settlement.uncharged();
             if failed.may_go_on && index < last {
                 index += 1;
@@ -122,198 +304,120 @@ impl Llm {
             let is_over = matches!(&failed.error, LlmError::Upstream(UpstreamError::Timeout { .. }));
             match failed.error {
                 LlmError::Upstream(error) if failed.may_go_on && !is_over => retries.wait(error).await?,
-                LlmError::Upstream(error) => return Err(error.into()),
-                error @ (LlmError::Json(_)
-                | LlmError::Invalid { .. }
-                | LlmError::NoModel(_)
-                | LlmError::Limited { .. }
-                | LlmError::Credentials { .. }) => return Err(error),
+                error => return Err(error),
             }
         }
     }
 }
 
-/// What an upstream replied.
-struct Attempted {
-    upstream: Arc<str>,
-    status: StatusCode,
-    headers: HeaderMap,
-    body: AttemptedBody,
-}
+const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");
+const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
+const X_WEIR_GUARDRAILS: HeaderName = HeaderName::from_static("x-weir-guardrails");
 
-enum AttemptedBody {
-    /// A reply with what it used, or an error without.
-    Whole(Bytes, Option<TokenUsage>),
-    Stream(Box<StreamSource>),
-}
-
-impl Attempted {
-    /// The reply, with the account that its end settles.
-    fn replied(self, mut settlement: Settlement) -> LlmReply {
-        let Attempted { upstream, status, mut headers, body } = self;
-        if let Ok(name) = HeaderValue::from_str(&upstream) {
-            headers.insert(HeaderName::from_static("x-weir-upstream"), name);
-        }
-        let body = match body {
-            AttemptedBody::Whole(body, usage) => {
-                match status.is_success() {
-                    true => settlement.count(usage, body.len() as u64 / 4),
-                    false => settlement.uncharged(),
-                }
-                LlmBody::Whole(body)
-            }
-            AttemptedBody::Stream(source) => LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement))),
-        };
-        LlmReply { status, headers, body }
-    }
-}
-
-/// Sends the request to a target and waits until its reply has begun: all of it, or the first event of a stream.
-async fn attempt(
-    api: Api,
+/// Where a request's sources are searched: where it says, if the caller may, or where its route does.
+fn retrieval_of(
     request: &Request,
-    target: &Target,
-    sent: &HeaderMap,
-    settlement: &mut Settlement,
-) -> Result<Attempted, Failed> {
-    let upstream = &target.upstream;
-    let Rendered { path, mut headers, body, conversion, strips_usage } =
-        provider::render(api, request, target, sent).map_err(Failed::final_error)?;
-    add_trace(&mut headers, settlement.entry());
-    let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
-    settlement.sent(&upstream.id, target.price);
-    let in_flight = upstream.enter();
-    let started = Instant::now();
-    let config = &upstream.config;
-    let first_token = Duration::from_millis(config.first_token_timeout_ms);
-    let limits = TimeLimits {
-        head: Duration::from_millis(config.header_timeout_ms),
-        first_byte: if request.is_stream {
-            first_token
-        } else {
-            Duration::from_millis(config.total_timeout_ms)
-        },
-        idle: Duration::from_millis(config.idle_timeout_ms),
-        total: Duration::from_millis(config.total_timeout_ms),
-        deadline: None,
-    };
-    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-    let sent = UpstreamRequest { method: Method::POST, path, headers, body, limits };
-    let reply = upstream.client.exchange(sent, permit).await.map_err(Failed::upstream)?;
-    upstream.observe(started.elapsed());
-    let status = reply.status();
-    if !status.is_success() {
-        return refusal(reply, target, conversion).await;
+    route: Option<&Arc<Route>>,
+    caller: &Caller,
+) -> Result<Option<ChatRetrieval>, LlmError> {
+    match request.retrieval()? {
+        Some(options) => augment::check_scope(caller).map(|()| Some(options)),
+        None => Ok(route.and_then(|route| route.retrieval.as_ref()).map(augment::options_of)),
     }
-    let headers = passed_on(reply.headers(), conversion);
-    let is_events = reply
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
-    let context = ReplyContext {
-        id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
-        created: unix_now() as u64,
-        model: request.model.clone(),
-        include_usage: request.includes_usage(),
-    };
-    let id = upstream.id.clone();
-    let (head, body) = reply.into_parts();
-    let body = DecodedBody::new(&head.headers, body);
-    if request.is_stream && is_events {
-        let mut source = StreamSource::new(body, api, conversion, context, strips_usage, in_flight);
-        let first = tokio::time::timeout_at((started + first_token).into(), source.fill()).await;
-        match first {
-            Ok(Ok(())) => {}
-            Ok(Err(Broken::Upstream(error))) => return Err(Failed::upstream(error)),
-            Ok(Err(broken @ (Broken::Events(_) | Broken::Told))) => {
-                let reason = broken.to_string();
-                return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
+}
+
+/// Whether a reply that was kept may be given, and whether this one may be kept.
+fn caching(headers: &HeaderMap) -> (bool, bool) {
+    let control = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let has = |directive: &str| control.split(',').any(|one| one.trim().eq_ignore_ascii_case(directive));
+    (!has("no-cache") && !has("no-store"), !has("no-store"))
+}
+
+/// The reply with what is done on its way.
+async fn replied(
+    attempted: Attempted,
+    mut settlement: Settlement,
+    mut output: Output,
+) -> Result<LlmReply, LlmError> {
+    let Attempted { upstream, status, mut headers, body } = attempted;
+    if let Ok(name) = HeaderValue::from_str(&upstream) {
+        headers.insert(X_WEIR_UPSTREAM, name);
+    }
+    if output.keeping.is_some() {
+        headers.insert(X_WEIR_CACHE, HeaderValue::from_static("miss"));
+    }
+    let body = match body {
+        AttemptedBody::Whole(body, usage) => {
+            match status.is_success() {
+                true => settlement.count(usage, body.len() as u64 / 4),
+                false => settlement.uncharged(),
             }
-            Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),
+            if !status.is_success() || !output.is_needed() {
+                add_report(&mut headers, &output.reporter.report);
+                return Ok(LlmReply { status, headers, body: LlmBody::Whole(body) });
+            }
+            let body = output.whole(body, &headers, settlement.used()).await?;
+            LlmBody::Whole(body)
         }
-        return Ok(Attempted {
-            upstream: id,
-            status,
-            headers,
-            body: AttemptedBody::Stream(Box::new(source)),
-        });
-    }
-    let body = whole(target, body).await?;
-    let converted = match conversion {
-        Conversion::Same => Ok((body.clone(), TokenUsage::find(&body))),
-        Conversion::FromAnthropic => anthropic::reply(&body, &context).map(counted),
-        Conversion::FromGemini => gemini::reply(&body, &context).map(counted),
-        Conversion::ToMessages => messages::reply(&body, &context).map(counted),
+        AttemptedBody::Stream(source) => {
+            add_report(&mut headers, &output.reporter.report);
+            let output = output.is_needed().then(|| Box::new(StreamOutput::new(output)));
+            return Ok(LlmReply {
+                status,
+                headers,
+                body: LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement, output))),
+            });
+        }
     };
-    let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
-    Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
+    add_report(&mut headers, &output.reporter.report);
+    Ok(LlmReply { status, headers, body })
 }
 
-fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
-    (body.into(), Some(usage))
+/// A reply that no upstream was called for.
+async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
+    let Kept { body, mut headers, .. } = kept;
+    let is_stream =
+        headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    headers.remove(X_WEIR_UPSTREAM);
+    add_report(&mut headers, &output.reporter.report);
+    let body = match is_stream {
+        true => output.kept_stream(&body)?,
+        false => output.whole(body, &headers, None).await?,
+    };
+    Ok(LlmReply { status: StatusCode::OK, headers, body: LlmBody::Whole(body) })
 }
 
-/// The whole body of a reply. It was charged when it breaks, so that no other target is tried.
-async fn whole(target: &Target, body: DecodedBody) -> Result<Bytes, Failed> {
-    let body = body.read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
-    body.map_err(|reason| Failed::final_error(target.upstream.client.invalid_reply(&reason)))
-}
-
-/// The error of a reply that can't be translated. It was charged, so that no other target is tried.
-fn unreadable(target: &Target, error: &TranslateError) -> Failed {
-    Failed::final_error(target.upstream.client.invalid_reply(&error.to_string()))
-}
-
-/// What becomes of a reply that is no success: errors of the request go to the caller, others to the next target.
-async fn refusal(
-    reply: Response<ReplyBody>,
-    target: &Target,
-    conversion: Conversion,
-) -> Result<Attempted, Failed> {
-    let status = reply.status();
-    let upstream = &target.upstream;
-    match status.as_u16() {
-        401 | 403 => {
-            drop(upstream.client.status_error(reply).await); // counted and logged
-            let error = LlmError::Credentials { upstream: upstream.id.to_string(), status: status.as_u16() };
-            Err(Failed { error, may_go_on: true })
-        }
-        400..=499 if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
-            let headers = passed_on(reply.headers(), conversion);
-            let (head, body) = reply.into_parts();
-            let body = whole(target, DecodedBody::new(&head.headers, body)).await?;
-            let body = match conversion {
-                Conversion::Same => body,
-                Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),
-                Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
-                Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
-            };
-            let upstream = upstream.id.clone();
-            Ok(Attempted { upstream, status, headers, body: AttemptedBody::Whole(body, None) })
-        }
-        _ => Err(Failed::upstream(upstream.client.status_error(reply).await)),
+fn add_report(headers: &mut HeaderMap, report: &Report) {
+    if !report.is_empty()
+        && let Ok(value) = HeaderValue::from_str(&report.to_text())
+    {
+        headers.insert(X_WEIR_GUARDRAILS, value);
     }
 }
 
-/// The headers of a reply that are passed on.
-fn passed_on(headers: &HeaderMap, conversion: Conversion) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(4);
-    for name in REPLY_HEADERS {
-        if let Some(value) = headers.get(name) {
-            passed.insert(HeaderName::from_static(name), value.clone());
-        }
-    }
-    if conversion != Conversion::Same && !passed.contains_key(CONTENT_TYPE) {
-        passed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    passed
-}
-
-/// Adds the place of the request in its trace.
-fn add_trace(headers: &mut HeaderMap, entry: &RequestEntry) {
-    for (name, value) in [("traceparent", entry.traceparent()), ("tracestate", entry.tracestate())] {
-        if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
+/// The reply to a question for which nothing was found.
+fn nothing_found(request: &Request) -> Kept {
+    let mut reply = Map::new();
+    reply.insert("id".to_owned(), json!(format!("chatcmpl-{:032x}", rand::random::<u128>())));
+    reply.insert("created".to_owned(), json!(unix_now() as u64));
+    reply.insert("model".to_owned(), json!(request.model));
+    let choice = |field: &str, value: Value, finish: Value| json!([{"index": 0, field: value, "finish_reason": finish}]);
+    let message = json!({"role": "assistant", "content": NOTHING_FOUND});
+    let with = |object: &str, choices: Value| {
+        let mut reply = reply.clone();
+        reply.insert("object".to_owned(), json!(object));
+        reply.insert("choices".to_owned(), choices);
+        Value::Object(reply)
+    };
+    let (media, body) = if request.is_stream {
+        let first = with("chat.completion.chunk", choice("delta", message, Value::Null));
+        let last = with("chat.completion.chunk", choice("delta", json!({}), json!("stop")));
+        ("text/event-stream", format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n"))
+    } else {
+        let mut whole = with("chat.completion", choice("message", message, json!("stop")));
+        whole["usage"] = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
+        ("application/json", whole.to_string())
+    };
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
+    Kept { body: body.into(), headers, usage: Default::default(), cost_nanos: 0 }
 }

@@ -1,5 +1,7 @@
 //! Server-sent events as bytes: whole events are passed on as they came, and what has to be known of them is found without parsing them.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 use memchr::{memmem, memrchr_iter};
 
@@ -58,6 +60,15 @@ pub(crate) fn end_of_first_event(bytes: &[u8]) -> usize {
         Some(at + 1 + empty.len())
     });
     ends.next().unwrap_or(bytes.len())
+}
+
+/// Where the data of an event stands: after the field's name, without the end of the line.
+pub(crate) fn data_of(event: &[u8]) -> Option<Range<usize>> {
+    let field = if event.starts_with(b"data:") { 0 } else { memmem::find(event, b"\ndata:")? + 1 };
+    let start = field + b"data:".len();
+    let start = start + usize::from(event.get(start) == Some(&b' '));
+    let end = memchr::memchr2(b'\n', b'\r', &event[start..]).map_or(event.len(), |end| start + end);
+    Some(start..end)
 }
 
 /// What whole events tell.

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use weir_config::{Detector, Direction, Guardrail, GuardrailAction, StreamMode};
 use weir_guardrails::{Action, Detect, Finding, Origin, Placeholders, Rule, RuleError, RuleSet, redact};
+use weir_telemetry::Metrics;
 
 use crate::LlmError;
+use crate::judge::Judge;
+use crate::similarity::Embedding;
 use crate::texts::{replaced, texts};
 
 /// Most guardrails: a set of them is a mask of 64 bits.
@@ -19,6 +22,7 @@ const GUARDRAILS_MAX: usize = 64;
 #[derive(Default)]
 pub(crate) struct Guards {
     all: Vec<Guardrail>,
+    judges: Vec<Arc<Judge>>,
     sets: Mutex<HashMap<u64, Arc<Guard>>>,
 }
 
@@ -30,8 +34,7 @@ pub(crate) struct Guard {
     pub(crate) restores: bool,
     pub(crate) mode: StreamMode,
     pub(crate) window_bytes: usize,
-    /// Those that judge by topics or by a moderation server.
-    pub(crate) judges: Vec<Guardrail>,
+    judges: Vec<Arc<Judge>>,
 }
 
 /// What was found, in the order in which it was found first.
@@ -52,16 +55,26 @@ impl Guards {
     ///
     /// # Errors
     /// The id of the guardrail and what is wrong with it.
-    pub(crate) fn new(all: &[Guardrail]) -> Result<Guards, (String, String)> {
+    pub(crate) fn new(all: &[Guardrail], metrics: &Metrics) -> Result<Guards, (String, String)> {
         if all.len() > GUARDRAILS_MAX {
             let message = format!("there are {} guardrails; at most {GUARDRAILS_MAX} are taken", all.len());
             return Err((all[GUARDRAILS_MAX].id.clone(), message));
         }
+        let mut judges = Vec::new();
         for guardrail in all {
-            RuleSet::compile(&rules_of(&[guardrail]))
-                .map_err(|error| (guardrail.id.clone(), error.to_string()))?;
+            let failed = |reason: String| (guardrail.id.clone(), reason);
+            let rules = rules_of(&[guardrail]);
+            RuleSet::compile(&rules).map_err(|error| failed(error.to_string()))?;
+            judges.extend(Judge::new(guardrail, metrics).map_err(failed)?.map(Arc::new));
+            for (direction, rule) in
+                guardrail.on.iter().flat_map(|on| rules.iter().map(move |rule| (on, rule)))
+            {
+                if let Some(action) = action_name(rule.action) {
+                    metrics.guardrail_rule(direction_name(*direction), &rule.name, action);
+                }
+            }
         }
-        Ok(Guards { all: all.to_vec(), sets: Mutex::default() })
+        Ok(Guards { all: all.to_vec(), judges, sets: Mutex::default() })
     }
 
     /// The guardrails for requests of a model by a key; `None` without any.
@@ -81,7 +94,10 @@ impl Guards {
             return Ok(Some(guard.clone()));
         }
         let chosen = self.all.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
-        let guard = Arc::new(Guard::new(&chosen.map(|(_, guardrail)| guardrail).collect::<Vec<_>>())?);
+        let chosen: Vec<&Guardrail> = chosen.map(|(_, guardrail)| guardrail).collect();
+        let judges =
+            self.judges.iter().filter(|judge| chosen.contains(&judge.guardrail())).cloned().collect();
+        let guard = Arc::new(Guard::new(&chosen, judges)?);
         sets.insert(mask, guard.clone());
         Ok(Some(guard))
     }
@@ -94,7 +110,7 @@ impl Guards {
 }
 
 impl Guard {
-    fn new(chosen: &[&Guardrail]) -> Result<Guard, RuleError> {
+    fn new(chosen: &[&Guardrail], judges: Vec<Arc<Judge>>) -> Result<Guard, RuleError> {
         let of = |direction| -> Vec<&Guardrail> {
             chosen.iter().copied().filter(|guardrail| guardrail.on.contains(&direction)).collect()
         };
@@ -107,14 +123,13 @@ impl Guard {
         let input = compiled(&on_input)?;
         // one set for both, so that a value has the same placeholder in both
         let output = if on_input == on_output { input.clone() } else { compiled(&on_output)? };
-        let judges = |one: &&Guardrail| !one.topics.is_empty() || !one.moderation_url.is_empty();
         Ok(Guard {
             input,
             output,
             restores: on_input.iter().any(|guardrail| guardrail.restore),
             mode: on_output.iter().map(|guardrail| guardrail.stream).max().unwrap_or_default(),
             window_bytes: on_output.iter().map(|guardrail| guardrail.window_bytes).max().unwrap_or_default(),
-            judges: chosen.iter().copied().filter(judges).cloned().collect(),
+            judges,
         })
     }
 
@@ -161,6 +176,48 @@ impl Guard {
         });
         let edits: Vec<_> = restored.collect();
         Ok(if edits.is_empty() { body.clone() } else { replaced(&body, &edits).into() })
+    }
+
+    /// Compares the question of a request with topics.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) async fn judge_topics(
+        &self,
+        embedding: Option<&Embedding>,
+        question: Option<&str>,
+        report: &mut Report,
+    ) -> Result<(), LlmError> {
+        let Some(question) = question else { return Ok(()) };
+        for judge in &self.judges {
+            judge.judge_topic(embedding, question, report).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether anything is judged as a whole.
+    pub(crate) fn has_judges(&self) -> bool {
+        !self.judges.is_empty()
+    }
+
+    /// Asks moderation servers about the texts of a body.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) async fn moderate(
+        &self,
+        direction: Direction,
+        body: &Bytes,
+        report: &mut Report,
+    ) -> Result<(), LlmError> {
+        if self.judges.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<String> = texts(body).iter().map(|span| span.text(body).into_owned()).collect();
+        for judge in &self.judges {
+            judge.moderate(direction, &texts, report).await?;
+        }
+        Ok(())
     }
 
     /// The placeholders with which the check of an answer begins: those of its request if the rules are the same, else none, and none that the
@@ -219,19 +276,21 @@ pub(crate) fn blocked(direction: Direction, rule: &str) -> LlmError {
 
 impl Report {
     pub(crate) fn add(&mut self, direction: Direction, rule: &Rule, count: u64) {
-        let action = match rule.action {
-            Action::Allow => return,
-            Action::Flag => "flag",
-            Action::Redact => "redact",
-            Action::Block => "block",
-        };
-        self.add_named(direction, &rule.name, action, count);
+        if let Some(action) = action_name(rule.action) {
+            self.add_named(direction, &rule.name, action, count);
+        }
     }
 
     pub(crate) fn add_named(&mut self, direction: Direction, rule: &str, action: &'static str, count: u64) {
         match self.0.iter_mut().find(|one| one.direction == direction && one.rule == rule) {
             Some(found) => found.count += count,
             None => self.0.push(Reported { direction, rule: rule.to_owned(), action, count }),
+        }
+    }
+
+    pub(crate) fn extend(&mut self, other: &Report) {
+        for Reported { direction, rule, action, count } in &other.0 {
+            self.add_named(*direction, rule, action, *count);
         }
     }
 
@@ -253,6 +312,15 @@ impl Report {
             let _ = write!(text, "{separator}{direction} {rule} {action} {count}");
         }
         text
+    }
+}
+
+fn action_name(action: Action) -> Option<&'static str> {
+    match action {
+        Action::Allow => None,
+        Action::Flag => Some("flag"),
+        Action::Redact => Some("redact"),
+        Action::Block => Some("block"),
     }
 }
 
@@ -339,7 +407,7 @@ mod tests {
             guardrails: Vec<Guardrail>,
         }
         let file: File = toml::from_str(toml).unwrap();
-        Guards::new(&file.guardrails).unwrap()
+        Guards::new(&file.guardrails, &Metrics::new("test")).unwrap()
     }
 
     const PII: &str = "[[guardrails]]\nid = \"pii\"\ndetect = [\"pii\"]\nrestore = true\n";
@@ -379,6 +447,6 @@ mod tests {
     #[test]
     fn what_cannot_be_compiled_is_named() {
         let bad = Guardrail { patterns: vec!["(".to_owned()], ..guards(PII).all[0].clone() };
-        assert_eq!(Guards::new(&[bad]).err().unwrap().0, "pii");
+        assert_eq!(Guards::new(&[bad], &Metrics::new("test")).err().unwrap().0, "pii");
     }
 }

@@ -10,7 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod augment;
+mod cache;
 mod citations;
 mod decode;
 mod error;
@@ -18,10 +20,13 @@ mod filter;
 mod forward;
 mod frames;
 mod guard;
+mod judge;
+mod output;
 mod pieces;
 mod provider;
 mod request;
 mod settlement;
+mod similarity;
 mod stream;
 mod table;
 mod texts;
@@ -31,6 +36,7 @@ mod usage;
 pub use error::LlmError;
 pub use forward::{LlmBody, LlmCall, LlmReply};
 pub use provider::Api;
+pub use similarity::Embedding;
 pub use stream::{ReplyStream, StreamBroken};
 pub use table::{Llm, TableError};
 pub use usage::TokenUsage;

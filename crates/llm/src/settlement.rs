@@ -55,6 +55,11 @@ impl Settlement {
         self.used = Some(counted.unwrap_or(estimate));
     }
 
+    /// What was used so far, and what it costs in billionths.
+    pub(crate) fn used(&self) -> Option<(TokenUsage, u64)> {
+        self.used.map(|used| (used, self.price.cost_nanos(used)))
+    }
+
     /// The first part of a stream goes to the caller.
     pub(crate) fn first_token(&self) {
         let took = self.entry.started().elapsed();
@@ -80,10 +85,11 @@ impl Drop for Settlement {
             reservation.settle((Instant::now(), unix_now()), used.total(), cost);
         }
         self.entry.update(|record| {
-            record.prompt_tokens = used.prompt;
-            record.cached_tokens = used.cached;
-            record.completion_tokens = used.completion;
-            record.cost_nanos = cost;
+            // added, because a request may have others made for it
+            record.prompt_tokens += used.prompt;
+            record.cached_tokens += used.cached;
+            record.completion_tokens += used.completion;
+            record.cost_nanos += cost;
         });
     }
 }

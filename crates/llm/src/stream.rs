@@ -10,7 +10,9 @@ use weir_upstream::SseParser;
 
 use crate::Api;
 use crate::decode::{Broken, DecodedBody};
+use crate::filter::BlockedBy;
 use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
+use crate::output::{StreamOutput, blocked_events};
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
 use crate::table::InFlight;
@@ -208,6 +210,8 @@ pub struct StreamBroken;
 pub struct ReplyStream {
     source: StreamSource,
     settlement: Settlement,
+    /// What is done with the events on their way.
+    output: Option<Box<StreamOutput>>,
     state: State,
 }
 
@@ -218,12 +222,34 @@ enum State {
     /// The error event was handed over and is being sent.
     Flushing,
     Breaking,
+    /// A guardrail ended it; its last events are being sent.
+    Blocked,
     Ended,
 }
 
 impl ReplyStream {
-    pub(crate) fn new(source: StreamSource, settlement: Settlement) -> ReplyStream {
-        ReplyStream { source, settlement, state: State::Beginning }
+    pub(crate) fn new(
+        source: StreamSource,
+        settlement: Settlement,
+        output: Option<Box<StreamOutput>>,
+    ) -> ReplyStream {
+        ReplyStream { source, settlement, output, state: State::Beginning }
+    }
+
+    /// What can be sent of whole events, or of what is held at the end. A guardrail may end the reply.
+    fn passed(&mut self, events: Option<Bytes>) -> Bytes {
+        let Some(output) = &mut self.output else { return events.unwrap_or_default() };
+        let passed = match events {
+            Some(events) => output.push(events),
+            None => output.end(),
+        };
+        passed.unwrap_or_else(|(before, BlockedBy(rule))| {
+            self.settlement.broken("guardrail_blocked");
+            // the upstream's work is cancelled
+            self.source.body = None;
+            self.state = State::Blocked;
+            [&before[..], blocked_events(self.source.api, &rule).as_bytes()].concat().into()
+        })
     }
 }
 
@@ -244,26 +270,36 @@ impl Stream for ReplyStream {
                 this.state = State::Ended;
                 return Poll::Ready(Some(Err(StreamBroken)));
             }
-            State::Ended => return Poll::Ready(None),
+            State::Blocked | State::Ended => return Poll::Ready(None),
         }
-        let part = match ready!(this.source.poll_ready(context)) {
-            Ok(()) => std::mem::take(&mut this.source.ready),
-            Err(Broken::Told) => {
-                this.settlement.broken("upstream_error");
-                this.state = State::Breaking;
-                context.waker().wake_by_ref();
-                return Poll::Pending;
+        let part = loop {
+            let events = match ready!(this.source.poll_ready(context)) {
+                Ok(()) => std::mem::take(&mut this.source.ready),
+                Err(Broken::Told) => {
+                    this.settlement.broken("upstream_error");
+                    this.state = State::Breaking;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Err(broken) => {
+                    let reason = broken.to_string();
+                    tracing::warn!(reason, "the stream of an upstream broke");
+                    this.settlement.broken("upstream_error");
+                    let held = this.passed(None);
+                    this.state = State::Flushing;
+                    return Poll::Ready(Some(Ok([held, this.source.error_event(&reason)].concat().into())));
+                }
+            };
+            let is_end = events.is_empty();
+            let part = this.passed((!is_end).then_some(events));
+            if is_end && this.state != State::Blocked {
+                this.state = State::Ended;
             }
-            Err(broken) => {
-                let reason = broken.to_string();
-                tracing::warn!(reason, "the stream of an upstream broke");
-                this.settlement.broken("upstream_error");
-                this.state = State::Flushing;
-                return Poll::Ready(Some(Ok(this.source.error_event(&reason))));
+            if is_end || !part.is_empty() {
+                break part;
             }
         };
         if part.is_empty() {
-            this.state = State::Ended;
             return Poll::Ready(None);
         }
         if this.state == State::Beginning {
@@ -277,8 +313,16 @@ impl Stream for ReplyStream {
 impl Drop for ReplyStream {
     fn drop(&mut self) {
         self.source.count(&mut self.settlement);
-        if self.state != State::Ended {
-            self.settlement.broken("client_closed_request");
+        match self.state {
+            State::Ended => {
+                if let Some((output, (usage, cost))) = self.output.as_mut().zip(self.settlement.used()) {
+                    output.keep(usage, cost);
+                }
+            }
+            State::Blocked => {}
+            State::Beginning | State::Running | State::Flushing | State::Breaking => {
+                self.settlement.broken("client_closed_request");
+            }
         }
     }
 }

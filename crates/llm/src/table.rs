@@ -9,20 +9,31 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use http::HeaderName;
 use serde_json::{Map, Value};
-use weir_config::{LlmConfig, LlmUpstream, Strategy};
+use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
+use weir_guardrails::RuleSet;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order};
+use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
 use crate::TokenUsage;
+use crate::cache::ReplyCache;
+use crate::guard::Guards;
 use crate::provider;
+use crate::similarity::Embedding;
 
 /// The LLM gateway. Clones share it.
 #[derive(Clone)]
 pub struct Llm {
     table: Arc<ArcSwap<Table>>,
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
+    /// Where sources are searched; `None` for a gateway without collections.
+    pub(crate) retrieval: Option<Retrieval>,
+    pub(crate) embedding: Option<Embedding>,
+    pub(crate) replies: ReplyCache,
+    /// Finds injected prompts in sources.
+    pub(crate) documents: Arc<RuleSet>,
 }
 
 /// Why a configuration can't be put into service.
@@ -33,6 +44,14 @@ pub enum TableError {
     Upstream {
         /// Its id.
         upstream: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A guardrail can't be used.
+    #[error("the guardrail `{guardrail}` can't be used: {reason}")]
+    Guardrail {
+        /// Its id.
+        guardrail: String,
         /// What is wrong.
         reason: String,
     },
@@ -53,6 +72,7 @@ pub(crate) struct Table {
     /// Routes whose model ends by `*`: what is before it, the longest first.
     prefixes: Vec<(String, Arc<Route>)>,
     prices: Vec<PriceRule>,
+    pub(crate) guards: Guards,
 }
 
 /// An upstream in service.
@@ -71,6 +91,8 @@ pub(crate) struct Route {
     choice: Choice,
     sticky_header: Option<HeaderName>,
     targets: Vec<RouteTarget>,
+    pub(crate) retrieval: Option<RouteRetrieval>,
+    pub(crate) cache: Option<RouteCache>,
 }
 
 struct RouteTarget {
@@ -122,7 +144,24 @@ impl Llm {
     /// [`TableError`].
     pub fn new(config: &LlmConfig, metrics: Metrics) -> Result<Llm, TableError> {
         let table = Table::new(config, None, &metrics)?;
-        Ok(Llm { table: Arc::new(ArcSwap::from_pointee(table)), metrics })
+        let documents = Guards::for_documents().map_err(|error| TableError::Guardrail {
+            guardrail: "sources".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Llm {
+            table: Arc::new(ArcSwap::from_pointee(table)),
+            metrics,
+            retrieval: None,
+            embedding: None,
+            replies: ReplyCache::default(),
+            documents: Arc::new(documents),
+        })
+    }
+
+    /// With collections to search sources in, and models to compare questions with.
+    #[must_use]
+    pub fn with_retrieval(self, retrieval: Retrieval, embedding: Embedding) -> Llm {
+        Llm { retrieval: Some(retrieval), embedding: Some(embedding), ..self }
     }
 
     /// Replaces the configuration for requests that come from now on. Upstreams that did not change keep their connections and their state.
@@ -187,7 +226,8 @@ impl Table {
                 Strategy::Latency => Choice::Latency,
             };
             let sticky_header = HeaderName::try_from(route.sticky_header.as_str()).ok();
-            let built = Arc::new(Route { choice, sticky_header, targets });
+            let (retrieval, cache) = (route.retrieval.clone(), route.cache.clone());
+            let built = Arc::new(Route { choice, sticky_header, targets, retrieval, cache });
             match route.model.strip_suffix('*') {
                 Some(prefix) => prefixes.push((prefix.to_owned(), built)),
                 None => drop(exact.insert(route.model.clone(), built)),
@@ -195,7 +235,9 @@ impl Table {
         }
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let prices = config.prices.iter().map(PriceRule::of).collect();
-        Ok(Table { upstreams, exact, prefixes, prices })
+        let guards = Guards::new(&config.guardrails, metrics)
+            .map_err(|(guardrail, reason)| TableError::Guardrail { guardrail, reason })?;
+        Ok(Table { upstreams, exact, prefixes, prices, guards })
     }
 
     /// The targets for a model in the order in which they are tried; `None` if there is no route for it. Without a route, `ID/NAME` leads to the
@@ -206,9 +248,7 @@ impl Table {
         metadata: &Map<String, Value>,
         sticky: impl Fn(&HeaderName) -> Option<Vec<u8>>,
     ) -> Option<Vec<Target>> {
-        let prefix =
-            || self.prefixes.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, route)| route);
-        let Some(route) = self.exact.get(model).or_else(prefix) else {
+        let Some(route) = self.route(model) else {
             return self.target_without_route(model).map(|target| vec![target]);
         };
         let passes = |target: &&RouteTarget| target.when.as_ref().is_none_or(|when| when.evaluate(metadata));
@@ -224,6 +264,12 @@ impl Table {
         let ordered = order(&states, choice, rand::random::<f64>);
         let ordered = ordered.into_iter().filter_map(|index| targets.get(index));
         Some(ordered.map(|target| self.target(&target.upstream, target.name(model))).collect())
+    }
+
+    /// The route of a model's name.
+    pub(crate) fn route(&self, model: &str) -> Option<&Arc<Route>> {
+        let prefix = || self.prefixes.iter().find(|(prefix, _)| model.starts_with(prefix));
+        self.exact.get(model).or_else(|| prefix().map(|(_, route)| route))
     }
 
     fn target_without_route(&self, model: &str) -> Option<Target> {

@@ -67,6 +67,9 @@ fn refused(error: LlmError) -> ApiError {
         LlmError::Limited { limited, tokens } => {
             rate_limits::refusal(&limited, usize::try_from(tokens).unwrap_or(usize::MAX))
         }
+        LlmError::Blocked { .. } => ApiError::new(ErrorCode::GuardrailBlocked, error.to_string()),
+        LlmError::Retrieval(error) => (*error).into(),
+        LlmError::Internal => ApiError::internal_error(),
         LlmError::Upstream(error) => error.into(),
         LlmError::Credentials { .. } => ApiError::new(ErrorCode::UpstreamError, error.to_string()),
     }

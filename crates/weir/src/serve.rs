@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_access::{AccessError, Keys};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
-use weir_llm::{Llm, TableError};
+use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::Gateway;
@@ -167,6 +167,8 @@ async fn serve(
     let connections_max = config.limits.connections_max;
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
+    let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
+    let llm = llm.with_retrieval(retrieval.clone(), embedding);
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
     let known = keys.clone();

@@ -30,6 +30,10 @@ pub(super) const SEARCH_CODES: &[ErrorCode] = &[
 ];
 pub(super) const LLM_CODES: &[ErrorCode] = &[
     ErrorCode::BudgetExceeded,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::CollectionNotReady,
+    ErrorCode::GuardrailBlocked,
+    ErrorCode::InvalidFilter,
     ErrorCode::ModelNotFound,
     ErrorCode::Overloaded,
     ErrorCode::UpstreamError,

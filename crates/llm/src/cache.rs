@@ -1,0 +1,282 @@
+//! Replies that are kept and given again: to requests with the same body, or whose last question means the same.
+//!
+//! A reply is kept as the provider sent it, before guardrails put back what placeholders stand for and before citations are checked, so that both
+//! are done for each request. It is never given across mandatory filters, and across keys only where a route says so.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use lru::LruCache;
+use serde_json::{Map, Value};
+use weir_config::RouteCache;
+use weir_policy::Caller;
+
+use crate::similarity::{Question, same_meaning};
+use crate::{Api, TokenUsage};
+
+/// Most bytes of all replies.
+const BYTES_MAX: usize = 256 << 20;
+/// Largest reply that is kept.
+pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Most conversations of which questions are compared, and most questions of one.
+const CONVERSATIONS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+const QUESTIONS_MAX: usize = 500;
+/// Fields that change nothing about the reply.
+const IGNORED: [&str; 6] =
+    ["metadata", "user", "safety_identifier", "prompt_cache_key", "service_tier", "store"];
+
+/// Identifies a request.
+pub(crate) type Key = [u8; 32];
+
+/// A reply as its provider sent it, in the API of the caller.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) body: Bytes,
+    pub(crate) headers: HeaderMap,
+    pub(crate) usage: TokenUsage,
+    /// What it cost, in billionths.
+    pub(crate) cost_nanos: u64,
+}
+
+/// The replies of a gateway. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct ReplyCache(Arc<Mutex<Inner>>);
+
+struct Inner {
+    replies: LruCache<Key, (Kept, Instant)>,
+    bytes: usize,
+    /// Questions by what stands before them.
+    conversations: LruCache<Key, Vec<(Question, Key)>>,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner { replies: LruCache::unbounded(), bytes: 0, conversations: LruCache::new(CONVERSATIONS_MAX) }
+    }
+}
+
+/// How a request is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Of the whole request.
+    pub(crate) exact: Key,
+    /// Of all but the last question, which is `question`; `None` where only equal requests get the same reply: with tools, and without text.
+    pub(crate) conversation: Option<(Key, String)>,
+}
+
+impl Keys {
+    /// The keys of a request. `body` is what is sent, with sources and placeholders.
+    pub(crate) fn new(
+        api: Api,
+        caller: &Caller,
+        settings: &RouteCache,
+        mut body: Map<String, Value>,
+    ) -> Keys {
+        for field in IGNORED {
+            body.remove(field);
+        }
+        let owner = caller.key.filter(|_| !settings.shared).map(|key| key.0);
+        let hash = |kind: &str, body: &Map<String, Value>| {
+            let mut hasher = blake3::Hasher::new();
+            // the filter's form for debugging has all of it
+            let scope =
+                format!("{kind}\0{api:?}\0{owner:?}\0{:?}\0{:?}\0", caller.filter(), caller.collections);
+            hasher.update(scope.as_bytes());
+            hasher.update(Value::Object(body.clone()).to_string().as_bytes());
+            *hasher.finalize().as_bytes()
+        };
+        let exact = hash("exact", &body);
+        let has_tools = body.contains_key("tools") || body.contains_key("functions");
+        let question = (!has_tools).then(|| take_question(&mut body)).flatten();
+        Keys { exact, conversation: question.map(|question| (hash("conversation", &body), question)) }
+    }
+}
+
+/// Takes the text of the last message out of a request, if it is the user's and nothing but text.
+fn take_question(body: &mut Map<String, Value>) -> Option<String> {
+    let last = body.get_mut("messages")?.as_array_mut()?.last_mut()?;
+    if last["role"] != "user" {
+        return None;
+    }
+    match last.get_mut("content")?.take() {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+impl ReplyCache {
+    /// The reply of an equal request.
+    pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<Kept> {
+        let mut inner = self.lock();
+        let (kept, until) = inner.replies.get(key)?;
+        if now < *until {
+            return Some(kept.clone());
+        }
+        inner.remove(key);
+        None
+    }
+
+    /// The reply to the question of the same conversation that is most likely to mean the same, if that is at least `probability`.
+    pub(crate) fn find(
+        &self,
+        conversation: &Key,
+        question: &Question,
+        probability: f32,
+        now: Instant,
+    ) -> Option<Kept> {
+        let nearest = {
+            let mut inner = self.lock();
+            let questions = inner.conversations.get(conversation)?;
+            let likely = questions.iter().map(|(other, key)| (same_meaning(question, other), *key));
+            let best = likely.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+            if best.0 < probability {
+                return None;
+            }
+            best.1
+        };
+        self.get(&nearest, now)
+    }
+
+    /// Keeps a reply for `lifetime`.
+    pub(crate) fn put(&self, key: Key, kept: Kept, lifetime: Duration, now: Instant) {
+        if kept.body.len() > REPLY_BYTES_MAX {
+            return;
+        }
+        let mut inner = self.lock();
+        inner.remove(&key);
+        inner.bytes += kept.body.len();
+        inner.replies.put(key, (kept, now + lifetime));
+        while inner.bytes > BYTES_MAX {
+            let Some((oldest, _)) = inner.replies.peek_lru() else { break };
+            let oldest = *oldest;
+            inner.remove(&oldest);
+        }
+    }
+
+    /// Makes a reply that is kept found for questions that mean the same.
+    pub(crate) fn add_question(&self, conversation: Key, question: Question, key: Key) {
+        let mut inner = self.lock();
+        let Inner { conversations, replies, .. } = &mut *inner;
+        let questions = conversations.get_or_insert_mut(conversation, Vec::new);
+        questions.retain(|(_, other)| *other != key && replies.contains(other));
+        if questions.len() >= QUESTIONS_MAX {
+            questions.remove(0);
+        }
+        questions.push((question, key));
+    }
+
+    /// Bytes of all replies.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, key: &Key) {
+        if let Some((kept, _)) = self.replies.pop(key) {
+            self.bytes -= kept.body.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use weir_config::CacheMode;
+    use weir_filter::Filter;
+    use weir_policy::KeyId;
+
+    use super::*;
+
+    fn settings(shared: bool) -> RouteCache {
+        RouteCache { mode: CacheMode::Semantic, seconds: 60, shared, similarity: 0.9 }
+    }
+
+    fn caller(key: i64, filter: Option<Value>) -> Caller {
+        let filter = filter.map(|filter| Arc::new(Filter::from_value(&filter).unwrap()));
+        Caller { key: Some(KeyId(key)), filter, ..Caller::system() }
+    }
+
+    fn keys(caller: &Caller, shared: bool, body: Value) -> Keys {
+        Keys::new(Api::ChatCompletions, caller, &settings(shared), body.as_object().unwrap().clone())
+    }
+
+    fn ask(question: &str) -> Value {
+        json!({"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": question}]})
+    }
+
+    fn kept(bytes: usize) -> Kept {
+        Kept {
+            body: Bytes::from(vec![b'x'; bytes]),
+            headers: HeaderMap::new(),
+            usage: TokenUsage::default(),
+            cost_nanos: 0,
+        }
+    }
+
+    #[test]
+    fn a_reply_is_for_one_key_and_never_for_another_filter() {
+        let one = keys(&caller(1, None), false, ask("q"));
+        let mut other = ask("q");
+        other["user"] = "u".into();
+        assert_eq!(one, keys(&caller(1, None), false, other), "fields that change nothing");
+        assert_ne!(one.exact, keys(&caller(2, None), false, ask("q")).exact);
+        let shared = |key, filter| keys(&caller(key, filter), true, ask("q")).exact;
+        assert_eq!(shared(1, None), shared(2, None));
+        assert_eq!(shared(1, Some(json!({"t": 7}))), shared(2, Some(json!({"t": 7}))));
+        assert_ne!(shared(1, Some(json!({"t": 7}))), shared(1, Some(json!({"t": 8}))));
+        assert_ne!(shared(1, Some(json!({"t": 7}))), shared(1, None));
+    }
+
+    #[test]
+    fn questions_are_compared_within_one_conversation() {
+        let conversation = |body: Value| keys(&caller(1, None), false, body).conversation;
+        let (first, question) = conversation(ask("q")).unwrap();
+        assert_eq!(question, "q");
+        assert_eq!(conversation(ask("r")).unwrap().0, first);
+        let mut other = ask("q");
+        other["temperature"] = 1.into();
+        assert_ne!(conversation(other).unwrap().0, first);
+        let mut tools = ask("q");
+        tools["tools"] = json!([]);
+        assert!(conversation(tools).is_none());
+    }
+
+    #[test]
+    fn replies_expire_and_the_oldest_go_first() {
+        let (cache, now) = (ReplyCache::default(), Instant::now());
+        let minute = Duration::from_secs(60);
+        cache.put([1; 32], kept(10), minute, now);
+        assert!(cache.get(&[1; 32], now + minute / 2).is_some());
+        assert!(cache.get(&[1; 32], now + minute).is_none() && cache.bytes() == 0);
+        cache.put([2; 32], kept(REPLY_BYTES_MAX + 1), minute, now);
+        assert!(cache.get(&[2; 32], now).is_none(), "too large");
+        for n in 0..=(BYTES_MAX / REPLY_BYTES_MAX) as u16 {
+            let mut key = [0; 32];
+            key[..2].copy_from_slice(&n.to_le_bytes());
+            cache.put(key, kept(REPLY_BYTES_MAX), minute, now);
+        }
+        assert_eq!(cache.bytes(), BYTES_MAX);
+        assert!(cache.get(&[0; 32], now).is_none());
+    }
+
+    #[test]
+    fn a_question_that_means_the_same_gets_the_reply() {
+        let (cache, now) = (ReplyCache::default(), Instant::now());
+        let question = |text: &str, x: f32| Question::new(text, vec![x, (1.0 - x * x).sqrt()]);
+        cache.put([1; 32], kept(10), Duration::from_secs(60), now);
+        cache.add_question([9; 32], question("how", 1.0), [1; 32]);
+        let find = |text: &str, x: f32| cache.find(&[9; 32], &question(text, x), 0.9, now).is_some();
+        assert!(find("how", 0.99) && !find("how", 0.5) && !find("not", 1.0));
+        assert!(cache.find(&[8; 32], &question("how", 1.0), 0.9, now).is_none(), "another conversation");
+    }
+}

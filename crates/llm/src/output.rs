@@ -1,0 +1,286 @@
+//! What is done with a reply on its way to the caller: guardrails, citations, and keeping it for later requests.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use weir_config::Direction;
+use weir_telemetry::Metrics;
+use weir_telemetry::requests::RequestEntry;
+
+use crate::augment::Sources;
+use crate::cache::{Kept, Key, REPLY_BYTES_MAX, ReplyCache};
+use crate::filter::{BlockedBy, StreamFilter};
+use crate::frames::{data_of, end_of_first_event};
+use crate::guard::{Guard, Report, blocked, direction_name};
+use crate::pieces::{Kind, pieces};
+use crate::similarity::Question;
+use crate::{Api, LlmError, TokenUsage};
+use weir_guardrails::Placeholders;
+
+/// What is done with one reply.
+pub(crate) struct Output {
+    pub(crate) api: Api,
+    pub(crate) guard: Option<Arc<Guard>>,
+    /// Those of the request.
+    pub(crate) placeholders: Arc<Placeholders>,
+    pub(crate) sources: Option<Sources>,
+    pub(crate) keeping: Option<Keeping>,
+    pub(crate) reporter: Reporter,
+}
+
+/// Where a reply is kept.
+pub(crate) struct Keeping {
+    pub(crate) cache: ReplyCache,
+    pub(crate) key: Key,
+    /// For questions that mean the same: what stands before the question, and the question.
+    pub(crate) question: Option<(Key, Question)>,
+    pub(crate) lifetime: Duration,
+}
+
+/// Tells telemetry what guardrails found.
+pub(crate) struct Reporter {
+    pub(crate) entry: RequestEntry,
+    pub(crate) metrics: Metrics,
+    /// What was found in the request.
+    pub(crate) report: Report,
+}
+
+impl Reporter {
+    /// Counts what was found and writes it into the record.
+    pub(crate) fn tell(&self) {
+        if self.report.is_empty() {
+            return;
+        }
+        for found in self.report.iter() {
+            let direction = direction_name(found.direction);
+            self.metrics.guardrail_found(direction, &found.rule, found.action, found.count);
+        }
+        let text = self.report.to_text();
+        self.entry.update(|record| record.guardrails = Some(text.into()));
+    }
+}
+
+impl Keeping {
+    fn keep(self, body: Bytes, headers: HeaderMap, usage: TokenUsage, cost_nanos: u64, metrics: &Metrics) {
+        let now = Instant::now();
+        self.cache.put(self.key, Kept { body, headers, usage, cost_nanos }, self.lifetime, now);
+        if let Some((conversation, question)) = self.question {
+            self.cache.add_question(conversation, question, self.key);
+        }
+        metrics.reply_cache_bytes(self.cache.bytes());
+    }
+}
+
+impl Output {
+    /// Whether anything is done.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.guard.is_some() || self.sources.is_some() || self.keeping.is_some()
+    }
+
+    /// The whole reply for the caller. `used`: what it cost, if it may be kept.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) async fn whole(
+        &mut self,
+        body: Bytes,
+        headers: &HeaderMap,
+        used: Option<(TokenUsage, u64)>,
+    ) -> Result<Bytes, LlmError> {
+        if let Some((keeping, (usage, cost))) = self.keeping.take().zip(used) {
+            keeping.keep(body.clone(), headers.clone(), usage, cost, &self.reporter.metrics);
+        }
+        let mut body = body;
+        if let Some(guard) = &self.guard {
+            let checked = guard.check_output(body, &self.placeholders, &mut self.reporter.report);
+            body = checked?;
+            guard.moderate(Direction::Output, &body, &mut self.reporter.report).await?;
+        }
+        Ok(match &self.sources {
+            Some(sources) => with_citations(body, sources),
+            None => body,
+        })
+    }
+
+    /// The events of a whole stream for the caller, of a reply that was kept.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) fn kept_stream(self, events: &Bytes) -> Result<Bytes, LlmError> {
+        let mut stream = StreamOutput::new(self);
+        let mut out = stream
+            .push(events.clone())
+            .map_err(|(_, BlockedBy(rule))| blocked(Direction::Output, &rule))?
+            .to_vec();
+        let rest = stream.end().map_err(|(_, BlockedBy(rule))| blocked(Direction::Output, &rule))?;
+        out.extend_from_slice(&rest);
+        Ok(out.into())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.reporter.tell();
+    }
+}
+
+/// A reply with `citations` and `sources` beside its choices.
+fn with_citations(body: Bytes, sources: &Sources) -> Bytes {
+    let Ok(mut reply) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
+    let answer = reply.get("choices").map(|choices| crate::augment::text_of(&choices[0]["message"]));
+    reply.extend(sources.report(&answer.unwrap_or_default()));
+    Value::Object(reply).to_string().into()
+}
+
+/// What is done with a stream.
+pub(crate) struct StreamOutput {
+    filter: Option<StreamFilter>,
+    answer: String,
+    head: Option<ChunkHead>,
+    /// Bytes of the stream as they came, if it is to be kept.
+    copy: Option<Vec<u8>>,
+    output: Output,
+}
+
+/// What chunks of a stream repeat.
+#[derive(Deserialize)]
+struct ChunkHead {
+    id: Value,
+    created: Value,
+    model: Value,
+}
+
+impl StreamOutput {
+    pub(crate) fn new(output: Output) -> StreamOutput {
+        let guard = output.guard.as_ref().filter(|guard| guard.output.is_some() || guard.restores);
+        let filter =
+            guard.map(|guard| StreamFilter::new(output.api, guard.clone(), output.placeholders.clone()));
+        let copy = output.keeping.is_some().then(Vec::new);
+        StreamOutput { filter, answer: String::new(), head: None, copy, output }
+    }
+
+    /// What can be sent of whole events.
+    ///
+    /// # Errors
+    /// The rule that ends the stream, and what is sent before.
+    pub(crate) fn push(&mut self, events: Bytes) -> Result<Bytes, (Bytes, BlockedBy)> {
+        if let Some(copy) = &mut self.copy {
+            if copy.len() + events.len() > REPLY_BYTES_MAX {
+                self.copy = None;
+            } else {
+                copy.extend_from_slice(&events);
+            }
+        }
+        let Some(filter) = &mut self.filter else { return Ok(self.cited(events)) };
+        let mut out = Vec::with_capacity(events.len());
+        let pushed = filter.push(&events, &mut out);
+        let sent = self.cited(out.into());
+        pushed.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
+    }
+
+    /// What is sent at the end of the stream.
+    ///
+    /// # Errors
+    /// As of [`StreamOutput::push`].
+    pub(crate) fn end(&mut self) -> Result<Bytes, (Bytes, BlockedBy)> {
+        let Some(filter) = &mut self.filter else { return Ok(Bytes::new()) };
+        let mut out = Vec::new();
+        let finished = filter.finish(&mut out);
+        let sent = self.cited(out.into());
+        finished.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
+    }
+
+    /// Keeps a stream that is complete.
+    pub(crate) fn keep(&mut self, usage: TokenUsage, cost_nanos: u64) {
+        if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take()) {
+            let mut headers = HeaderMap::new();
+            let events = http::HeaderValue::from_static("text/event-stream");
+            headers.insert(http::header::CONTENT_TYPE, events);
+            keeping.keep(copy.into(), headers, usage, cost_nanos, &self.output.reporter.metrics);
+        }
+    }
+
+    /// The events with a chunk of citations before the last.
+    fn cited(&mut self, events: Bytes) -> Bytes {
+        let Some(sources) = &self.output.sources else { return events };
+        let mut rest: &[u8] = &events;
+        let mut before = 0;
+        while !rest.is_empty() {
+            let (event, after) = rest.split_at(end_of_first_event(rest));
+            let data = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok());
+            if let Some(data) = data {
+                let found = pieces(self.output.api, data);
+                if found.ends_all {
+                    let chunk = citation_chunk(self.head.as_ref(), sources.report(&self.answer));
+                    return [&events[..before], chunk.as_bytes(), &events[before..]].concat().into();
+                }
+                for (_, range) in
+                    found.texts.iter().filter(|((choice, kind, _), _)| (*choice, *kind) == (0, Kind::Answer))
+                {
+                    self.answer
+                        .push_str(&serde_json::from_str::<String>(&data[range.clone()]).unwrap_or_default());
+                }
+                self.head = self.head.take().or_else(|| serde_json::from_str(data).ok());
+            }
+            before += event.len();
+            rest = after;
+        }
+        events
+    }
+}
+
+fn citation_chunk(head: Option<&ChunkHead>, fields: Map<String, Value>) -> String {
+    let mut chunk = Map::new();
+    if let Some(ChunkHead { id, created, model }) = head {
+        chunk = Map::from_iter([
+            ("id".to_owned(), id.clone()),
+            ("created".to_owned(), created.clone()),
+            ("model".to_owned(), model.clone()),
+        ]);
+    }
+    chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
+    chunk.insert("choices".to_owned(), json!([]));
+    chunk.extend(fields);
+    format!("data: {}\n\n", Value::Object(chunk))
+}
+
+impl Drop for StreamOutput {
+    fn drop(&mut self) {
+        if let Some(filter) = &self.filter {
+            self.output.reporter.report.extend(filter.report());
+        }
+    }
+}
+
+/// The events that end a stream which a rule blocked: as a provider's own filter ends one.
+pub(crate) fn blocked_events(api: Api, rule: &str) -> String {
+    let message = format!("the answer was blocked by the guardrail rule `{rule}`");
+    match api {
+        Api::ChatCompletions | Api::Completions => {
+            let (field, value) = match api {
+                Api::Completions => ("text", json!("")),
+                _ => ("delta", json!({})),
+            };
+            let choice = json!({"index": 0, field: value, "finish_reason": "content_filter"});
+            let object = if api == Api::Completions { "text_completion" } else { "chat.completion.chunk" };
+            let chunk = json!({"object": object, "choices": [choice], "weir": {"guardrail": rule}});
+            format!("data: {chunk}\n\ndata: [DONE]\n\n")
+        }
+        Api::Messages => {
+            let delta = json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_sequence": null},
+                "usage": {"output_tokens": 0}, "weir": {"guardrail": rule}});
+            format!(
+                "event: message_delta\ndata: {delta}\n\nevent: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n"
+            )
+        }
+        Api::Responses => {
+            let error =
+                json!({"type": "error", "code": "guardrail_blocked", "message": message, "param": null});
+            format!("event: error\ndata: {error}\n\n")
+        }
+    }
+}

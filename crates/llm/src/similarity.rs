@@ -1,0 +1,98 @@
+//! Embeddings of questions, by the gateway's own model: for topics of guardrails and for questions that mean the same.
+
+use weir_inference::{Caching, EmbedOptions, Lane, Models, Scheduler, l2_normalise};
+
+/// The gateway's models, with which texts are compared.
+#[derive(Clone)]
+pub struct Embedding {
+    /// The models.
+    pub models: Models,
+    /// What computes them.
+    pub scheduler: Scheduler,
+}
+
+impl Embedding {
+    /// Embeddings of length one by the default model; `None` without one, or when it fails or is overloaded.
+    pub(crate) async fn embed(&self, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
+        let model = self.models.default_model()?.clone();
+        let inputs = texts.iter().map(|text| model.query_input(text)).collect();
+        let options = EmbedOptions { lane: Lane::Query, caching: Caching::On, deadline: None };
+        let embedded = self.scheduler.embed(&model, inputs, options).await;
+        let embedded =
+            embedded.inspect_err(|error| tracing::warn!(%error, "a question was not embedded")).ok()?;
+        let rows = embedded.embeddings.iter().map(|row| {
+            let mut row = row.to_vec();
+            l2_normalise(&mut row);
+            row
+        });
+        Some(rows.collect())
+    }
+}
+
+/// The cosine of two embeddings of length one.
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The estimated probability that two questions mean the same, from the cosine of their embeddings: 0 where a number, a name or a negation of one is
+/// not in the other, however alike they are.
+pub(crate) fn same_meaning(a: &Question, b: &Question) -> f32 {
+    if a.details != b.details {
+        return 0.0;
+    }
+    let logit = CALIBRATION.0 * cosine(&a.embedding, &b.embedding) + CALIBRATION.1;
+    1.0 / (1.0 + (-logit).exp())
+}
+
+/// Slope and intercept of the probability that a pair of sentences is judged to mean the same (4 of 5 or more), fitted on the development set of
+/// STS-B with all-MiniLM-L6-v2 among pairs with equal details (`cargo run -p weir-llm --example calibrate_similarity`).
+const CALIBRATION: (f32, f32) = (20.0, -17.0);
+
+/// A question, as it is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Question {
+    pub(crate) embedding: Vec<f32>,
+    details: Vec<String>,
+}
+
+impl Question {
+    pub(crate) fn new(text: &str, embedding: Vec<f32>) -> Question {
+        Question { embedding, details: details(text) }
+    }
+}
+
+/// Words that turn a sentence into its opposite, or name its direction or degree. Embeddings hardly tell them apart.
+const TURNING: [&str; 47] = [
+    "not", "no", "never", "none", "nothing", "without", "cannot", "nor", "neither", "less", "more", "most",
+    "least", "before", "after", "first", "last", "above", "below", "over", "under", "up", "down", "left",
+    "right", "increase", "decrease", "minimum", "maximum", "min", "max", "enable", "disable", "start",
+    "stop", "open", "close", "buy", "sell", "he", "she", "man", "woman", "men", "women", "boy", "girl",
+];
+
+/// What must be equal in questions that mean the same: numbers, negations and directions.
+fn details(text: &str) -> Vec<String> {
+    let lower = text.to_lowercase().replace("n't", " not").replace("n’t", " not");
+    let words = lower.split(|c: char| !(c.is_alphanumeric() || c == '.' || c == ','));
+    let words = words
+        .map(|word| word.trim_matches(['.', ',']))
+        .filter(|word| word.chars().any(|c| c.is_numeric()) || TURNING.contains(word));
+    let mut details: Vec<String> = words.map(str::to_owned).collect();
+    details.sort_unstable();
+    details.dedup();
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_negations_must_be_equal() {
+        let question = |text: &str| Question::new(text, vec![1.0, 0.0]);
+        let same = |a: &str, b: &str| same_meaning(&question(a), &question(b)) > 0.9;
+        assert!(same("How do I reset it?", "how can I reset it"));
+        assert!(!same("How much is 10 EUR?", "How much is 100 EUR?"));
+        assert!(!same("Can I do that?", "Can't I do that?"));
+        assert!(!same("Enable the cache", "Disable the cache"));
+    }
+}
