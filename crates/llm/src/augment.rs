@@ -97,7 +97,7 @@ fn escaped(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         let after = &rest[at + 1..];
-        let name = after.strip_prefix('/').unwrap_or(after).trim_start();
+        let name = after.trim_start().trim_start_matches('/').trim_start();
         let is_mark = name.get(..6).is_some_and(|name| name.eq_ignore_ascii_case("source"));
         out.push_str(&rest[..at]);
         out.push_str(if is_mark { "&lt;" } else { "<" });
@@ -248,7 +248,7 @@ pub(crate) fn text_of(message: &Value) -> String {
         Value::Array(parts) => {
             parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
         }
-        _ => String::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
     }
 }
 

@@ -103,7 +103,7 @@ fn take_question(body: &mut Map<String, Value>) -> Option<String> {
     }
     match last.get_mut("content")?.take() {
         Value::String(text) => Some(text),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

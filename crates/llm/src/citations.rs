@@ -217,7 +217,7 @@ mod tests {
         check("It is \"a low dam across a river\" [1].", &[(1, true, "a low  dam across\na river")]);
         check("“It raises the water level,” [1]", &[(1, true, "It raises the water level")]);
         check("„Mills ground corn.“ [2]", &[(2, true, "Mills ground corn.")]);
-        check("\"A weir … raises the water level\" [1]", &[(1, true, &TEXT[..63])]);
+        check("\"A weir … raises the water level\" [1]", &[(1, true, &TEXT[..62])]);
         check(
             "\"Mills ground corn\" [1][2]",
             &[(1, false, "Mills ground corn"), (2, true, "Mills ground corn")],
@@ -251,6 +251,6 @@ mod tests {
     #[test]
     fn brackets_that_are_no_citation_are_left_alone() {
         check("a[i] = [x, 1] [] [1 [99999999] é[", &[]);
-        check("[[1]]", &[(1, true, &TEXT[..35])]);
+        check("[[1]]", &[(1, true, &TEXT[..36])]);
     }
 }

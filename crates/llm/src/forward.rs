@@ -302,9 +302,10 @@ impl Llm {
             }
             // a request that was on its way when its time was over may be charged: it is not sent to the same upstream again
             let is_over = matches!(&failed.error, LlmError::Upstream(UpstreamError::Timeout { .. }));
-            match failed.error {
-                LlmError::Upstream(error) if failed.may_go_on && !is_over => retries.wait(error).await?,
-                error => return Err(error),
+            let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
+            match failed.may_go_on && !is_over {
+                true => retries.wait(error).await?,
+                false => return Err(error.into()),
             }
         }
     }

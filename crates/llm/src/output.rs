@@ -261,12 +261,11 @@ pub(crate) fn blocked_events(api: Api, rule: &str) -> String {
     let message = format!("the answer was blocked by the guardrail rule `{rule}`");
     match api {
         Api::ChatCompletions | Api::Completions => {
-            let (field, value) = match api {
-                Api::Completions => ("text", json!("")),
-                _ => ("delta", json!({})),
+            let (object, field, value) = match api == Api::Completions {
+                true => ("text_completion", "text", json!("")),
+                false => ("chat.completion.chunk", "delta", json!({})),
             };
             let choice = json!({"index": 0, field: value, "finish_reason": "content_filter"});
-            let object = if api == Api::Completions { "text_completion" } else { "chat.completion.chunk" };
             let chunk = json!({"object": object, "choices": [choice], "weir": {"guardrail": rule}});
             format!("data: {chunk}\n\ndata: [DONE]\n\n")
         }
