@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_api::RawJson;
+use weir_api::{ChatCitation, ChatRetrieval, ChatSource};
 
 use crate::call::{CALL_TIMEOUT, Call, Failed, Retries, in_time, refusal};
 use crate::{Client, ClientError, Result, TransportError};
@@ -22,7 +22,7 @@ pub struct ChatRequest {
     pub model: String,
     /// The messages so far; the last one is the question.
     pub messages: Vec<ChatMessage>,
-    /// Which documents the answer may use; `None`: none.
+    /// Which documents the answer may use: the field `weir` of the request; `None`: none.
     pub retrieval: Option<ChatRetrieval>,
 }
 
@@ -45,60 +45,6 @@ pub enum ChatRole {
     User,
     /// The model.
     Assistant,
-}
-
-/// The documents that an answer may use: the field `weir` of a chat request.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ChatRetrieval {
-    /// The collection.
-    pub collection: String,
-    /// Sources in the prompt, at most; `None`: the gateway's default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u64>,
-    /// Conditions on the metadata of the documents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filter: Option<RawJson>,
-    /// Lowest relevance of a source, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_relevance: Option<f64>,
-}
-
-/// A quotation in an answer, checked against the source that it names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatCitation {
-    /// The number of the source.
-    pub n: u64,
-    /// The document of the source; `None` if there was no source with this number.
-    pub document_id: Option<String>,
-    /// The first byte of the quote in the document's text, if it was found.
-    pub start: Option<u64>,
-    /// The byte after its last one.
-    pub end: Option<u64>,
-    /// The quoted text.
-    pub quote: String,
-    /// Whether the source contains the quote.
-    pub verified: bool,
-    /// Why it is not verified.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// A part of a document that was in the prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ChatSource {
-    /// Its number, from 1.
-    pub n: u64,
-    /// The document.
-    pub document_id: String,
-    /// Its first byte in the document's text.
-    pub start: u64,
-    /// The byte after its last one.
-    pub end: u64,
-    /// The estimated probability that it answers the question.
-    pub relevance: Option<f64>,
-    /// Whether it has text that looks like instructions to the model.
-    #[serde(default)]
-    pub flagged: bool,
 }
 
 /// One event of an answer.
@@ -130,12 +76,12 @@ impl Client {
     /// Asks a model for the next message of a conversation. The reply is a stream, whose events arrive while the model writes.
     ///
     /// ```no_run
-    /// # use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRetrieval, ChatRole, Client};
-    /// # async fn ask(client: &Client) -> weir_client::Result<()> {
+    /// # use weir_api::ChatRetrieval;
+    /// # use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRole, Client};
+    /// # async fn ask(client: &Client, notes: ChatRetrieval) -> weir_client::Result<()> {
     /// let question = ChatMessage { role: ChatRole::User, content: "what holds back a river".to_owned() };
-    /// let retrieval = ChatRetrieval { collection: "notes".to_owned(), ..ChatRetrieval::default() };
     /// let model = "local/llama3.2".to_owned();
-    /// let request = ChatRequest { model, messages: vec![question], retrieval: Some(retrieval) };
+    /// let request = ChatRequest { model, messages: vec![question], retrieval: Some(notes) };
     /// let mut answer = client.chat(&request).await?;
     /// while let Some(event) = answer.next().await {
     ///     match event? {

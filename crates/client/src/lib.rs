@@ -52,9 +52,7 @@ mod seen_ids;
 mod transport;
 
 pub use call::{Reply, RetryPolicy};
-pub use chat::{
-    ChatCitation, ChatEvent, ChatMessage, ChatRequest, ChatRetrieval, ChatRole, ChatSource, ChatStream,
-};
+pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
 pub use client::{Client, DocumentsQuery, Pages, QueryLogOptions, SearchPages};
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};

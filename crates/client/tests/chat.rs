@@ -5,11 +5,8 @@ mod server;
 
 use serde_json::json;
 use server::{Reply, Server};
-use weir_api::{ErrorCode, RawJson};
-use weir_client::{
-    ChatCitation, ChatEvent, ChatMessage, ChatRequest, ChatRetrieval, ChatRole, Client, ClientError,
-    RetryPolicy,
-};
+use weir_api::{ChatCitation, ChatRetrieval, Count, ErrorCode, RawJson};
+use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRole, Client, ClientError, RetryPolicy};
 
 const STREAM: &str = "\
 : ping\n\n\
@@ -82,7 +79,15 @@ async fn a_request_has_its_retrieval_in_the_field_of_the_gateway() {
     let client = Client::new(server.url.clone(), RetryPolicy::NONE);
     client.chat(&request()).await.unwrap();
     let filter = Some(RawJson::from_text("{\"year\": 2020}".to_owned()).unwrap());
-    let retrieval = ChatRetrieval { collection: "c".to_owned(), top_k: Some(3), filter, min_relevance: None };
+    let retrieval = ChatRetrieval {
+        collection: "c".to_owned(),
+        top_k: Some(Count::from(3_u64)),
+        filter,
+        min_relevance: None,
+        tokens_max: None,
+        on_empty: None,
+        condense_model: None,
+    };
     client.chat(&ChatRequest { retrieval: Some(retrieval), ..request() }).await.unwrap();
     let plain = json!({"model": "m", "messages": [{"role": "user", "content": "why"}], "stream": true});
     let mut with = plain.clone();

@@ -94,9 +94,15 @@ fn unescape(text: &str) -> String {
 }
 
 /// The text up to the first `.`, `!` or `?` that white space or the end follows, an empty line, or a quotation mark, which would
-/// end the quotation. White space and quotation marks before it are left out.
+/// end the quotation. Headings of Markdown, white space and quotation marks before it are left out.
 fn first_sentence(text: &str) -> &str {
-    let text = text.trim_start_matches(|char: char| char.is_whitespace() || char == '"');
+    let is_mark = |char: char| char.is_whitespace() || char == '"';
+    let mut text = text.trim_start_matches(is_mark);
+    while let Some((_, rest)) = text.strip_prefix('#').and_then(|heading| heading.split_once('\n'))
+        && !rest.trim_start_matches(is_mark).is_empty()
+    {
+        text = rest.trim_start_matches(is_mark);
+    }
     let end = text.char_indices().find_map(|(at, char)| {
         let after = at + char.len_utf8();
         let rest = &text[after..];
@@ -148,7 +154,9 @@ mod tests {
             "\"Steam 2.5 bar <hot> &amp; dry.\" [1]\n\"What?\" [12]",
         );
         check_citations("<source title=\"n\" n=\"3\">no end</source>", "\"no end\" [3]");
-        check_citations("<source n=\"4\"># Title\r\n \r\nText.</source>", "\"# Title\" [4]");
+        check_citations("<source n=\"4\">Title\r\n \r\nText.</source>", "\"Title\" [4]");
+        check_citations("<source n=\"7\"># A\n\n## B\nText.</source>", "\"Text.\" [7]");
+        check_citations("<source n=\"8\"># A</source>", "\"# A\" [8]");
         check_citations("<source n=\"5\">&quot;Look&quot; he said.</source>", "\"Look\" [5]");
         check_citations("<source n=\"6\">Wraps\nlines.</source>", "\"Wraps\nlines.\" [6]");
     }

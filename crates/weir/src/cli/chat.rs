@@ -6,11 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use tokio::sync::mpsc;
-use weir_api::{Capability, ErrorCode, RawJson};
-use weir_client::{
-    ChatCitation, ChatEvent, ChatMessage, ChatRequest, ChatRetrieval, ChatRole, ChatSource, Client,
-    ClientError, RetryPolicy,
-};
+use weir_api::{Capability, ChatCitation, ChatRetrieval, ChatSource, Count, ErrorCode, RawJson};
+use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRole, Client, ClientError, RetryPolicy};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
@@ -41,7 +38,7 @@ pub struct ChatArguments {
     pub filter: Option<String>,
     /// Use only sources with at least this relevance, 0 to 1.
     #[arg(long, value_name = "X", requires = "collection")]
-    pub min_relevance: Option<f64>,
+    pub min_relevance: Option<f32>,
     /// Instructions to the model, before the first question.
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
@@ -81,9 +78,15 @@ pub async fn run(arguments: &ChatArguments, context: Context<'_>) -> Result<()> 
 
 fn retrieval(arguments: &ChatArguments) -> Result<Option<ChatRetrieval>> {
     let filter = arguments.filter.clone().map(RawJson::from_text).transpose().map_err(Failure::Filter)?;
-    let (top_k, min_relevance) = (arguments.top_k, arguments.min_relevance);
-    let collection = arguments.collection.clone();
-    Ok(collection.map(|collection| ChatRetrieval { collection, top_k, filter, min_relevance }))
+    Ok(arguments.collection.clone().map(|collection| ChatRetrieval {
+        collection,
+        top_k: arguments.top_k.map(Count::from),
+        filter,
+        min_relevance: arguments.min_relevance,
+        tokens_max: None,
+        on_empty: None,
+        condense_model: None,
+    }))
 }
 
 /// The model that the gateway lists for chat, if it is the only one.
@@ -312,8 +315,9 @@ fn render_citation(citation: &ChatCitation, style: Style) -> String {
         (Some(start), Some(end)) => format!(" bytes {start}–{end}"),
         (Some(_) | None, _) => String::new(),
     };
+    let quote = if quote.is_empty() { quote } else { format!(" “{quote}”") };
     if citation.verified {
-        return format!("{number} {document}{bytes} “{quote}”\n");
+        return format!("{number} {document}{bytes}{quote}\n");
     }
     let reason = citation.reason.as_deref().map_or_else(
         || format!("the quote is not in source {}", citation.n),
@@ -321,14 +325,14 @@ fn render_citation(citation: &ChatCitation, style: Style) -> String {
     );
     let place = [document.as_str(), &bytes].concat();
     let place = if place.is_empty() { place } else { format!(" {}", place.trim()) };
-    format!("{number} {}{place} “{quote}” ({reason})\n", style.bold("NOT VERIFIED"))
+    format!("{number} {}{place}{quote} ({reason})\n", style.bold("NOT VERIFIED"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn citation(n: u64, quote: &str) -> ChatCitation {
+    fn citation(n: usize, quote: &str) -> ChatCitation {
         ChatCitation {
             n,
             document_id: Some("weirs.md".to_owned()),
@@ -356,6 +360,7 @@ mod tests {
             document_id: None,
             reason: Some("there is no source 9".to_owned()),
             n: 9,
+            quote: String::new(),
             ..forged.clone()
         };
         let citations = vec![citation(1, "a low\n\x1bdam"), forged, unknown];
@@ -363,7 +368,7 @@ mod tests {
             &Answer { citations, sources: vec![source(true)], ..Answer::default() },
             "\n[1] weirs.md bytes 120–180 “a low dam”\n\
              [2] NOT VERIFIED weirs.md “forged” (the quote is not in source 2)\n\
-             [9] NOT VERIFIED “forged” (there is no source 9)\n\
+             [9] NOT VERIFIED (there is no source 9)\n\
              flagged: source 2 (a.md) has text that looks like instructions to the model\n",
         );
     }
