@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
-use cli_support::{Finished, Weir, folder_with};
+use cli_support::{Finished, Response, ScriptedGateway, Weir, folder_with};
 use serde_json::{Value, json};
 use support::client::Client;
 use support::process::Weir as Gateway;
@@ -113,14 +113,14 @@ fn lines_of_a_pipe_are_one_conversation_until_it_is_cleared() {
 
 #[test]
 fn a_terminal_has_a_prompt_and_goes_on_after_an_error() {
-    let line = CommandLine::start(&["--tokens", "1", "--status-500", "0"], ROUTE);
-    // Ctrl-D at the beginning of a line ends the input
+    let line = CommandLine::start(&["--tokens", "1"], ROUTE);
     let session = line.weir().run_on_terminal(&["chat", "--model", "nothing/m"], "one\n/exit\n");
     assert_eq!(session.code, 0, "{}", session.output);
     let screen = session.screen().join("\n");
     assert!(screen.contains("nothing/m. /clear begins a new conversation"), "{screen}");
-    assert!(screen.contains("error: there is no route"), "{screen}");
+    assert!(screen.contains("error: there is no model `nothing/m` for chat"), "{screen}");
     assert!(screen.contains("hint: add an `[[upstreams]]` entry"), "{screen}");
+    // Ctrl-D at the beginning of a line ends the input
     let session = line.weir().run_on_terminal(&["chat"], "one\n\x04");
     assert_eq!(session.code, 0, "{}", session.output);
     assert!(session.screen().join("\n").contains("t000001"), "{}", session.output);
@@ -135,6 +135,30 @@ fn ctrl_c_stops_the_answer_and_cancels_it_upstream() {
     let run = child.finish();
     assert_eq!((run.code, run.err.as_str()), (130, "error: interrupted\n"), "{}", run.out);
     line.wait_for("/streams_open", 0);
+}
+
+#[test]
+fn on_a_terminal_ctrl_c_stops_the_answer_and_not_the_program() {
+    let line = CommandLine::start(&["--tokens", "1000", "--token-ms", "100"], ROUTE);
+    let session = line.weir().use_on_terminal(&["chat"], |user| {
+        user.type_text("tell me a long story\n");
+        user.wait_for("t000002");
+        user.interrupt();
+        line.wait_for("/cancelled/midstream", 1);
+        // without an answer it stops nothing
+        user.interrupt();
+        user.type_text("another\n");
+        line.wait_for("/streams_open", 1);
+        user.interrupt();
+        line.wait_for("/cancelled/midstream", 2);
+        user.type_text("/exit\n");
+    });
+    assert_eq!(session.code, 0, "{}", session.output);
+    assert_eq!(session.output.matches("(stopped)").count(), 2, "{}", session.output);
+    let messages = line.last_messages();
+    let roles: Vec<&str> =
+        messages.as_array().unwrap().iter().map(|one| one["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "what came before the stop is kept: {messages}");
 }
 
 #[test]
@@ -176,4 +200,60 @@ fn a_gateway_that_is_not_there_is_named() {
     assert_eq!(run.code, 1);
     assert!(run.err.starts_with("error: the gateway at http://127.0.0.1:1 can't be reached"), "{}", run.err);
     assert!(run.err.contains("hint: start the gateway with `weir serve`"), "{}", run.err);
+}
+
+/// The stream of an answer with citations.
+const CITED: &str = "\
+data: {\"choices\":[{\"delta\":{\"content\":\"\\\"low dam\\\" [1]\"},\"finish_reason\":null}]}\n\n\
+data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
+data: {\"choices\":[],\"citations\":[\
+{\"n\":1,\"document_id\":\"weirs.md\",\"start\":12,\"end\":19,\"quote\":\"low dam\",\"verified\":true},\
+{\"n\":2,\"document_id\":null,\"start\":null,\"end\":null,\"quote\":\"high dam\",\"verified\":false,\"reason\":\"there is no source 2; 1 were given\"}],\
+\"sources\":[{\"n\":1,\"document_id\":\"weirs.md\",\"start\":0,\"end\":40,\"relevance\":0.5,\"flagged\":false}]}\n\n\
+data: [DONE]\n\n";
+
+#[test]
+fn citations_are_listed_below_the_answer() {
+    let gateway = ScriptedGateway::serve(vec![Response::json(200, CITED), Response::json(200, CITED)]);
+    let arguments =
+        ["chat", "why", "--model", "m", "--collection", "notes", "--top-k", "3", "--url", &gateway.url];
+    let options = ["--filter", "{\"year\": 2020}", "--min-relevance", "0.25"];
+    let run = Weir::new().run(&[&arguments[..], &options].concat());
+    let expected = "\"low dam\" [1]\n\n[1] weirs.md bytes 12–19 “low dam”\n[2] NOT VERIFIED “high dam” (there is no source 2; 1 were given)\n";
+    check(&run, 0, expected, "");
+    let (call, body) = gateway.requests()[0].clone();
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert!(call.starts_with("POST /v1/chat/completions"), "{call}");
+    let weir = json!({"collection": "notes", "top_k": 3, "filter": {"year": 2020}, "min_relevance": 0.25});
+    assert_eq!((&body["stream"], &body["weir"]), (&json!(true), &weir));
+    let run = Weir::new().run(&[&arguments[..], &["--json"]].concat());
+    let answer: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&answer["answer"], &answer["citations"][0]["end"]), (&json!("\"low dam\" [1]"), &json!(19)));
+    assert_eq!(answer["sources"][0]["relevance"], json!(0.5));
+}
+
+#[test]
+fn a_collection_that_does_not_exist_is_corrected() {
+    let missing = r#"{"error":{"message":"there is no collection `note`. List","type":"invalid_request_error","param":null,"code":"collection_not_found"}}"#;
+    let known = r#"{"data":[{"name":"notes","document_count":1,"chunk_count":1,"model":null,"settings":{},"status":"ready","created_at":1.0}]}"#;
+    let gateway = ScriptedGateway::serve(vec![Response::json(404, missing), Response::json(200, known)]);
+    let run =
+        Weir::new().run(&["chat", "why", "--model", "m", "--collection", "note", "--url", &gateway.url]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("hint: did you mean `notes`?"), "{}", run.err);
+}
+
+#[test]
+fn a_question_that_failed_is_not_part_of_the_conversation() {
+    let refused =
+        r#"{"error":{"message":"too many tokens","type":"invalid_request_error","param":null,"code":null}}"#;
+    let gateway = ScriptedGateway::serve(vec![Response::json(400, refused), Response::json(200, CITED)]);
+    let session = Weir::new().use_on_terminal(&["chat", "--model", "m", "--url", &gateway.url], |user| {
+        user.type_text("one\n");
+        user.wait_for("answered with an error: too many tokens");
+        user.type_text("two\n/exit\n");
+    });
+    assert_eq!(session.code, 0, "{}", session.output);
+    let body: Value = serde_json::from_str(&gateway.requests()[1].1).unwrap();
+    assert_eq!(body["messages"], json!([{"role": "user", "content": "two"}]));
 }

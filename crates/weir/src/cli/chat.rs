@@ -71,7 +71,7 @@ pub async fn run(arguments: &ChatArguments, context: Context<'_>) -> Result<()> 
         out: context.out,
     };
     match &arguments.question {
-        Some(question) => chat.ask(question).await?.map_or(Err(Failure::Interrupted), Ok),
+        Some(question) => chat.ask(question).await?.ok_or(Failure::Interrupted),
         None => chat.converse().await,
     }
 }

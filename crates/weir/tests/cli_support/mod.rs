@@ -92,6 +92,15 @@ impl Weir {
         terminal::run(self.command(arguments), typed)
     }
 
+    /// The same for somebody who waits between what is typed.
+    pub(crate) fn use_on_terminal(
+        &self,
+        arguments: &[&str],
+        use_it: impl FnOnce(&mut terminal::User<'_>),
+    ) -> terminal::Session {
+        terminal::run_with(self.command(arguments), use_it)
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(arguments).env_clear().envs(self.variables.iter().cloned());
