@@ -16,7 +16,7 @@ use weir_api::{OpenAiErrorBody, Problem};
 use crate::{Client, ClientError, Result, TransportError};
 
 /// How long one attempt of a call may take: a large batch on a slow disk takes minutes.
-const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Bytes in a reply, at most.
 pub(crate) const REPLY_BYTES_MAX: usize = 1 << 30;
 /// Bytes in the reply of an error, at most.
@@ -295,7 +295,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The error that a reply describes, in the form of native routes or of OpenAI's.
-fn refusal(text: &str) -> Option<ClientError> {
+pub(crate) fn refusal(text: &str) -> Option<ClientError> {
     if let Ok(problem) = serde_json::from_str::<Problem>(text) {
         return Some(ClientError::refused(problem.code, &problem.detail));
     }

@@ -42,6 +42,12 @@ pub enum ClientError {
         /// What is wrong, as the rest of the sentence.
         reason: String,
     },
+    /// The provider of a language model refused a request that the gateway passed on, or its answer failed.
+    #[error("the provider of the model answered with an error: {message}")]
+    Provider {
+        /// What the provider said.
+        message: String,
+    },
     /// The API key can't be sent.
     #[error("the API key is empty, or has white space or characters beyond ASCII")]
     ApiKey,
@@ -71,6 +77,10 @@ impl ClientError {
             }
             ClientError::Malformed { .. } => Some(
                 "check any proxy before the gateway, and use a client of the gateway's version".to_owned(),
+            ),
+            ClientError::Provider { .. } => Some(
+                "check the name of the model, and its `[[upstreams]]` entry in the gateway's configuration"
+                    .to_owned(),
             ),
             ClientError::ApiKey => {
                 Some("copy the key again, without the spaces and line ends around it".to_owned())

@@ -2,7 +2,8 @@
 //!
 //! [`Client`] has a method for every call of the native API. It pools connections, and repeats calls while the gateway
 //! starts or is busy, after the delay that the reply asks for. [`Client::embed`] returns [`Embeddings`], rows of floats into
-//! whose memory the reply was written; [`Client::embed_many`] embeds any number of texts in bounded memory. [`ingest`] sends
+//! whose memory the reply was written; [`Client::embed_many`] embeds any number of texts in bounded memory. [`Client::chat`] streams the answer of a language model, with
+//! citations. [`ingest`] sends
 //! any number of documents in batches and waits until they are searchable. [`Transport`] is the HTTP below them.
 //!
 //! ```no_run
@@ -39,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod chat;
 mod client;
 mod embed_many;
 mod embeddings;
@@ -50,6 +52,7 @@ mod seen_ids;
 mod transport;
 
 pub use call::{Reply, RetryPolicy};
+pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
 pub use client::{Client, DocumentsQuery, Pages, QueryLogOptions, SearchPages};
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};

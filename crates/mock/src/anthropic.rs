@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::echo::{self, Message};
 use crate::events::{Exchange, Shape, json_string};
 use crate::provider::Provider;
 use crate::reply::Finish;
@@ -28,7 +29,7 @@ impl Messages {
 
     fn block(exchange: &Exchange, text: &str, input: &str) -> String {
         match exchange.tool() {
-            None => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            None => format!(r#"{{"type":"text","text":{}}}"#, json_string(text)),
             Some(name) => {
                 let id = exchange.number;
                 format!(r#"{{"type":"tool_use","id":"toolu_{id}","name":{name},"input":{input}}}"#)
@@ -59,7 +60,12 @@ impl Shape for Messages {
             tokens: request::words(messages) + request::words(&body["system"]),
             tokens_max: Some(tokens_max),
             tool: request::tool_call(messages, body["tools"][0]["name"].as_str()),
+            echo: None,
         })
+    }
+
+    fn messages(&self, body: &Value) -> Vec<Message> {
+        echo::messages(&[&body["system"]], &body["messages"])
     }
 
     fn whole(&self, exchange: &Exchange) -> String {
@@ -76,10 +82,10 @@ impl Shape for Messages {
     }
 
     fn piece(&self, exchange: &Exchange, number: u32, out: &mut String) {
-        let piece = exchange.reply.piece(number);
+        let piece = json_string(&exchange.reply.piece(number));
         let delta = match &exchange.reply.tool {
-            None => format!(r#"{{"type":"text_delta","text":"{piece}"}}"#),
-            Some(_) => format!(r#"{{"type":"input_json_delta","partial_json":{}}}"#, json_string(&piece)),
+            None => format!(r#"{{"type":"text_delta","text":{piece}}}"#),
+            Some(_) => format!(r#"{{"type":"input_json_delta","partial_json":{piece}}}"#),
         };
         push_event("content_block_delta", &format!(",\"index\":0,\"delta\":{delta}"), out);
     }

@@ -8,6 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use http::HeaderMap;
 
 use crate::chaos::{FAULTS, Fault, FaultRates};
+use crate::echo::Echo;
 use crate::reply::{RESPONSE_BYTES_MAX, TOKENS_MAX};
 use crate::timing::{DELAY_MS_MAX, JITTER_MAX, Profile};
 
@@ -25,6 +26,8 @@ pub struct Behavior {
     pub tokens: u64,
     /// Length of a reply's text, instead of `tokens`.
     pub response_bytes: Option<u64>,
+    /// What of the prompt is repeated, instead of `tokens`.
+    pub echo: Echo,
     /// Mean delay before the headers.
     pub latency_ms: f64,
     /// Mean delay from the headers to the first token.
@@ -72,9 +75,15 @@ const fn option(
 }
 
 /// The options that are no faults.
-const OPTIONS: [BehaviorOption; 12] = [
+const OPTIONS: [BehaviorOption; 13] = [
     option("tokens", "N", Some("16"), "Tokens of a reply; the request's limit of tokens bounds them"),
     option("response-bytes", "BYTES", None, "Exact length of a reply's text, instead of --tokens"),
+    option(
+        "echo",
+        "WHAT",
+        Some("off"),
+        "Repeat of the prompt, instead of --tokens: off, the last user message, all messages, or cite its sources (last, all, cite)",
+    ),
     option("latency-ms", "MS", Some("0"), "Mean delay before the headers"),
     option("first-token-ms", "MS", Some("0"), "Mean delay from the headers to the first token"),
     option("token-ms", "MS", Some("0"), "Mean delay between two tokens"),
@@ -150,6 +159,7 @@ impl Default for Behavior {
         Behavior {
             tokens: 16,
             response_bytes: None,
+            echo: Echo::Off,
             latency_ms: 0.0,
             first_token_ms: 0.0,
             token_ms: 0.0,
@@ -172,6 +182,7 @@ impl Behavior {
         match name {
             "tokens" => self.tokens = given.count(1, TOKENS_MAX)?,
             "response-bytes" => self.response_bytes = Some(given.count(1, RESPONSE_BYTES_MAX)?),
+            "echo" => self.echo = given.echo()?,
             "latency-ms" => self.latency_ms = given.number(DELAY_MS_MAX)?,
             "first-token-ms" => self.first_token_ms = given.number(DELAY_MS_MAX)?,
             "token-ms" => self.token_ms = given.number(DELAY_MS_MAX)?,
@@ -249,6 +260,16 @@ impl Given<'_> {
             "uniform" => Ok(Profile::Uniform),
             "lognormal" => Ok(Profile::Lognormal),
             _ => Err(self.wrong("constant, uniform or lognormal".to_owned())),
+        }
+    }
+
+    fn echo(&self) -> Result<Echo, OptionError> {
+        match self.value {
+            "off" => Ok(Echo::Off),
+            "last" => Ok(Echo::Last),
+            "all" => Ok(Echo::All),
+            "cite" => Ok(Echo::Cite),
+            _ => Err(self.wrong("off, last, all or cite".to_owned())),
         }
     }
 
@@ -332,6 +353,7 @@ mod tests {
     fn headers_change_the_options_that_they_name() {
         check("x-mock-tokens", "3", Ok(Behavior { tokens: 3, ..Behavior::default() }));
         check("x-mock-profile", "uniform", Ok(Behavior { profile: Profile::Uniform, ..Behavior::default() }));
+        check("x-mock-echo", "cite", Ok(Behavior { echo: Echo::Cite, ..Behavior::default() }));
         check("x-mock-no-done", "1", Ok(with_fault(Fault::NoDone, 1.0)));
         check("x-mock-status", "529", Ok(Behavior { status: Some(529), ..Behavior::default() }));
         check("x-request-id", "tokens", Ok(Behavior::default()));
@@ -357,6 +379,7 @@ mod tests {
             "normal",
             Err("`profile` is `normal`, but must be constant, uniform or lognormal"),
         );
+        check("x-mock-echo", "on", Err("`echo` is `on`, but must be off, last, all or cite"));
         check("x-vidai-chaos-drop", "101", Err("`x-vidai-chaos-drop` is `101`, but must be 0 to 100"));
         check(
             "x-vidai-latency",

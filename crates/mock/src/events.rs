@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::chaos::{Fault, FaultSet};
+use crate::echo::Message;
 use crate::provider::Provider;
 use crate::reply::{Finish, Reply};
 use crate::request::{Prompt, Refusal};
@@ -44,7 +45,8 @@ impl Exchange {
 
 /// `text` as a JSON string.
 pub(crate) fn json_string(text: &str) -> String {
-    Value::from(text).to_string()
+    // a string always has a JSON form
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// How one route of a provider writes completions.
@@ -54,6 +56,8 @@ pub(crate) trait Shape: Sync {
     fn provider(&self) -> Provider;
     /// Reads a request's body.
     fn parse(&self, body: &Value) -> Result<Prompt, Refusal>;
+    /// The texts of the prompt in a request's body.
+    fn messages(&self, body: &Value) -> Vec<Message>;
     /// The body of a reply without stream.
     fn whole(&self, exchange: &Exchange) -> String;
     fn opening(&self, exchange: &Exchange, out: &mut String);

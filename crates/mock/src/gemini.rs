@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use crate::events::{Exchange, Shape};
+use crate::echo::{self, Message};
+use crate::events::{Exchange, Shape, json_string};
 use crate::provider::Provider;
 use crate::reply::Finish;
 use crate::request::{self, Prompt, Refusal};
@@ -34,7 +35,7 @@ impl Generate {
 }
 
 fn text_part(text: &str) -> String {
-    format!(r#"{{"text":"{text}"}}"#)
+    format!(r#"{{"text":{}}}"#, json_string(text))
 }
 
 fn push_event(json: &str, out: &mut String) {
@@ -58,6 +59,10 @@ impl Shape for Generate {
             tool: request::tool_call(contents, body["tools"][0]["functionDeclarations"][0]["name"].as_str()),
             ..Prompt::default()
         })
+    }
+
+    fn messages(&self, body: &Value) -> Vec<Message> {
+        echo::messages(&[&body["systemInstruction"], &body["system_instruction"]], &body["contents"])
     }
 
     fn whole(&self, exchange: &Exchange) -> String {

@@ -16,6 +16,7 @@ use crate::args::Settings;
 use crate::behavior::Behavior;
 use crate::body::{Dropped, ReplyBody, Steps};
 use crate::chaos::{Fault, FaultSet};
+use crate::echo::Echo;
 use crate::embeddings;
 use crate::events::{EventStream, Exchange, Shape, Step, json_string};
 use crate::gemini::Generate;
@@ -87,7 +88,7 @@ pub(crate) async fn handle(
         guard.abandon();
         return Err(Dropped);
     }
-    let answer = responder.requested_error().map_or_else(|| answer(mock, &head, &body), Err);
+    let answer = responder.requested_error().map_or_else(|| answer(mock, &head, &body, behavior.echo), Err);
     match answer {
         Err(refusal) => {
             let retry_after_s = (refusal.status == 429).then_some(behavior.retry_after_s);
@@ -131,7 +132,7 @@ async fn read(body: Incoming, bytes_max: usize) -> Result<Result<Bytes, Refusal>
 }
 
 /// Routes a request and parses its body.
-fn answer(mock: &Mock, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
+fn answer(mock: &Mock, head: &Parts, body: &Bytes, echo: Echo) -> Result<Answer, Refusal> {
     let path = head.uri.path();
     if let Some(name) = path.strip_prefix("/v1/models") {
         require(head, &Method::GET)?;
@@ -146,11 +147,18 @@ fn answer(mock: &Mock, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
             require(head, &Method::POST)?;
             return embeddings::reply(&parse(body)?).map(Answer::Json);
         }
-        _ => return gemini(head, body),
+        _ => return gemini(head, body, echo),
     };
     require(head, &Method::POST)?;
-    let prompt = shape.parse(&parse(body)?)?;
+    let prompt = prompt(shape, body, echo)?;
     Ok(Answer::Completion { shape, prompt })
+}
+
+/// Parses the body of a request for a completion.
+fn prompt(shape: &dyn Shape, body: &Bytes, echo: Echo) -> Result<Prompt, Refusal> {
+    let body = parse(body)?;
+    let prompt = shape.parse(&body)?;
+    Ok(Prompt { echo: echo.text(|| shape.messages(&body)), ..prompt })
 }
 
 /// The list, or the model after `/`.
@@ -166,7 +174,7 @@ fn models(names: &[String], path: &str) -> Result<String, Refusal> {
     }
 }
 
-fn gemini(head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
+fn gemini(head: &Parts, body: &Bytes, echo: Echo) -> Result<Answer, Refusal> {
     let call = head.uri.path().strip_prefix("/v1beta/models/").and_then(|rest| rest.split_once(':'));
     let (model, stream) = match call {
         Some((model, "generateContent")) => (model, false),
@@ -180,7 +188,7 @@ fn gemini(head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
     if stream && !head.uri.query().unwrap_or_default().split('&').any(|pair| pair == "alt=sse") {
         return Err(Refusal::invalid("alt", "must be sse: the mock streams events only"));
     }
-    let prompt = Generate.parse(&parse(body)?)?;
+    let prompt = prompt(&Generate, body, echo)?;
     Ok(Answer::Completion { shape: &Generate, prompt: Prompt { model: model.to_owned(), stream, ..prompt } })
 }
 

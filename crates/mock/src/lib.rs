@@ -1,7 +1,7 @@
 //! weir-mock: a mock of LLM providers for tests and load tests of a gateway.
 //!
 //! [`MockServer`] answers in the shapes of OpenAI, Anthropic and Gemini. The text of a reply is a function of its length
-//! ([`token`]), so that a test can check every byte. A [`Behavior`] has the length, the delays and the faults of a reply; each
+//! ([`token`]), so that a test can check every byte, or repeats the prompt ([`Echo`]). A [`Behavior`] has the length, the delays and the faults of a reply; each
 //! of its options is a flag of the binary and a header of a request. `GET /mock/stats` counts requests and cancellations,
 //! `GET /mock/last` shows the last requests. `docs/mock.md` describes it for users.
 //!
@@ -15,6 +15,7 @@ mod args;
 mod behavior;
 mod body;
 mod chaos;
+mod echo;
 mod embeddings;
 mod events;
 mod gemini;
@@ -34,6 +35,7 @@ mod wire;
 pub use args::Settings;
 pub use behavior::{Behavior, BehaviorOption, OptionError, options, published_headers};
 pub use chaos::{FAULTS, Fault, FaultRates};
+pub use echo::Echo;
 pub use reply::token;
 pub use server::MockServer;
 pub use timing::Profile;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::echo::{self, Message};
 use crate::events::{CREATED, Exchange, Shape, json_string};
 use crate::provider::Provider;
 use crate::reply::Finish;
@@ -75,7 +76,8 @@ impl Chat {
     fn message(exchange: &Exchange) -> String {
         match exchange.tool() {
             None => {
-                format!(r#"{{"role":"assistant","content":"{}","refusal":null}}"#, exchange.reply.text())
+                let text = json_string(&exchange.reply.text());
+                format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#)
             }
             Some(name) => {
                 let arguments = json_string(&exchange.reply.arguments());
@@ -108,7 +110,12 @@ impl Shape for Chat {
             tokens: request::words(messages),
             tokens_max,
             tool: request::tool_call(messages, body["tools"][0]["function"]["name"].as_str()),
+            echo: None,
         })
+    }
+
+    fn messages(&self, body: &Value) -> Vec<Message> {
+        echo::messages(&[], &body["messages"])
     }
 
     fn whole(&self, exchange: &Exchange) -> String {
@@ -131,11 +138,10 @@ impl Shape for Chat {
     }
 
     fn piece(&self, exchange: &Exchange, number: u32, out: &mut String) {
-        let piece = exchange.reply.piece(number);
+        let piece = json_string(&exchange.reply.piece(number));
         let delta = match &exchange.reply.tool {
-            None => format!(r#"{{"content":"{piece}"}}"#),
+            None => format!(r#"{{"content":{piece}}}"#),
             Some(_) => {
-                let piece = json_string(&piece);
                 format!(r#"{{"tool_calls":[{{"index":0,"function":{{"arguments":{piece}}}}}]}}"#)
             }
         };
@@ -154,7 +160,8 @@ impl Shape for Chat {
 
 impl Completions {
     fn choice(text: &str, finish_reason: &str) -> String {
-        format!(r#"{{"text":"{text}","index":0,"logprobs":null,"finish_reason":{finish_reason}}}"#)
+        let text = json_string(text);
+        format!(r#"{{"text":{text},"index":0,"logprobs":null,"finish_reason":{finish_reason}}}"#)
     }
 }
 
@@ -172,7 +179,12 @@ impl Shape for Completions {
             tokens: request::words(request::required(body, "prompt")?),
             tokens_max: request::tokens_max(body, "max_tokens")?,
             tool: None,
+            echo: None,
         })
+    }
+
+    fn messages(&self, body: &Value) -> Vec<Message> {
+        echo::messages(&[], &body["prompt"])
     }
 
     fn whole(&self, exchange: &Exchange) -> String {

@@ -1,6 +1,6 @@
-//! The content of a reply: numbered tokens, as text or as the arguments of a tool call.
+//! The content of a reply: numbered tokens, as text or as the arguments of a tool call, or a repeated prompt.
 //!
-//! Every token has the same length, so that the text of `n` tokens is known without generating it: `t000001 t000002 …`.
+//! Every numbered token has the same length, so that the text of `n` tokens is known without generating it: `t000001 t000002 …`.
 
 use crate::behavior::Behavior;
 use crate::request::Prompt;
@@ -40,19 +40,34 @@ pub(crate) enum Finish {
 /// The content of a reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
-    /// Length of the text; the last token can be cut.
-    text_bytes: u64,
+    text: Text,
     is_shortened: bool,
     /// Name of the tool that is called.
     pub(crate) tool: Option<String>,
 }
 
+/// The text of a reply; of a tool call, that in its arguments.
+#[derive(Debug, Clone)]
+enum Text {
+    /// So many bytes of numbered tokens; the last one can be cut.
+    Numbered(u64),
+    /// A repeated prompt. A token ends after each white space.
+    Repeated { text: String, token_ends: Vec<usize> },
+}
+
 impl Reply {
     /// The reply of `behavior` to `prompt`, which can shorten it or ask for a tool call.
     pub(crate) fn new(behavior: &Behavior, prompt: &Prompt) -> Reply {
+        let tool = prompt.tool.clone();
+        if let (Some(text), None) = (&prompt.echo, &tool) {
+            let tokens_max = prompt.tokens_max.unwrap_or(TOKENS_MAX).min(TOKENS_MAX);
+            let text = Text::repeated(text, tokens_max as usize, RESPONSE_BYTES_MAX as usize);
+            let is_shortened = text.bytes() < prompt.echo.as_ref().map_or(0, String::len) as u64;
+            return Reply { text, is_shortened, tool };
+        }
         let wanted = behavior.response_bytes.unwrap_or(behavior.tokens * TOKEN_BYTES - 1);
         let allowed = prompt.tokens_max.map_or(u64::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES) - 1);
-        Reply { text_bytes: wanted.min(allowed), is_shortened: allowed < wanted, tool: prompt.tool.clone() }
+        Reply { text: Text::Numbered(wanted.min(allowed)), is_shortened: allowed < wanted, tool }
     }
 
     pub(crate) fn finish(&self) -> Finish {
@@ -63,49 +78,91 @@ impl Reply {
         }
     }
 
-    /// Tokens of the text.
-    fn tokens(&self) -> u64 {
-        (self.text_bytes + 1).div_ceil(TOKEN_BYTES)
-    }
-
     /// Parts in which a stream sends the reply, which is also the number of its tokens: those of the text, and for a
     /// tool call one before and one after them.
     pub(crate) fn pieces(&self) -> u32 {
         let around = if self.tool.is_some() { 2 } else { 0 };
-        (self.tokens() + around) as u32
+        (self.text.tokens() + around) as u32
     }
 
     /// Part `number`, from 1, of the text or of the tool call's arguments.
     pub(crate) fn piece(&self, number: u32) -> String {
         match &self.tool {
-            None => self.text_token(number.into()),
+            None => self.text.token(number.into()),
             Some(_) if number == 1 => r#"{"text":""#.to_owned(),
             Some(_) if number == self.pieces() => r#""}"#.to_owned(),
-            Some(_) => self.text_token(u64::from(number) - 1),
+            Some(_) => self.text.token(u64::from(number) - 1),
         }
-    }
-
-    fn text_token(&self, number: u64) -> String {
-        let mut text = token(number);
-        // The token before this one ends at `8 * (number - 1) - 1`.
-        let start = (TOKEN_BYTES * (number - 1)).saturating_sub(1);
-        text.truncate(self.text_bytes.saturating_sub(start) as usize);
-        text
     }
 
     /// The whole text; of a tool call, the text in its arguments.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::with_capacity(self.text_bytes as usize + TOKEN_BYTES as usize);
-        for number in 1..=self.tokens() {
-            push_token(number, &mut text);
-        }
-        text.truncate(self.text_bytes as usize);
-        text
+        self.text.whole()
     }
 
-    /// The arguments of a tool call: JSON.
+    /// The arguments of a tool call: JSON. Its text has numbered tokens, which need no escapes.
     pub(crate) fn arguments(&self) -> String {
         format!(r#"{{"text":"{}"}}"#, self.text())
+    }
+}
+
+impl Text {
+    /// The first tokens of `text`, within these limits.
+    fn repeated(text: &str, tokens_max: usize, bytes_max: usize) -> Text {
+        let mut end = 0;
+        let ends = text.split_inclusive(char::is_whitespace).map(|token| {
+            end += token.len();
+            end
+        });
+        let token_ends: Vec<usize> = ends.take(tokens_max).take_while(|end| *end <= bytes_max).collect();
+        let text = text[..token_ends.last().copied().unwrap_or(0)].to_owned();
+        Text::Repeated { text, token_ends }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Text::Numbered(bytes) => *bytes,
+            Text::Repeated { text, .. } => text.len() as u64,
+        }
+    }
+
+    fn tokens(&self) -> u64 {
+        match self {
+            Text::Numbered(bytes) => (bytes + 1).div_ceil(TOKEN_BYTES),
+            Text::Repeated { token_ends, .. } => token_ends.len() as u64,
+        }
+    }
+
+    /// Token `number`, from 1, with the white space that belongs to it.
+    fn token(&self, number: u64) -> String {
+        match self {
+            Text::Numbered(bytes) => {
+                let mut text = token(number);
+                // The token before this one ends at `8 * (number - 1) - 1`.
+                let start = (TOKEN_BYTES * (number - 1)).saturating_sub(1);
+                text.truncate(bytes.saturating_sub(start) as usize);
+                text
+            }
+            Text::Repeated { text, token_ends } => {
+                let index = number as usize - 1;
+                let start = index.checked_sub(1).map_or(0, |before| token_ends[before]);
+                text[start..token_ends[index]].to_owned()
+            }
+        }
+    }
+
+    fn whole(&self) -> String {
+        match self {
+            Text::Numbered(bytes) => {
+                let mut text = String::with_capacity((bytes + TOKEN_BYTES) as usize);
+                for number in 1..=self.tokens() {
+                    push_token(number, &mut text);
+                }
+                text.truncate(*bytes as usize);
+                text
+            }
+            Text::Repeated { text, .. } => text.clone(),
+        }
     }
 }
 
@@ -148,5 +205,26 @@ mod tests {
         assert_eq!(call.arguments(), r#"{"text":"t000001 t000002"}"#);
         assert_eq!((pieces(&call), call.pieces()), (call.arguments(), 4));
         assert_eq!(call.finish(), Finish::ToolCall);
+    }
+
+    fn repeated(text: &str, tokens_max: Option<u64>) -> Reply {
+        let echo = Some(text.to_owned());
+        Reply::new(&Behavior::default(), &Prompt { tokens_max, echo, ..Prompt::default() })
+    }
+
+    #[test]
+    fn a_repeated_text_is_sent_in_pieces_that_end_after_white_space() {
+        for (text, expected) in
+            [("", vec![]), ("one", vec!["one"]), (" a\n\nbé  c ", vec![" ", "a\n", "\n", "bé ", " ", "c "])]
+        {
+            let reply = repeated(text, None);
+            let found: Vec<String> = (1..=reply.pieces()).map(|number| reply.piece(number)).collect();
+            assert_eq!(found, expected);
+            assert_eq!((reply.text(), reply.finish()), (text.to_owned(), Finish::Stop));
+        }
+        let short = repeated("one two three", Some(2));
+        assert_eq!((short.text().as_str(), short.pieces(), short.finish()), ("one two ", 2, Finish::Length));
+        let long = repeated(&"1234567 ".repeat(TOKENS_MAX as usize), None);
+        assert_eq!((u64::from(long.pieces()), long.finish()), (TOKENS_MAX - 1, Finish::Length));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Prompt {
     pub(crate) tokens_max: Option<u64>,
     /// Name of the tool to call.
     pub(crate) tool: Option<String>,
+    /// Text of the reply, if the prompt is repeated.
+    pub(crate) echo: Option<String>,
 }
 
 /// An error reply, before it has the shape of a provider.
@@ -89,7 +91,7 @@ pub(crate) fn tool_call(messages: &Value, name: Option<&str>) -> Option<String> 
 }
 
 /// Calls `visit` with each text: strings, and those in the fields `content`, `parts` and `text` of objects.
-fn each_text(value: &Value, visit: &mut impl FnMut(&str)) {
+pub(crate) fn each_text(value: &Value, visit: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => visit(text),
         Value::Array(items) => items.iter().for_each(|item| each_text(item, visit)),

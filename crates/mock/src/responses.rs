@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::echo::{self, Message};
 use crate::events::{CREATED, Exchange, Shape, json_string};
 use crate::provider::Provider;
 use crate::reply::Finish;
@@ -70,7 +71,7 @@ impl Responses {
 }
 
 fn output_text(text: &str) -> String {
-    format!(r#"{{"type":"output_text","text":"{text}","annotations":[]}}"#)
+    format!(r#"{{"type":"output_text","text":{},"annotations":[]}}"#, json_string(text))
 }
 
 /// Appends an event; `fields` follow `type` and `sequence_number`.
@@ -99,7 +100,12 @@ impl Shape for Responses {
             tokens: request::words(input) + request::words(&body["instructions"]),
             tokens_max: request::tokens_max(body, "max_output_tokens")?,
             tool: request::tool_call(input, body["tools"][0]["name"].as_str()),
+            echo: None,
         })
+    }
+
+    fn messages(&self, body: &Value) -> Vec<Message> {
+        echo::messages(&[&body["instructions"]], &body["input"])
     }
 
     fn whole(&self, exchange: &Exchange) -> String {
@@ -140,7 +146,7 @@ impl Shape for Responses {
             push_event(
                 "response.output_text.done",
                 sequence,
-                &format!("{position},\"text\":\"{text}\""),
+                &format!("{position},\"text\":{}", json_string(&text)),
                 out,
             );
             let fields = format!("{position},\"part\":{}", output_text(&text));

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use weir::cli::{
-    Arguments, Command, Context, Result, block_on, collections, config, delete, demo, eval, health, ingest,
-    jobs, keys, model, search, selftest, serve, shell, sync, usage,
+    Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, eval, health,
+    ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
 };
 use weir_config::Environment;
 
@@ -38,6 +38,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Delete(delete) => block_on(delete::run(&delete, context)),
         Command::Collections(collections) => block_on(collections::run(&collections, context)),
         Command::Search(search) => block_on(search::run(&search, context)),
+        Command::Chat(chat) => block_on(chat::run(&chat, context)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),
         Command::Health(health) => block_on(health::run(&health, context)),
         Command::Keys(keys) => block_on(keys::run(&keys, context)),

@@ -10,7 +10,7 @@ const INTRO: &str = "\
 
 Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test cli_docs` rewrites this page).
 
-One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `delete`, `collections`, `search`, `jobs`, `eval` and `selftest` call a running one over HTTP.
+One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
 
 ```console
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
@@ -19,6 +19,7 @@ weir sync docs/ --dry-run                     # the same, and delete the documen
 weir collections                              # names, counts, models
 weir delete old.md --collection default       # or --filter, or --all
 weir search \"how do I rotate the keys\" --top-k 3
+weir chat \"what does rotating a key do\" --collection default   # the answer of a language model, with citations: chat.md
 weir jobs
 weir eval sets/scifact --min-ndcg 0.7         # how well it searches: quality.md
 weir selftest --dialect openai,tei            # whether it replies as these APIs promise: operate.md

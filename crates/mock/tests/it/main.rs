@@ -9,6 +9,8 @@ mod cancelled;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod echo;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod gemini;

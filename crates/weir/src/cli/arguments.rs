@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use super::chat::ChatArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
@@ -69,6 +70,11 @@ pub enum Command {
     Collections(CollectionsArguments),
     /// Search in a running gateway.
     Search(SearchArguments),
+    /// Ask a language model behind a running gateway, with cited documents if a collection is named.
+    ///
+    /// Prints the answer as it comes, then its citations: document, bytes of its text, quote. The gateway has checked each quote
+    /// against its source; one that the source does not contain is marked NOT VERIFIED. docs/chat.md is a tutorial.
+    Chat(ChatArguments),
     /// Show the jobs of a running gateway.
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.

@@ -18,6 +18,10 @@ pub(super) const EXIT_INTERRUPTED: u8 = 130;
 /// The hint after an ingest that did not finish.
 const CONTINUE_HINT: &str = "run the same command again to continue: unchanged documents cost nothing";
 
+/// The hint where no model answers chat requests.
+const NO_CHAT_MODEL_HINT: &str = "add an `[[upstreams]]` entry to the gateway's configuration, such as id = \"local\" and provider = \"ollama\", and name \
+    its model with --model local/NAME, or the model of a `[[routes]]` entry: docs/llm.md";
+
 /// The result of a command.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -55,6 +59,15 @@ pub enum Failure {
         /// The similar name.
         similar: String,
     },
+    /// A question was put to no model, or to one that there is not.
+    #[error("{0}")]
+    NoChatModel(String),
+    /// There are these models for chat, and none was named.
+    #[error("the gateway has several models for chat: {0}")]
+    SeveralChatModels(String),
+    /// The standard input could not be read.
+    #[error("the input can't be read: {0}")]
+    Input(std::io::Error),
     /// A filter without a condition would delete every document.
     #[error("the filter has no condition and would delete every document of the collection")]
     EmptyFilter,
@@ -159,7 +172,8 @@ impl Failure {
         }
     }
 
-    fn is_closed_pipe(&self) -> bool {
+    /// Whether the reader of the output closed the pipe.
+    pub(super) fn is_closed_pipe(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
@@ -178,6 +192,8 @@ impl Failure {
             Failure::NoCollection { similar, .. } => {
                 Some(format!("did you mean `{similar}`? `weir collections` lists all"))
             }
+            Failure::NoChatModel(_) => Some(NO_CHAT_MODEL_HINT.to_owned()),
+            Failure::SeveralChatModels(_) => Some("choose one with --model".to_owned()),
             Failure::EmptyFilter => Some(
                 "give the filter a condition, or say --all in its place to delete every document".to_owned(),
             ),
@@ -199,6 +215,7 @@ impl Failure {
                     .to_owned(),
             ),
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
+            | Failure::Input(_)
             | Failure::Interrupted
             | Failure::Keys(_)
             | Failure::NotReady(_)

@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -12,6 +12,7 @@ mod progress;
 mod sources;
 mod terminal;
 
+pub mod chat;
 pub mod collections;
 pub mod config;
 pub mod delete;

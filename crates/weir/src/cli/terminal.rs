@@ -50,6 +50,11 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
+/// `text` with its lines and tabs, without other control characters.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_unsafe_to_print(*c)).collect()
+}
+
 /// The side of a column on which its cells begin or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
@@ -109,5 +114,6 @@ mod tests {
     fn control_characters_of_documents_are_removed() {
         assert_eq!(one_line("a\n\n b\tc "), "a b c ");
         assert_eq!(one_line("\x1b[2Jx\u{202e}y\0"), "[2Jxy");
+        assert_eq!(printable("a\r\n\tb\x1b[2J\u{202e}"), "a\n\tb[2J");
     }
 }

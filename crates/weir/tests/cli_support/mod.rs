@@ -77,9 +77,28 @@ impl Weir {
         Running { child: command.spawn().unwrap(), read: String::new() }
     }
 
+    /// Runs with `input` on its standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Finished {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // a command that ends before it has read everything closes the pipe
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Running { child, read: String::new() }.finish()
+    }
+
     /// Runs on a terminal, where somebody types `typed`.
     pub(crate) fn run_on_terminal(&self, arguments: &[&str], typed: &str) -> terminal::Session {
         terminal::run(self.command(arguments), typed)
+    }
+
+    /// The same for somebody who waits between what is typed.
+    pub(crate) fn use_on_terminal(
+        &self,
+        arguments: &[&str],
+        use_it: impl FnOnce(&mut terminal::User<'_>),
+    ) -> terminal::Session {
+        terminal::run_with(self.command(arguments), use_it)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -40,7 +40,42 @@ impl Session {
 }
 
 /// Runs a command with all its streams on a terminal of 100 columns.
-pub(crate) fn run(mut command: Command, typed: &str) -> Session {
+pub(crate) fn run(command: Command, typed: &str) -> Session {
+    run_with(command, |user| user.type_text(typed))
+}
+
+/// Who sits at a terminal.
+pub(crate) struct User<'a> {
+    controller: &'a mut File,
+    /// What was read of the terminal.
+    output: &'a mut Vec<u8>,
+    /// The process of the command.
+    process: u32,
+}
+
+impl User<'_> {
+    pub(crate) fn type_text(&mut self, text: &str) {
+        self.controller.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Reads until the terminal has shown `text`.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let mut buffer = [0; 4096];
+        while !String::from_utf8_lossy(self.output).contains(text) {
+            let count = self.controller.read(&mut buffer).unwrap();
+            self.output.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    /// Sends the signal of Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let status = Command::new("kill").args(["-INT", &self.process.to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+/// The same for somebody who waits between what is typed. A few kilobytes that are not read may be written meanwhile.
+pub(crate) fn run_with(mut command: Command, use_it: impl FnOnce(&mut User<'_>)) -> Session {
     let (controller, terminal) = open();
     let stream = || Stdio::from(terminal.try_clone().unwrap());
     command.env("TERM", "xterm").stdin(stream()).stdout(stream()).stderr(stream());
@@ -48,8 +83,8 @@ pub(crate) fn run(mut command: Command, typed: &str) -> Session {
     // the reads below end when nobody has the terminal open any more
     drop((command, terminal));
     let mut controller = File::from(controller);
-    controller.write_all(typed.as_bytes()).unwrap();
     let mut output = Vec::new();
+    use_it(&mut User { controller: &mut controller, output: &mut output, process: child.id() });
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = controller.read(&mut buffer) {
         output.extend_from_slice(&buffer[..count]);

@@ -1,4 +1,4 @@
-//! The examples of the pages are executed in order, each page against its own gateway over the sample documents.
+//! The examples of the pages are executed in order, each page against its own gateway over the sample documents, with a mock of a language model.
 //!
 //! Blocks marked `sh` and `python` run and must succeed; a reply with an error status is a failure. Blocks marked `toml` must be a valid
 //! configuration. Commands that build, measure or serve are marked `console` and do not run here.
@@ -12,7 +12,9 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
+use clap::Parser as _;
 use support::gateway::{Gateway, in_repository};
+use weir_mock::{MockServer, Settings};
 
 /// Before every `sh` block: a reply with an error status fails the block.
 const PRELUDE: &str = "set -euo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n";
@@ -46,6 +48,19 @@ fn examples(page: &str) -> Vec<Example> {
     found
 }
 
+/// A mock of a language model that cites its sources, and the configuration in which it is the model `assistant`.
+fn language_model(folder: &Path) -> (MockServer, String) {
+    let mock = MockServer::start(Settings::parse_from(["weir-mock", "--echo", "cite"])).unwrap();
+    let tables = format!(
+        "[[upstreams]]\nid = \"local\"\nprovider = \"openai\"\nurl = \"http://{}/v1\"\n\n\
+         [[routes]]\nmodel = \"assistant\"\ntargets = [{{ upstream = \"local\" }}]\n",
+        mock.addr()
+    );
+    let file = folder.join("gateway.toml");
+    std::fs::write(&file, tables).unwrap();
+    (mock, file.display().to_string())
+}
+
 /// A folder in which the examples run: `weir` and `python` are on its path, its home has a folder `notes`.
 fn working_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -60,8 +75,9 @@ fn working_folder() -> tempfile::TempDir {
 
 fn check(page: &str) {
     let model = in_repository("models/all-MiniLM-L6-v2");
-    let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap())]);
     let folder = working_folder();
+    let (_mock, config) = language_model(folder.path());
+    let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_CONFIG", &config)]);
     let url = &gateway.weir.url;
     run(
         "sh",
@@ -140,6 +156,7 @@ pages! {
     examples_of_the_page_about_ranking_run: "docs/ranking.md",
     examples_of_the_page_about_relevance_run: "docs/relevance.md",
     examples_of_the_page_about_rerank_run: "docs/rerank.md",
+    examples_of_the_page_about_chat_run: "docs/chat.md",
     examples_of_the_page_about_embeddings_run: "docs/embed.md",
     examples_of_the_page_about_clients_run: "docs/clients.md",
     examples_of_the_page_about_python_run: "docs/python.md",
