@@ -6,13 +6,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cache;
 mod dialects;
 mod disconnects;
 mod fallback;
 mod framing;
+mod guardrails;
 mod headers;
 mod limits;
 mod reload;
 mod setup;
+mod sources;
 mod timeouts;
 mod usage;
