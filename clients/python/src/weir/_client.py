@@ -282,10 +282,12 @@ class Weir:
         filter: Mapping[str, Any] | None = None,
         expires_at: float | None = None,
         limits: Mapping[str, float] | None = None,
+        model_limits: Mapping[str, Mapping[str, float]] | None = None,
     ) -> types.NewApiKey:
         """Creates an API key; the reply alone has its text."""
         fields = {"name": name, "scopes": scopes, "collections": collections, "models": models}
-        return self._call(calls.create_key({**fields, "filter": filter, "expires_at": expires_at, "limits": limits}))
+        restrictions = {"expires_at": expires_at, "limits": limits, "model_limits": model_limits}
+        return self._call(calls.create_key({**fields, "filter": filter, **restrictions}))
 
     def list_keys(self) -> list[types.ApiKey]:
         """All API keys that allow no more than the own one."""

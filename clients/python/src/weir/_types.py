@@ -404,6 +404,7 @@ class ApiKey:
     models: Optional[list[str]] = None
     filter: Optional[dict[str, Any]] = None
     limits: Optional[dict[str, Optional[float]]] = None
+    model_limits: Optional[dict[str, dict[str, Optional[float]]]] = None
     expires_at: Optional[float] = None
     revoked_at: Optional[float] = None
     previous_until: Optional[float] = None
