@@ -198,6 +198,9 @@ impl From<CollectionError> for RequestError {
         match error {
             CollectionError::Store(error) => error.into(),
             CollectionError::Stopping => RequestError::new(ErrorCode::Overloaded, error.to_string()),
+            CollectionError::TooMany { .. } => {
+                RequestError::new(ErrorCode::CollectionLimitReached, error.to_string())
+            }
             CollectionError::NoModel { model, .. } => no_model(&model),
             CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }

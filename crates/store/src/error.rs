@@ -71,6 +71,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// `what` of a damaged database file, other than a row.
+    pub(crate) const WHOLE_FILE: &str = "the store's file";
+
     /// Maps an IO error about `path` to `Full`, `ReadOnly` or `Io`.
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Error {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};

@@ -43,10 +43,25 @@ impl Store {
         sqlite.close().await
     }
 
-    /// The collections in the caller's allow list, by name.
+    /// The damaged rows that lists and the ingest worker have skipped since the store was opened, each by its kind and name. Bounded.
+    pub fn damaged_rows(&self) -> Vec<String> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.damage.list()
+    }
+
+    /// The full check of the store in `folder`, as [`Store::verify`], also while another process uses it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Store::open_sqlite`], except `Locked`.
+    pub fn verify_folder(folder: &Path) -> Result<VerifyReport> {
+        Sqlite::verify_folder(folder)
+    }
+
+    /// The collections in the caller's allow list, by name. Skips damaged rows.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>> {
         let Store::Sqlite(sqlite) = self;
-        let mut found = sqlite.read(collections::list).await?;
+        let damage = sqlite.damage.clone();
+        let mut found = sqlite.read(move |c| collections::list(c, &damage)).await?;
         found.retain(|collection| caller.sees(&collection.name));
         Ok(found)
     }
@@ -232,7 +247,8 @@ impl Store {
     ) -> Result<(Vec<Job>, Option<String>)> {
         let (access, cursor) = (JobAccess::new(caller), cursor.map(str::to_owned));
         let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref())).await
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref(), &damage)).await
     }
 
     /// Stores the features of judgments by their numbers, computed with embeddings of the model `fingerprint`. `None` if the document is

@@ -30,13 +30,15 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::Result;
+use crate::damage::Damage;
+use crate::{Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
 
 /// An open SQLite store: the content of [`Store::Sqlite`](crate::Store::Sqlite).
 #[derive(Debug, Clone)]
 pub struct Sqlite {
     threads: Arc<Threads>,
+    pub(crate) damage: Damage,
 }
 
 /// The reader is declared first, so that it is dropped first: the writer then closes the last connection, which writes the write-ahead
@@ -56,7 +58,14 @@ impl Sqlite {
             writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, Some(lock))?,
             reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, None)?,
         };
-        Ok(Sqlite { threads: Arc::new(threads) })
+        Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default() })
+    }
+
+    /// The full check of the store in `folder`, also while another process uses it.
+    pub(crate) fn verify_folder(folder: &Path) -> Result<VerifyReport> {
+        let connection = open::reader(folder)?;
+        connection.execute_batch("BEGIN")?;
+        verify::verify(&connection)
     }
 
     /// Runs `work` on a consistent snapshot that includes every write acknowledged before this call.
