@@ -139,7 +139,9 @@ impl IndexError {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
-            IndexError::Mapped(MappedError::Length { .. } | MappedError::Checksum { .. }) => true,
+            IndexError::Mapped(
+                MappedError::Length { .. } | MappedError::Checksum { .. } | MappedError::Changed { .. },
+            ) => true,
             IndexError::Mapped(MappedError::Unreadable { source, .. }) | IndexError::File { source, .. } => {
                 is_sign_of_damage(source)
             }

@@ -133,6 +133,7 @@ impl From<weir_store::Error> for RequestError {
             Error::Locked(_)
             | Error::ReadOnly(_)
             | Error::Io { .. }
+            | Error::Replaced(_)
             | Error::Sqlite { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,
             Error::Damaged { .. } | Error::NewerFormat { .. } => ErrorCode::Internal,

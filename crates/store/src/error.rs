@@ -24,6 +24,13 @@ pub enum Error {
     /// The disk is full, or the user's quota is used up.
     #[error("the disk is full, nothing of this request was stored; free space and try again")]
     Full,
+    /// A file of the store was removed, replaced or truncated while it was open.
+    #[error(
+        "the file `{}` was removed, replaced or truncated while weir was running, and nothing is stored any more; put it back, or \
+         restore the data directory from a backup and start weir again",
+        .0.display()
+    )]
+    Replaced(PathBuf),
     /// A row, or the database file, is not what was written.
     #[error("{what} {row} is damaged; restore the data directory from a backup")]
     Damaged {

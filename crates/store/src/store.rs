@@ -49,6 +49,15 @@ impl Store {
         sqlite.damage.list()
     }
 
+    /// Checks that the store's files are those that were opened. After an error nothing is acknowledged until they are back.
+    ///
+    /// # Errors
+    /// `Replaced`.
+    pub fn check_files(&self) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.check_files()
+    }
+
     /// The full check of the store in `folder`, as [`Store::verify`], also while another process uses it. Blocks.
     ///
     /// # Errors

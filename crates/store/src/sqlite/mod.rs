@@ -24,6 +24,7 @@ mod statements;
 mod tests;
 mod thread;
 pub(crate) mod verify;
+mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use rusqlite::Connection;
 use crate::damage::Damage;
 use crate::{Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
+use watch::FileWatch;
 
 /// An open SQLite store: the content of [`Store::Sqlite`](crate::Store::Sqlite).
 #[derive(Debug, Clone)]
@@ -47,6 +49,7 @@ pub struct Sqlite {
 struct Threads {
     reader: DatabaseThread,
     writer: DatabaseThread,
+    watch: Arc<FileWatch>,
 }
 
 impl Sqlite {
@@ -54,11 +57,22 @@ impl Sqlite {
         let lock = open::lock(folder)?;
         let writer = open::writer(folder)?;
         let reader = open::reader(folder)?;
+        let watch = Arc::new(FileWatch::new(folder));
+        let is_sound = |watch: &Arc<FileWatch>| {
+            let watch = watch.clone();
+            move || watch.check()
+        };
         let threads = Threads {
-            writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, Some(lock))?,
-            reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, None)?,
+            writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, is_sound(&watch), Some(lock))?,
+            reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, || Ok(()), None)?,
+            watch,
         };
         Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default() })
+    }
+
+    /// See [`Store::check_files`](crate::Store::check_files).
+    pub(crate) fn check_files(&self) -> Result<()> {
+        self.threads.watch.check()
     }
 
     /// The full check of the store in `folder`, also while another process uses it.

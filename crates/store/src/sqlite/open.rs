@@ -1,6 +1,7 @@
 //! Opens the store in a folder: lock, connections, SQLite settings.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use rusqlite::{Connection, OpenFlags};
 use super::schema;
 use crate::{Error, Result};
 
-/// Locked while a store in the folder is open. The empty file stays when the store is closed.
+/// Locked while a store in the folder is open; has the id of the process. The file stays when the store is closed.
 const LOCK_FILE: &str = "weir.lock";
 
 /// The database. SQLite keeps the write-ahead log beside it in files named `…-wal` and `…-shm`.
-const DATABASE_FILE: &str = "store.sqlite3";
+pub(super) const DATABASE_FILE: &str = "store.sqlite3";
 
 /// Capacity of each connection's cache of prepared statements: more than the store has.
 const STATEMENTS_MAX: usize = 96;
@@ -43,7 +44,11 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
         .open(folder.join(LOCK_FILE))
         .map_err(|source| Error::from_io(folder, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // for whoever finds the file; the lock alone counts
+            let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
+            Ok(file)
+        }
         Err(TryLockError::WouldBlock) => Err(Error::Locked(folder.to_owned())),
         Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }

@@ -1,4 +1,6 @@
 //! Descriptors, files that change or vanish under the server, damaged rows, deleted text.
 
+mod changing;
 mod descriptors;
+mod flips;
 mod rows;
