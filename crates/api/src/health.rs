@@ -25,5 +25,6 @@ pub struct ReadyReply {
     pub failing: Vec<String>,
     /// Rows of the store that are damaged, the first 100. Each fails alone: lists skip it. `weir doctor` finds all of them; ingesting a
     /// document again replaces its row.
+    #[serde(default)]
     pub damaged: Vec<String>,
 }

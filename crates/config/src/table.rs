@@ -273,6 +273,9 @@ settings! {
     index: Index {
         /// Buffer of the lexical index writer, per collection that is being written.
         writer_memory_bytes: usize = 32 << 20, "bytes", 15e6..=4e9;
+        /// Time after which the text of deleted and replaced documents is no longer in the index files. They are written again without it, at most
+        /// once in this time for each collection, while searches go on; meanwhile they take twice the space.
+        compact_after_s: u64 = 86_400, "seconds", ANY;
         /// Maximum collections whose index files are open, each with two or three descriptors; or an eighth of the process's limit of open files,
         /// if that is less. Beyond it, the least recently used collection closes its files, and its next use opens and checks them again.
         open_max: usize = 256, "collections", ONE;

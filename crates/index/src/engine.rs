@@ -1,6 +1,7 @@
 //! The asynchronous interface to an index, whatever implements it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
@@ -99,7 +100,15 @@ impl Engine {
     /// `operation` is the number of the removal, which must be in the store already. Until a batch reaches it, earlier changes do
     /// not bring the document back; the batch that contains the removal makes it durable.
     pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
-        self.opened().await?.remove_now(document_id, operation)
+        let Engine::Embedded { index: on_demand, .. } = self;
+        loop {
+            let index = self.opened().await?;
+            let was_live = index.remove_now(document_id, operation)?;
+            // otherwise another was opened meanwhile, which may not have the removal
+            if on_demand.is_current(&index) {
+                return Ok(was_live);
+            }
+        }
     }
 
     /// Searches one snapshot, within the limit on CPU work.
@@ -244,6 +253,16 @@ impl Engine {
         blocking(move || index.discard()).await
     }
 
+    /// Removes what was deleted from the files, by writing them again, if the last time was at least `interval` ago; whether it did. Searches
+    /// go on meanwhile. Not to be called while a batch is applied.
+    ///
+    /// # Errors
+    /// [`IndexError::Lost`]; errors of the file system.
+    pub async fn compact_if_due(&self, interval: Duration) -> Result<bool> {
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || if index.is_compaction_due(interval) { index.compact() } else { Ok(false) }).await
+    }
+
     /// Ends background work and saves the score baseline. Searches are still answered; applying returns [`IndexError::Closed`].
     pub async fn close(&self) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
@@ -262,7 +281,11 @@ impl Engine {
 
 impl OnDemand {
     /// [`OnDemand::checked`] for a result that is not an error in most cases.
-    async fn checked_in_background<T: Send + 'static>(&self, index: Embedded, result: Result<T>) -> Result<T> {
+    async fn checked_in_background<T: Send + 'static>(
+        &self,
+        index: Embedded,
+        result: Result<T>,
+    ) -> Result<T> {
         if result.is_ok() && index.check_reads().is_ok() {
             return result;
         }

@@ -4,11 +4,14 @@
 //! one more closes the least recently used. The next use opens it again, which checks every byte. An index whose files were removed or
 //! damaged meanwhile starts empty then: that use fails with [`IndexError::Lost`], and the store's operations are to be applied again.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
-use crate::embedded::{Embedded, Head};
+use crate::embedded::{Embedded, Head, sync_folder};
 use crate::relevance::{Calibration, JudgedHit};
 use crate::{EngineSettings, IndexCounts, IndexError, RebuildReason, Result};
 
@@ -161,7 +164,8 @@ impl OnDemand {
         let _ = self.if_open();
         self.0.pool.add(self);
         if index.applied_seq() < known {
-            let reason = rebuilt.map_or_else(|| "it is older than it was".to_owned(), |reason| reason.to_string());
+            let reason =
+                rebuilt.map_or_else(|| "it is older than it was".to_owned(), |reason| reason.to_string());
             return Err(IndexError::Lost { folder: self.0.folder.clone(), reason });
         }
         Ok(index)
@@ -188,15 +192,57 @@ impl OnDemand {
     fn reopen(&self, damaged: &Embedded) -> Result<()> {
         let removals = {
             let _changing = lock(&self.0.changing);
-            let is_current = |index: &Embedded| self.is_open() && index.is_same(damaged);
-            let Some(index) = self.if_open()?.filter(is_current) else { return Ok(()) };
-            let removals = index.abandon();
+            if !self.is_current(damaged) {
+                return Ok(());
+            }
+            // first, so that later removals are made in the next index
+            self.set(State::Idle(damaged.summary()));
+            damaged.abandon()
+        };
+        // an empty index has nothing to remove
+        self.open().and_then(|index| remove_all(&index, &removals))
+    }
+
+    /// Whether this is the open index: no other call has closed it.
+    pub(crate) fn is_current(&self, index: &Embedded) -> bool {
+        match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
+            State::Open(current) | State::Closed(Some(current), _) => current.is_same(index),
+            State::Idle(_) | State::Closed(None, _) => false,
+        }
+    }
+
+    /// Whether [`OnDemand::compact`] has something to remove, and the last time was at least `interval` ago. Reads at most the time of a file.
+    pub(crate) fn is_compaction_due(&self, interval: Duration) -> bool {
+        self.summary().counts.deleted_chunks > 0
+            && Embedded::age(&self.0.folder).is_some_and(|age| age >= interval)
+    }
+
+    /// Replaces the files by new ones without what was deleted. Searches go on meanwhile; no batch may be applied. `false` if that was
+    /// not possible, because a removal waits for its batch.
+    pub(crate) fn compact(&self) -> Result<bool> {
+        let index = self.open()?;
+        let target = self.0.folder.with_extension("compact");
+        remove_folder(&target)?;
+        let copied = index.copy_live(&target);
+        let copied = self.checked(&index, copied)?;
+        let removals = {
+            let _changing = lock(&self.0.changing);
+            if !self.is_current(&index) || !self.is_open() || index.applied_seq() != copied {
+                remove_folder(&target)?;
+                return Ok(false);
+            }
             self.set(State::Idle(index.summary()));
+            let removals = index.abandon();
+            // after a crash between these, the index is rebuilt from the store
+            remove_folder(&self.0.folder)?;
+            std::fs::rename(&target, &self.0.folder).map_err(IndexError::file("rename", &target))?;
+            if let Some(parent) = self.0.folder.parent() {
+                sync_folder(parent)?;
+            }
             removals
         };
-        let index = self.open()?;
-        // an empty index has nothing to remove
-        removals.iter().try_for_each(|(id, operation)| index.remove_now(id, *operation).map(drop))
+        remove_all(&self.open()?, &removals)?;
+        Ok(true)
     }
 
     /// Empties the index, to be filled again from the store.
@@ -284,6 +330,20 @@ impl OnDemand {
         // what is not written is computed again when the index is opened
         let _ = index.close();
         true
+    }
+}
+
+/// Makes the removals again that waited for their batch.
+fn remove_all(index: &Embedded, removals: &HashMap<String, u64>) -> Result<()> {
+    removals.iter().try_for_each(|(id, operation)| index.remove_now(id, *operation).map(drop))
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(IndexError::file("remove folder", folder)(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
-#[cfg(not(target_os = "linux"))]
-use libc::__error as errno;
 #[cfg(target_os = "linux")]
 use libc::__errno_location as errno;
+#[cfg(not(target_os = "linux"))]
+use libc::__error as errno;
 
 /// Ranges that can be guarded at one time; further ones are not guarded. A page of this table takes memory when it is first used.
 const RANGES_MAX: usize = 1 << 16;
@@ -145,7 +145,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
-        let (first, second) = (AppendOnlyFile::open(&path, 100_000).unwrap(), ImmutableFile::open(&path).unwrap());
+        let (first, second) =
+            (AppendOnlyFile::open(&path, 100_000).unwrap(), ImmutableFile::open(&path).unwrap());
         first.check().unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10_000).unwrap();
         assert_eq!(first[9_999], 7);

@@ -8,7 +8,10 @@
 //! says so: call it after reading and before using the result. If mapped bytes are overwritten, readers may see a mix of old and new ones;
 //! checksums are verified when a file is opened, not later. Readers check every offset and length that they read from a view, and read only numbers for which all bit patterns are valid. Data
 //! and cache folders should be writable only by the user that Weir runs as.
-#![allow(unsafe_code, reason = "mapping a file, and handling reads that the file no longer has, is unsafe by nature")]
+#![allow(
+    unsafe_code,
+    reason = "mapping a file, and handling reads that the file no longer has, is unsafe by nature"
+)]
 
 mod guard;
 mod large_pages;
@@ -18,8 +21,8 @@ use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use guard::Guard;
+pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use memmap2::{Mmap, MmapOptions};
 use stable_deref_trait::StableDeref;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -404,6 +405,7 @@ impl Collections {
                 },
             },
             ingest: self.0.config.ingest.clone(),
+            compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
             feedback_added: Notify::new(),

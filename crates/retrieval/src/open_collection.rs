@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
-use weir_index::{Engine, IndexError};
 use weir_index::query::{self, Query};
+use weir_index::{Engine, IndexError};
 use weir_store::{Collection, CollectionId, Retention};
 use weir_text::Language;
 
@@ -38,6 +39,8 @@ pub struct OpenCollection {
     pub(crate) preparer: Preparer,
     /// Limits of a batch.
     pub(crate) ingest: weir_config::table::Ingest,
+    /// The setting `index.compact_after_s`.
+    pub(crate) compact_after: Duration,
     /// Metrics of the workers.
     pub(crate) metrics: Metrics,
     /// Wakes the ingest worker.

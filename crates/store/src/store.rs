@@ -233,6 +233,12 @@ impl Store {
         sqlite.write(move |c| collections::prune(c, id, retention)).await
     }
 
+    /// Empties the write-ahead log, which keeps what was deleted: rows themselves are overwritten when they are deleted.
+    pub async fn erase_deleted(&self) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.empty_log().await
+    }
+
     /// The job with this id. See [`Store::jobs`] for the jobs that exist for a caller.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<Option<Job>> {
         let (access, id) = (JobAccess::new(caller), id.to_owned());

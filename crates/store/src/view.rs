@@ -3,8 +3,8 @@
 use crate::access::Access;
 use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount, QueryReport, Result,
-    Store, StoredDocument, Submission, TextHash, Timestamp,
+    DeletedDocument, DocumentState, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount,
+    QueryReport, Result, Store, StoredDocument, Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -183,7 +183,12 @@ impl StoreView {
     ///
     /// # Errors
     /// `Damaged` for such an operation above `skip_to`.
-    pub async fn operations_to_index(&self, after: u64, limit: usize, skip_to: u64) -> Result<Vec<Operation>> {
+    pub async fn operations_to_index(
+        &self,
+        after: u64,
+        limit: usize,
+        skip_to: u64,
+    ) -> Result<Vec<Operation>> {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         let damage = sqlite.damage.clone();

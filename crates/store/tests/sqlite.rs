@@ -182,7 +182,11 @@ async fn a_damaged_chunk_is_reported() {
 async fn check_skipped(sql: &str, list: impl AsyncFn(&Store, &Collection) -> usize, expected: (usize, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let (store, made) = altered(folder.path(), sql).await;
-    assert_eq!((list(&store, &made).await, store.damaged_rows()), (expected.0, vec![expected.1.to_owned()]), "{sql}");
+    assert_eq!(
+        (list(&store, &made).await, store.damaged_rows()),
+        (expected.0, vec![expected.1.to_owned()]),
+        "{sql}"
+    );
     let message = format!("{} is damaged; restore the data directory from a backup", expected.1);
     for report in [store.verify().await.unwrap(), Store::verify_folder(folder.path()).unwrap()] {
         let found: Vec<String> = report.problems.iter().map(Error::to_string).collect();
@@ -199,7 +203,8 @@ async fn a_damaged_embedding_counts_as_missing() {
         assert_eq!(view(&store, &made).embeddings("m", vec![hash(1)]).await.unwrap(), [None], "{change}");
         let report = store.verify().await.unwrap();
         assert!(report.problems[0].to_string().starts_with(&name), "{:?}", report.problems);
-        let again = PreparedDocument { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
+        let again =
+            PreparedDocument { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
         store.save_prepared(made.generation.id, vec![again], vec![(hash(1), vec![0.25, 0.5])]).await.unwrap();
         close_sound(store).await;
     }
@@ -207,7 +212,8 @@ async fn a_damaged_embedding_counts_as_missing() {
 
 #[tokio::test]
 async fn a_damaged_collection_is_skipped_and_named() {
-    let list = async |store: &Store, _: &Collection| store.collections(&Caller::system()).await.unwrap().len();
+    let list =
+        async |store: &Store, _: &Collection| store.collections(&Caller::system()).await.unwrap().len();
     for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
         check_skipped(&format!("UPDATE collections SET {change}"), list, (0, "collection 1")).await;
     }
@@ -226,10 +232,16 @@ async fn a_damaged_document_is_skipped_by_lists_until_it_is_stored_again() {
     let folder = tempfile::tempdir().unwrap();
     let (store, made) = altered(folder.path(), damage).await;
     assert_eq!(list(&store, &made).await, 1);
-    let states = view(&store, &made).document_states(["a", "b", "c"].map(str::to_owned).to_vec()).await.unwrap();
-    assert!(matches!(&states[..], [DocumentState::Damaged, DocumentState::Present(_), DocumentState::Absent]));
+    let states =
+        view(&store, &made).document_states(["a", "b", "c"].map(str::to_owned).to_vec()).await.unwrap();
+    assert!(matches!(
+        &states[..],
+        [DocumentState::Damaged, DocumentState::Present(_), DocumentState::Absent]
+    ));
     // the same content, which would be unchanged
-    let job = accept(&store, &made, "k", &[document("a", "the first text"), document("b", "the second text")]).await;
+    let job =
+        accept(&store, &made, "k", &[document("a", "the first text"), document("b", "the second text")])
+            .await;
     assert_eq!((job.changed, job.unchanged), (1, 1));
     assert_eq!((list(&store, &made).await, store.damaged_rows()), (2, vec![]));
     close_sound(store).await;

@@ -12,7 +12,8 @@ use weir_index::CpuLimiter;
 use weir_store::Store;
 
 use http::HeaderMap;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
@@ -77,6 +78,8 @@ pub enum ServeError {
 /// Serves until SIGTERM or SIGINT, then drains, flushes and returns.
 pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
+    // data is for the user that weir runs as: folders 0700, files 0600
+    umask(Mode::RWXG | Mode::RWXO);
     let config = with_open_indexes(config, raise_file_limit());
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
@@ -110,7 +113,8 @@ const INDEX_FILES_SHARE: u64 = 8;
 
 /// Lowers `index.open_max` to what the limit of open files allows.
 fn with_open_indexes(mut config: Config, files_max: Option<u64>) -> Config {
-    let share = files_max.map_or(usize::MAX, |files| usize::try_from(files / INDEX_FILES_SHARE).unwrap_or(usize::MAX));
+    let share = files_max
+        .map_or(usize::MAX, |files| usize::try_from(files / INDEX_FILES_SHARE).unwrap_or(usize::MAX));
     config.index.open_max = config.index.open_max.min(share).max(1);
     config
 }

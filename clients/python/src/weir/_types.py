@@ -492,3 +492,4 @@ class Readiness:
 
     ready: bool
     failing: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)

@@ -283,8 +283,14 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl AppendFile {
     fn open(path: PathBuf, state: FileState) -> Result<AppendFile> {
-        let mut opened =
-            AppendFile { path, file: None, buffer: Vec::new(), len: 0, hasher: Hasher::new(), unsynced: false };
+        let mut opened = AppendFile {
+            path,
+            file: None,
+            buffer: Vec::new(),
+            len: 0,
+            hasher: Hasher::new(),
+            unsynced: false,
+        };
         opened.cut(state)?;
         Ok(opened)
     }

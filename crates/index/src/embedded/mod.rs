@@ -10,6 +10,7 @@
 mod batch;
 mod codebook;
 mod codes;
+mod compact;
 mod dense;
 mod fields;
 mod files;
@@ -42,7 +43,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
-pub(crate) use head::Head;
+pub(crate) use head::{Head, sync_folder};
 pub(crate) use ranking::fibonacci_hash;
 
 use crate::on_demand::Summary;
@@ -55,7 +56,7 @@ use files::MappedFiles;
 use lexical::{LexicalView, Merge};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
-use relevance::{BaselineFile, FittedStatistics};
+use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
@@ -208,7 +209,7 @@ impl Embedded {
         self.snapshot().check()
     }
 
-    /// Ends writing without closing anything in order: the files were removed or damaged. Searches are still answered. Returns the
+    /// Ends writing without closing anything in order: the files were removed, damaged or copied. Searches are still answered. Returns the
     /// removals of [`Embedded::remove_now`] that wait for their batch.
     pub(crate) fn abandon(&self) -> HashMap<String, u64> {
         drop(lock(&self.inner.writer).take());

@@ -39,13 +39,13 @@ const FLUSH_AFTER: Duration = Duration::from_secs(2);
 pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
-    let mut prune_at = Instant::now();
+    let mut chores = Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq() };
     let mut is_flushed = false;
     loop {
         let idle = collection.operations_added.notified();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
-            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut prune_at) => step,
+            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut chores) => step,
         };
         match step {
             Ok(true) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
@@ -53,19 +53,23 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
                 () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
-                () = files_lost(&collection) => {}
+                () = tokio::time::sleep(CHECK_FILES_EVERY) => check_files(&collection).await,
             },
             Err(IngestError::Store(error @ weir_store::Error::Damaged { what: "operation", .. })) => {
                 // it may have been a deletion: an index that is built from the documents that exist does not need it
                 tracing::warn!(collection = collection.name, %error, "an operation cannot be read: the index is rebuilt");
                 let discarded = collection.engine.discard().await;
                 collection.note_lost(&discarded);
-                if let Err(error) = discarded && !matches!(error, IndexError::Lost { .. }) {
+                if let Err(error) = discarded
+                    && !matches!(error, IndexError::Lost { .. })
+                {
                     collection.note_failure(Some(error.to_string()));
                     tokio::time::sleep(wait).await;
                 }
             }
-            Err(IngestError::Index(error @ IndexError::Lost { .. })) => collection.note_lost(&Err::<(), _>(error)),
+            Err(IngestError::Index(error @ IndexError::Lost { .. })) => {
+                collection.note_lost(&Err::<(), _>(error))
+            }
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
@@ -80,14 +84,56 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     }
 }
 
-/// Checks the files of the index from time to time; returns when they were lost, and the index is empty.
-async fn files_lost(collection: &OpenCollection) {
-    loop {
-        tokio::time::sleep(CHECK_FILES_EVERY).await;
-        match collection.engine.check_files().await {
-            Ok(()) => {}
-            Err(error @ IndexError::Lost { .. }) => return collection.note_lost(&Err::<(), _>(error)),
-            Err(error) => tracing::warn!(collection = collection.name, %error, "the files of the index were not checked"),
+/// What is done from time to time, and when it was last done.
+struct Chores {
+    prune_at: Instant,
+    /// The applied sequence when the store's log was last emptied.
+    emptied_at: u64,
+}
+
+impl Chores {
+    /// Prunes the store, removes what was deleted from index and store; `false` if there is more to prune.
+    async fn prune(&mut self, collection: &OpenCollection) -> Result<bool, IngestError> {
+        if Instant::now() < self.prune_at {
+            return Ok(true);
+        }
+        let store = &collection.preparer.store;
+        let is_done = store.prune(collection.id, collection.retention()).await?;
+        compact_if_due(collection).await;
+        let applied_seq = collection.engine.applied_seq();
+        if applied_seq != self.emptied_at {
+            self.emptied_at = applied_seq;
+            store.erase_deleted().await?;
+        }
+        if is_done {
+            self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));
+        }
+        Ok(is_done)
+    }
+}
+
+/// Checks that the files of the index exist.
+async fn check_files(collection: &OpenCollection) {
+    match collection.engine.check_files().await {
+        Ok(()) => {}
+        Err(error @ IndexError::Lost { .. }) => collection.note_lost(&Err::<(), _>(error)),
+        Err(error) => {
+            tracing::warn!(collection = collection.name, %error, "the files of the index were not checked")
+        }
+    }
+}
+
+/// Removes what was deleted from the index files, if it is time.
+async fn compact_if_due(collection: &OpenCollection) {
+    let started = Instant::now();
+    match collection.engine.compact_if_due(collection.compact_after).await {
+        Ok(false) => {}
+        Ok(true) => {
+            tracing::info!(collection = collection.name, took = ?started.elapsed(), "the index was compacted")
+        }
+        Err(error @ IndexError::Lost { .. }) => collection.note_lost(&Err::<(), _>(error)),
+        Err(error) => {
+            tracing::warn!(collection = collection.name, %error, "the index was not compacted; it is tried again")
         }
     }
 }
@@ -106,15 +152,9 @@ async fn flush_when_idle(collection: &OpenCollection) {
 }
 
 /// Applies one batch, and prunes the store when that is due; `false` if there was nothing to do.
-async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) -> Result<bool, IngestError> {
+async fn step(collection: &OpenCollection, apart: bool, chores: &mut Chores) -> Result<bool, IngestError> {
     let has_applied = apply_next(collection, apart).await?;
-    if Instant::now() < *prune_at {
-        return Ok(has_applied);
-    }
-    let is_done = collection.preparer.store.prune(collection.id, collection.retention()).await?;
-    if is_done {
-        *prune_at = Instant::now() + PRUNE_EVERY;
-    }
+    let is_done = chores.prune(collection).await?;
     Ok(has_applied || !is_done)
 }
 
@@ -137,7 +177,8 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
     let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
     let changes = removed.chain(documents.into_iter().map(Change::Put)).collect();
-    let (refused, indexed) = ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
+    let (refused, indexed) =
+        ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
     if !failed.is_empty() {
         store.fail_documents(collection.id, failed).await?;
     }
@@ -213,7 +254,11 @@ async fn read_batch(
                 }
                 DocumentState::Absent => batch.absent.push(id),
                 DocumentState::Damaged => {
-                    tracing::error!(collection = collection.name, document = id, "a document is damaged and not searchable; ingest it again");
+                    tracing::error!(
+                        collection = collection.name,
+                        document = id,
+                        "a document is damaged and not searchable; ingest it again"
+                    );
                     batch.damaged += 1;
                     batch.absent.push(id);
                 }

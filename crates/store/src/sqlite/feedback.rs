@@ -94,7 +94,8 @@ pub(crate) fn batch(
     while let Some(row) = rows.next()? {
         let decoded = decode(row).and_then(|feedback| Ok((feedback, row.get(6)?, row.get(7)?)));
         let read = decoded.or_damaged("feedback", || format!("of collection {}", access.collection));
-        let Some((feedback, features, is_processed)): Option<(_, Option<String>, _)> = damage.skip(read)? else {
+        let Some((feedback, features, is_processed)): Option<(_, Option<String>, _)> = damage.skip(read)?
+        else {
             continue;
         };
         // hashes, because queries can be long

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::damage::Damage;
-use crate::{Result, VerifyReport};
+use crate::{Error, Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
 use watch::FileWatch;
 
@@ -41,6 +41,7 @@ use watch::FileWatch;
 pub struct Sqlite {
     threads: Arc<Threads>,
     pub(crate) damage: Damage,
+    folder: Arc<Path>,
 }
 
 /// The reader is declared first, so that it is dropped first: the writer then closes the last connection, which writes the write-ahead
@@ -63,11 +64,32 @@ impl Sqlite {
             move || watch.check()
         };
         let threads = Threads {
-            writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, is_sound(&watch), Some(lock))?,
+            writer: DatabaseThread::start(
+                "store-write",
+                TransactionKind::Write,
+                writer,
+                is_sound(&watch),
+                Some(lock),
+            )?,
             reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, || Ok(()), None)?,
             watch,
         };
-        Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default() })
+        Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default(), folder: folder.into() })
+    }
+
+    /// See [`Store::erase_deleted`](crate::Store::erase_deleted).
+    pub(crate) async fn empty_log(&self) -> Result<()> {
+        // a removed store is not made again
+        self.check_files()?;
+        let folder = self.folder.clone();
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let empty = move || {
+            // the receiver is gone if the caller's future was dropped
+            let _ = reply.send(open::empty_log(&folder));
+        };
+        let thread = std::thread::Builder::new().name("store-log".to_owned()).spawn(empty);
+        thread.map_err(|source| Error::from_io(&self.folder, source))?;
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     /// See [`Store::check_files`](crate::Store::check_files).

@@ -28,6 +28,7 @@ const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA foreign_keys = ON;
+    PRAGMA secure_delete = ON;
     PRAGMA cache_size = -16384;
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = 4096;
@@ -85,6 +86,13 @@ fn connect(folder: &Path, flags: OpenFlags) -> Result<Connection> {
         .map_err(|error| Error::from_opening(folder, error))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// Writes the write-ahead log back and empties it: it keeps what was deleted since it was last emptied. Waits for running transactions.
+pub(super) fn empty_log(folder: &Path) -> Result<()> {
+    let connection = connect(folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
 }
 
 /// Syncs the folder and its parent, so that the directory entries of new files and of the folder survive a power failure.

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tantivy::Directory;
 use tantivy::directory::error::{DeleteError, LockError, OpenDirectoryError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
     DirectoryLock, FileHandle, Lock, MmapDirectory, OwnedBytes, WatchCallback, WatchHandle, WritePtr,
 };
-use tantivy::Directory;
 use weir_mapped::{ImmutableFile, MappedError, SharedFile};
 
 /// A folder of files that Tantivy writes once and then reads. Clones share the mappings.
@@ -96,11 +96,11 @@ impl Directory for GuardedDirectory {
 }
 
 fn unreadable(error: MappedError, path: &Path) -> OpenReadError {
-    match error {
-        MappedError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            OpenReadError::FileDoesNotExist(path.to_owned())
-        }
-        MappedError::Unreadable { source, .. } => OpenReadError::wrap_io_error(source, path.to_owned()),
-        other => OpenReadError::wrap_io_error(io::Error::other(other), path.to_owned()),
+    let MappedError::Unreadable { source, .. } = error else {
+        return OpenReadError::wrap_io_error(io::Error::other(error), path.to_owned());
+    };
+    match source.kind() == io::ErrorKind::NotFound {
+        true => OpenReadError::FileDoesNotExist(path.to_owned()),
+        false => OpenReadError::wrap_io_error(source, path.to_owned()),
     }
 }

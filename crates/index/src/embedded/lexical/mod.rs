@@ -27,8 +27,8 @@ use tantivy::query::RangeQuery;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
 use tantivy::{
-    Directory as _,
-    FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term,
+    Directory as _, FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy,
+    TantivyDocument, Term,
 };
 use weir_text::Language;
 
@@ -269,7 +269,14 @@ impl Lexical {
         self.chunk_ids = BySegment::of(&searcher, &self.chunk_ids, chunk_ids::read)?;
         self.words = BySegment::of(&searcher, &self.words, |segment| SpellingIndex::read(segment, text))?;
         let directory = self.directory.clone();
-        LexicalView::new(searcher, directory, self.fields, self.language, self.chunk_ids.clone(), self.words.clone())
+        LexicalView::new(
+            searcher,
+            directory,
+            self.fields,
+            self.language,
+            self.chunk_ids.clone(),
+            self.words.clone(),
+        )
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter> {

@@ -12,8 +12,8 @@ use weir_text::{Language, QueryTerm};
 
 use super::by_segment::BySegment;
 use super::chunk_ids::{ChunkIds, ChunkIdsQuery};
-use super::directory::GuardedDirectory;
 use super::compile::{Condition, ScoringQuery, TermPostings};
+use super::directory::GuardedDirectory;
 use super::max_score::{MaxScore, ScoredTerm};
 use super::spelling_index::SpellingIndex;
 use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};

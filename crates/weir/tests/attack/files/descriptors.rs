@@ -27,7 +27,8 @@ fn a_thousand_collections_need_few_descriptors_and_little_memory() {
     (0..count).for_each(|number| assert_eq!(create(&client, number), 201));
     // each holds a document, also those whose files were closed since they were created
     for number in (0..count).step_by(count / 20) {
-        let document = json!({"collection": name(number), "documents": [{"id": "a", "text": format!("weir {number}")}]});
+        let document =
+            json!({"collection": name(number), "documents": [{"id": "a", "text": format!("weir {number}")}]});
         let body = document.to_string();
         assert_eq!(client.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes())).status, 202);
     }
@@ -75,7 +76,23 @@ fn a_create_that_is_refused_leaves_nothing_and_the_gateway_starts_again_with_the
     client.wait_until_ready();
     let listed = client.get("/v1/collections").1["data"].as_array().unwrap().len();
     assert_eq!(listed, created + 1, "with `default`");
-    held("few descriptors", &format!("80 allowed: {created} of {count} collections created, all there after a restart"));
+    // a creation that fails half-way: its index folder cannot be made
+    let next = folder.path().join("index").join((listed + 1).to_string());
+    std::fs::write(&next, "in its place").unwrap();
+    check_error(&client.send("PUT", "/v1/collections/other", None), "internal", "no index folder");
+    let named = |client: &Client| client.get("/v1/collections").1.to_string().contains("\"other\"");
+    assert!(!named(&client));
+    drop(std::fs::remove_file(next));
+    drop(weir);
+    let weir = start();
+    let client = Client::new(&weir.url);
+    client.wait_until_ready();
+    assert!(!named(&client), "it was stored");
+    assert_eq!(client.send("PUT", "/v1/collections/other", None).status, 201);
+    held(
+        "few descriptors",
+        &format!("80 allowed: {created} of {count} collections created, all there after a restart"),
+    );
 }
 
 #[test]

@@ -27,8 +27,9 @@ fn a_flipped_byte_loses_nothing_silently_and_never_gives_wrong_data() {
         let weir = Weir::start(template.path());
         let client = Client::new(&weir.url);
         client.wait_until_ready();
-        let documents: Vec<Value> =
-            (0..DOCUMENTS).map(|number| json!({"id": id(number), "text": text(number), "metadata": {"n": number}})).collect();
+        let documents: Vec<Value> = (0..DOCUMENTS)
+            .map(|number| json!({"id": id(number), "text": text(number), "metadata": {"n": number}}))
+            .collect();
         let body = json!({ "documents": documents }).to_string();
         assert_eq!(client.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes())).status, 202);
         weir.terminate();
@@ -55,13 +56,17 @@ fn a_flipped_byte_loses_nothing_silently_and_never_gives_wrong_data() {
     assert!(seen.sound > 0, "no flip was harmless or repaired");
     held(
         "flipped bytes",
-        &format!("{all}: {} repaired or harmless, {} named, {} refused with a remedy, no wrong data", seen.sound, seen.named, seen.refused),
+        &format!(
+            "{all}: {} repaired or harmless, {} named, {} refused with a remedy, no wrong data",
+            seen.sound, seen.named, seen.refused
+        ),
     );
 }
 
 fn check(folder: &Path, what: &str, seen: &mut Seen) {
     if let Some(refusal) = refusal_of_start(folder) {
-        let has_remedy = ["restore", "remove", "start the newer"].iter().any(|remedy| refusal.contains(remedy));
+        let has_remedy =
+            ["restore", "remove", "start the newer"].iter().any(|remedy| refusal.contains(remedy));
         assert!(has_remedy, "{what}: refused without a remedy: {refusal}");
         seen.refused += 1;
         return;
@@ -107,7 +112,12 @@ fn check(folder: &Path, what: &str, seen: &mut Seen) {
         seen.sound += 1;
         return;
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_weir")).env_clear().arg("doctor").arg("--data-dir").arg(folder).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .env_clear()
+        .arg("doctor")
+        .arg("--data-dir")
+        .arg(folder)
+        .output();
     let is_sound = output.unwrap().status.success();
     assert!(is_named || !is_sound, "{what}: something is missing, and neither readiness nor doctor says so");
     seen.named += 1;
@@ -116,7 +126,10 @@ fn check(folder: &Path, what: &str, seen: &mut Seen) {
 /// What a start says that is refused.
 fn refusal_of_start(folder: &Path) -> Option<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--model", "pseudo", "--data-dir"]).arg(folder);
+    command
+        .env_clear()
+        .args(["serve", "--listen", "127.0.0.1:0", "--model", "pseudo", "--data-dir"])
+        .arg(folder);
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut child = command.stderr(log.reopen().unwrap()).spawn().unwrap();
     let is_started = || std::fs::read_to_string(log.path()).unwrap().contains("is listening");
@@ -162,7 +175,11 @@ fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
         let to = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &to) } else { std::fs::copy(entry.path(), to).map(drop).unwrap() }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to)
+        } else {
+            std::fs::copy(entry.path(), to).map(drop).unwrap()
+        }
     }
 }
 

@@ -27,7 +27,8 @@ fn filled() -> tempfile::TempDir {
 }
 
 fn ingest(client: &Client, collection: &str, number: usize) {
-    let document = json!({"id": format!("d{number}"), "text": format!("weir text{number}in{collection} weir")});
+    let document =
+        json!({"id": format!("d{number}"), "text": format!("weir text{number}in{collection} weir")});
     let body = json!({"collection": collection, "documents": [document]}).to_string();
     let reply = client.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes()));
     assert_eq!((reply.status, &reply.json()["status"]), (202, &json!("completed")), "{}", reply.text);
@@ -37,8 +38,12 @@ fn ingest(client: &Client, collection: &str, number: usize) {
 fn damage(folder: &Path, text: &str) {
     let file = folder.join("store.sqlite3");
     let mut bytes = std::fs::read(&file).unwrap();
-    let places: Vec<usize> =
-        bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text.as_bytes()).map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter(|(_, window)| *window == text.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
     assert!(!places.is_empty(), "`{text}` is not in the file");
     places.into_iter().for_each(|at| bytes[at + 1] ^= 2);
     std::fs::write(file, bytes).unwrap();
@@ -53,7 +58,10 @@ fn ids(client: &Client, collection: &str) -> Vec<Value> {
 fn doctor(folder: &Path) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let output = command.env_clear().arg("doctor").arg("--data-dir").arg(folder).output().unwrap();
-    (output.status.success(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
+    (
+        output.status.success(),
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr),
+    )
 }
 
 #[test]
@@ -85,7 +93,10 @@ fn a_damaged_document_fails_alone_is_named_and_is_replaced_by_ingesting_it_again
     assert_eq!(client.search("text7indefault", "lexical")[0]["id"], "d7");
     weir.terminate();
     assert!(doctor(folder.path()).0, "{}", doctor(folder.path()).1);
-    held("damaged document", "19 of 20 listed and found, one named by readiness and doctor, replaced by ingest");
+    held(
+        "damaged document",
+        "19 of 20 listed and found, one named by readiness and doctor, replaced by ingest",
+    );
 }
 
 #[test]
@@ -101,7 +112,11 @@ fn a_damaged_collection_fails_alone() {
     assert_eq!(client.search("text8indefault", "lexical")[0]["id"], "d8");
     let named = client.get("/readyz").1["damaged"].clone();
     assert_eq!(named, json!(["collection 2"]));
-    check_error(&client.send("GET", "/v1/collections/other", None), "collection_not_found", "the damaged one");
+    check_error(
+        &client.send("GET", "/v1/collections/other", None),
+        "collection_not_found",
+        "the damaged one",
+    );
     let again = client.send("PUT", "/v1/collections/other", None);
     check_error(&again, "internal", "a new one of its name");
     held("damaged collection", "the other is served, readiness and doctor name it");
@@ -131,7 +146,10 @@ fn a_damaged_operation_fails_alone_and_no_deleted_document_is_found() {
         client.wait_until_searchable();
         assert_eq!(ids(&client, "default").len(), DOCUMENTS - 1);
         for number in [6, 7, 9] {
-            assert_eq!(client.search(&format!("text{number}indefault"), "lexical")[0]["id"], format!("d{number}"));
+            assert_eq!(
+                client.search(&format!("text{number}indefault"), "lexical")[0]["id"],
+                format!("d{number}")
+            );
         }
         assert!(client.search("text8indefault", "lexical").iter().all(|hit| hit["id"] != "d8"));
         ingest(&client, "default", 8);
