@@ -107,6 +107,14 @@ impl OpenIndexes {
 }
 
 impl OnDemand {
+    /// An index that was opened and stays open.
+    pub fn of(index: Embedded) -> OnDemand {
+        let (folder, settings) = (index.folder().to_owned(), index.settings().clone());
+        let (state, pool) = (RwLock::new(State::Open(index)), OpenIndexes::new(usize::MAX));
+        let (changing, used, calibration) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
+        OnDemand(Arc::new(Shared { folder, settings, pool, state, changing, used, calibration }))
+    }
+
     /// The index in `folder`, which is created if it is missing. Opened if the limit allows it, or something has to be done: it cannot be
     /// used, and then the reason is returned, or operations up to `store_last_operation` are to be applied.
     pub(crate) fn start(

@@ -233,8 +233,9 @@ impl Store {
         sqlite.write(move |c| collections::prune(c, id, retention)).await
     }
 
-    /// Empties the write-ahead log, which keeps what was deleted: rows themselves are overwritten when they are deleted.
-    pub async fn erase_deleted(&self) -> Result<()> {
+    /// Empties the write-ahead log, which keeps what was deleted: rows themselves are overwritten when they are deleted. `false` if other
+    /// transactions were running: try again later.
+    pub async fn erase_deleted(&self) -> Result<bool> {
         let Store::Sqlite(sqlite) = self;
         sqlite.empty_log().await
     }

@@ -296,11 +296,11 @@ impl Embedded {
         self.inner.snapshot.load_full()
     }
 
-    fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.inner.folder
     }
 
-    fn settings(&self) -> &EngineSettings {
+    pub(crate) fn settings(&self) -> &EngineSettings {
         &self.inner.settings
     }
 

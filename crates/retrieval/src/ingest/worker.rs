@@ -101,9 +101,8 @@ impl Chores {
         let is_done = store.prune(collection.id, collection.retention()).await?;
         compact_if_due(collection).await;
         let applied_seq = collection.engine.applied_seq();
-        if applied_seq != self.emptied_at {
+        if applied_seq != self.emptied_at && store.erase_deleted().await? {
             self.emptied_at = applied_seq;
-            store.erase_deleted().await?;
         }
         if is_done {
             self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));

@@ -78,7 +78,7 @@ impl Sqlite {
     }
 
     /// See [`Store::erase_deleted`](crate::Store::erase_deleted).
-    pub(crate) async fn empty_log(&self) -> Result<()> {
+    pub(crate) async fn empty_log(&self) -> Result<bool> {
         // a removed store is not made again
         self.check_files()?;
         let folder = self.folder.clone();

@@ -88,11 +88,16 @@ fn connect(folder: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Writes the write-ahead log back and empties it: it keeps what was deleted since it was last emptied. Waits for running transactions.
-pub(super) fn empty_log(folder: &Path) -> Result<()> {
+/// How long emptying the log waits for transactions, and these for it.
+const EMPTYING_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Writes the write-ahead log back and empties it: it keeps what was deleted since it was last emptied. `false` if transactions were
+/// running all the time.
+pub(super) fn empty_log(folder: &Path) -> Result<bool> {
     let connection = connect(folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    Ok(())
+    connection.busy_timeout(EMPTYING_TIMEOUT)?;
+    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(!is_busy)
 }
 
 /// Syncs the folder and its parent, so that the directory entries of new files and of the folder survive a power failure.
